@@ -1,0 +1,187 @@
+"""All settings, read once from the environment; no other module reads it.
+
+A secret may be given as NAME or, better, as NAME_FILE with the path of a file that holds it; the
+file wins. A path that cannot be read stops the start.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+ROLES: Final = ("authserver", "reader", "ingester", "worker")
+"""The database roles that servers log in as; in the database each has the prefix ``svc_``."""
+
+
+class SettingsError(Exception):
+    """A setting that is missing or wrong; the message is one line that names it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the operator decides. Each field names the variable that it comes from."""
+
+    auth_url: str = "http://localhost:8400"
+    """SVC_AUTH_URL: the issuer, and the address people and applications reach it under."""
+    base_url: str = "http://localhost:8401"
+    """SVC_BASE_URL: the address of the resource server."""
+    data_dir: Path = Path(".data")
+    """SVC_DATA_DIR: embedded database, generated passwords and keys."""
+    database_url: str | None = field(default=None, repr=False)
+    """DATABASE_URL: a login that may create roles; None starts an embedded PostgreSQL."""
+    role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_WORKER_...: by role."""
+    cookie_key: str | None = field(default=None, repr=False)
+    """SVC_COOKIE_KEY: signs cookies; the same on every authorization server of a deployment."""
+    full_urls: bool = False
+    """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
+    loopback_port_may_vary: bool = False
+    """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for registered http loopback redirects."""
+    prepare: bool = True
+    """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
+    commit: str = "unknown"
+    """SVC_BUILD_COMMIT: which commit is running, for /healthz."""
+    built_at: str | None = None
+    """SVC_BUILD_TIME: when it was built, for /healthz."""
+    lifeline: int | None = None
+    """SVC_LIFELINE: a pipe's descriptor, given by the local runner; its end ends the server."""
+
+    @property
+    def is_https(self) -> bool:
+        """Whether people reach the authorization server over https."""
+        return self.auth_url.startswith("https://")
+
+
+def read(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings that ``environment`` holds. Raises SettingsError."""
+    role_urls = {
+        role: url
+        for role in ROLES
+        if (url := _secret(environment, f"SVC_{role.upper()}_DATABASE_URL")) is not None
+    }
+    return Settings(
+        auth_url=_origin(environment, "SVC_AUTH_URL", Settings.auth_url),
+        base_url=_origin(environment, "SVC_BASE_URL", Settings.base_url),
+        data_dir=_data_dir(environment),
+        database_url=_secret(environment, "DATABASE_URL"),
+        role_urls=role_urls,
+        cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
+        full_urls=_switch(environment, "SVC_FULL_URLS", default=False),
+        loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
+        prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
+        commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
+        built_at=environment.get("SVC_BUILD_TIME") or None,
+        lifeline=int(environment["SVC_LIFELINE"]) if environment.get("SVC_LIFELINE") else None,
+    )
+
+
+def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables from which ``read`` makes ``chosen`` again, with only ``role_urls`` to log in."""
+    variables = {
+        "SVC_AUTH_URL": chosen.auth_url,
+        "SVC_BASE_URL": chosen.base_url,
+        "SVC_DATA_DIR": str(chosen.data_dir),
+        "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
+        "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
+        "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
+        "SVC_BUILD_COMMIT": chosen.commit,
+        "SVC_BUILD_TIME": chosen.built_at or "",
+    }
+    if chosen.cookie_key is not None:
+        variables["SVC_COOKIE_KEY"] = chosen.cookie_key
+    if chosen.lifeline is not None:
+        variables["SVC_LIFELINE"] = str(chosen.lifeline)
+    return variables | {f"SVC_{role.upper()}_DATABASE_URL": url for role, url in role_urls.items()}
+
+
+def _data_dir(environment: Mapping[str, str]) -> Path:
+    given = environment.get("SVC_DATA_DIR")
+    if given:
+        return Path(given).absolute()
+    return Path("/var/lib/svc") if os.geteuid() == 0 else Path(".data").absolute()
+
+
+def _secret(environment: Mapping[str, str], name: str) -> str | None:
+    path = environment.get(f"{name}_FILE")
+    if not path:
+        return environment.get(name) or None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name}_FILE: cannot read {path}: {error}") from error
+
+
+def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
+    """Return an http(s) address without path, query or trailing slash."""
+    given = environment.get(name) or default
+    try:
+        parts = urlsplit(given)
+        port = parts.port
+    except ValueError as error:
+        raise SettingsError(f"{name}: {given!r} is not an address: {error}") from error
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or port == 0
+        or parts.path.strip("/")
+        or parts.query
+        or parts.fragment
+        or parts.username is not None
+    ):
+        raise SettingsError(f"{name}: {given!r} must look like https://host or http://host:port")
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    given = environment.get(name, "").lower()
+    if given in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
+        return default if not given else given in ("1", "true", "yes", "on")
+    raise SettingsError(f"{name}: {given!r} is neither on nor off")
+
+
+@dataclass(frozen=True, repr=False)
+class Secrets:
+    """What ``svc migrate`` makes where the operator supplies none: role passwords and a cookie key."""
+
+    passwords: Mapping[str, str]
+    cookie_key: str
+
+
+def read_secrets(data_dir: Path) -> Secrets:
+    """Return the secrets kept in the data directory. Raises SettingsError where there are none."""
+    path = data_dir / "secrets.json"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return Secrets({role: kept["passwords"][role] for role in ROLES}, kept["cookie_key"])
+    except FileNotFoundError as error:
+        raise SettingsError(f"{path} is missing: run 'svc migrate' first") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SettingsError(f"{path} cannot be used: {error!r}") from error
+
+
+def make_secrets(data_dir: Path) -> Secrets:
+    """Return the kept secrets, making them first, with mode 0600, where there are none."""
+    path = data_dir / "secrets.json"
+    data_dir.mkdir(parents=True, exist_ok=True)
+    made = {
+        "passwords": {role: secrets.token_urlsafe(32) for role in ROLES},
+        "cookie_key": secrets.token_urlsafe(32),
+    }
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(made, file)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a rename, never replaces what another process made a moment before.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    return read_secrets(data_dir)

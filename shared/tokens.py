@@ -1,0 +1,124 @@
+"""The tokens both servers speak: their text, their checksum and their hash.
+
+A token's text is
+
+    prefix + base62(16 bytes of user id) + base62(32 random bytes) + base62(CRC32 of all before)
+    svc_dt_  22 characters                 43 characters             6 characters
+
+The user id stands in the token so that its row is found under ``(user_id, hash)`` in one look-up,
+wherever that user's rows lie. It proves nothing by itself: a forged id finds no row. The checksum
+lets a scanner recognise a leaked token offline, and keeps a mistyped one away from the database.
+At rest only the SHA-256 of the whole text is kept.
+"""
+
+import hashlib
+import re
+import secrets
+import zlib
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+ACCESS: Final = "svc_dt_"
+"""Access tokens of applications and API tokens. Changing a prefix revokes every token that has it."""
+REFRESH: Final = "svc_rt_"
+CODE: Final = "svc_ac_"
+SESSION: Final = "svc_ss_"
+"""The sign-in session in a browser's cookie."""
+LINK: Final = "svc_ln_"
+"""One-time links, such as the one with which the first account is made."""
+REQUEST: Final = "svc_rq_"
+"""An authorization request that waits in a browser; worth nothing without that browser's session."""
+
+CLIENT: Final = "svc_client_"
+"""Client ids carry no user and no checksum; they are no secrets (RFC 6749, section 2.2)."""
+
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_VALUES: Final = {digit: value for value, digit in enumerate(_DIGITS)}
+_USER_LENGTH: Final = 22
+_SECRET_LENGTH: Final = 43
+_CHECKSUM_LENGTH: Final = 6
+_BODY_LENGTH: Final = _USER_LENGTH + _SECRET_LENGTH
+
+SCANNER_PATTERN: Final = (
+    rf"\bsvc_(?:dt|rt|ac|ss|ln)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
+)
+"""What secret scanners may look for; ``parse`` then tells a real token from a look-alike."""
+
+NOBODY: Final = UUID(int=0)
+"""The user id in tokens that belong to no account yet."""
+
+
+@dataclass(frozen=True, repr=False)
+class Token:
+    """A well-formed token. Its text appears in no ``repr``, so that no log line can hold it."""
+
+    text: str
+    user_id: UUID
+    hash: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive the hash under which the token is stored."""
+        object.__setattr__(self, "hash", hashlib.sha256(self.text.encode("ascii")).digest())
+
+    def __repr__(self) -> str:
+        """Name the kind and the owner, never the secret."""
+        return f"<Token {self.text[:7]}… of {self.user_id}>"
+
+    @property
+    def last_four(self) -> str:
+        """The four characters by which people tell their tokens apart."""
+        return self.text[-4:]
+
+
+def mint(prefix: str, user_id: UUID) -> Token:
+    """Return a new token of ``user_id`` with 256 random bits."""
+    body = (
+        prefix + _base62(user_id.int, _USER_LENGTH) + _base62(secrets.randbits(256), _SECRET_LENGTH)
+    )
+    return Token(body + _checksum(body), user_id)
+
+
+def parse(prefix: str, text: str) -> Token | None:
+    """Return the token that ``text`` spells, or None where prefix, length, alphabet or checksum fail."""
+    body = text[:-_CHECKSUM_LENGTH]
+    if (
+        len(body) != len(prefix) + _BODY_LENGTH
+        or not body.startswith(prefix)
+        or not (body.isascii() and body[len(prefix) :].isalnum())
+        or text[-_CHECKSUM_LENGTH:] != _checksum(body)
+    ):
+        return None
+    number = 0
+    for digit in body[len(prefix) : len(prefix) + _USER_LENGTH]:
+        value = _VALUES.get(digit)
+        if value is None:
+            return None
+        number = number * 62 + value
+    # 22 digits can spell numbers above 128 bits, which are no user id.
+    return Token(text, UUID(int=number)) if number < 2**128 else None
+
+
+def mint_client_id() -> str:
+    """Return a new random client id; 128 bits keep two registrations from ever meeting."""
+    return CLIENT + _base62(secrets.randbits(128), _USER_LENGTH)
+
+
+_CLIENT_ID = re.compile(rf"{CLIENT}[0-9A-Za-z]{{{_USER_LENGTH}}}")
+
+
+def is_client_id(text: str) -> bool:
+    """Tell whether ``text`` is shaped like a client id of ours."""
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
+def _checksum(body: str) -> str:
+    return _base62(zlib.crc32(body.encode("ascii")), _CHECKSUM_LENGTH)
+
+
+def _base62(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))

@@ -1,0 +1,73 @@
+"""What every answer of both servers has: a request id, one log line, and safe headers."""
+
+import logging
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+access_log = logging.getLogger("svc.access")
+
+_REQUEST_ID: Final = re.compile(rb"[0-9A-Za-z_-]{8,64}")
+
+
+@dataclass(frozen=True)
+class RequestLog:
+    """The outermost middleware: names each request and writes its one line when it has been answered.
+
+    The line holds the route's name and never the path, query, headers or body, so no secret can be in
+    it. A request id sent by a proxy is kept where it is well formed.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request_id = _request_id(scope)
+        status = 500
+
+        async def send_named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_named)
+        finally:
+            route = scope.get("route")
+            access_log.info(
+                "request_id=%s route=%s method=%s status=%d duration_ms=%.1f",
+                request_id.decode(),
+                getattr(route, "name", "none"),
+                # A method is free text; one that is no word could forge a line of its own.
+                scope["method"] if scope["method"].isalpha() else "other",
+                status,
+                (time.perf_counter() - started) * 1000,
+            )
+
+
+def _request_id(scope: Scope) -> bytes:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return bytes(value)
+    return secrets.token_hex(8).encode()
+
+
+def configure_logging() -> None:
+    """Send our log lines, and the web server's warnings, to standard error."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for noisy in ("httpx2", "httpcore2", "psycopg.pool"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -1,0 +1,43 @@
+"""Scope lists."""
+
+import pytest
+
+from shared import scopes
+from shared.scopes import UnknownScopeError
+
+
+def test_there_are_seven_to_read_and_four_to_write() -> None:
+    assert [name for name in scopes.SCOPES if name.startswith("read:")] == [
+        "read:activity",
+        "read:code",
+        "read:health",
+        "read:location",
+        "read:music",
+        "read:content",
+        "read:profile",
+    ]
+    assert [name for name in scopes.SCOPES if name.startswith("ingest:")] == [
+        "ingest:app_sessions",
+        "ingest:coding_sessions",
+        "ingest:health",
+        "ingest:heartbeats",
+    ]
+
+
+def test_a_list_is_put_in_order_and_freed_of_repetition() -> None:
+    parsed = scopes.parse("ingest:health read:code read:activity read:code")
+
+    assert parsed == ("read:activity", "read:code", "ingest:health")
+
+
+@pytest.mark.parametrize("text", ["", " ", "   "])
+def test_an_empty_list_has_no_scopes(text: str) -> None:
+    assert scopes.parse(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["read:activity write:all", "READ:ACTIVITY", "read:code\tread:music"]
+)
+def test_an_unknown_scope_is_refused(text: str) -> None:
+    with pytest.raises(UnknownScopeError):
+        scopes.parse(text)
