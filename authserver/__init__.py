@@ -1,0 +1,1 @@
+"""The authorization server: accounts, sign-in, consent, grants and tokens (OAuth 2.0)."""

@@ -1,0 +1,1 @@
+"""Running it: the console script, the local runner with its embedded PostgreSQL, and migrations."""

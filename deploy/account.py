@@ -1,0 +1,140 @@
+"""The operating system's user that runs the embedded PostgreSQL, and processes run as that user.
+
+Root cannot run PostgreSQL: for root there is a system user of its own. Everybody else runs it as
+themselves.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+SYSTEM_USER: Final = "svc-postgres"
+
+# Nothing of the caller's: PGDATA, PGPORT and their like would change what is started.
+_ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}
+_SYSTEM_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+class EmbeddedError(Exception):
+    """Why the embedded PostgreSQL cannot be used; the message is one line for the operator."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of the operating system, as which processes are started."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def own_account() -> Account:
+    """Return the account of this process. Raises EmbeddedError where it has no name."""
+    uid = os.geteuid()
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        raise EmbeddedError(
+            f"user id {uid} has no name, which PostgreSQL needs: "
+            "add one to /etc/passwd, or set DATABASE_URL"
+        ) from None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def server_account() -> Account:
+    """Return who runs the server, making root's system user first where needed."""
+    if os.geteuid() != 0:
+        return own_account()
+    said = ["no reason given"]
+    for pause in (0.0, 0.2, 0.5, 1.0):
+        # Somebody else may be making the same user, or hold the lock on /etc/passwd.
+        time.sleep(pause)
+        with contextlib.suppress(KeyError):
+            return _system_account()
+        result = run(_user_command(), own_account())
+        said = result.stderr.strip().splitlines() or said
+    with contextlib.suppress(KeyError):
+        return _system_account()
+    raise EmbeddedError(f"the system user {SYSTEM_USER} cannot be made: {said[-1]}")
+
+
+def _system_account() -> Account:
+    entry = pwd.getpwnam(SYSTEM_USER)
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _user_command() -> list[str]:
+    shell = shutil.which("nologin", path=_SYSTEM_PATH) or "/bin/false"
+    if useradd := shutil.which("useradd", path=_SYSTEM_PATH):
+        home = ["--home-dir", "/nonexistent", "--no-create-home"]
+        return [useradd, "--system", "--user-group", *home, "--shell", shell, SYSTEM_USER]
+    if adduser := shutil.which("adduser", path=_SYSTEM_PATH):  # BusyBox
+        return [adduser, "-S", "-D", "-H", "-h", "/nonexistent", "-s", shell, SYSTEM_USER]
+    raise EmbeddedError(
+        "root cannot run PostgreSQL, and neither useradd nor adduser is here to make the user "
+        f"{SYSTEM_USER}: run svc as an ordinary user, or set DATABASE_URL"
+    )
+
+
+def may_enter(directory: Path, account: Account) -> bool:
+    """Whether the permission bits of ``directory`` let ``account`` pass through it."""
+    status = directory.stat()
+    if status.st_uid == account.uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid == account.gid:
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
+
+
+def spawn(
+    command: list[str], account: Account, *, output: BinaryIO | int, errors: BinaryIO | int
+) -> subprocess.Popen[bytes]:
+    """Start a process as ``account``, in a session of its own so that no terminal reaches it."""
+    is_other = account.uid != os.geteuid()
+    return subprocess.Popen(  # noqa: S603 (the commands are this package's own)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors,
+        cwd="/",
+        env=_ENVIRONMENT,
+        start_new_session=True,
+        user=account.uid if is_other else None,
+        group=account.gid if is_other else None,
+        extra_groups=[] if is_other else None,
+        umask=0o077,
+    )
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run(command: list[str], account: Account) -> Result:
+    """Run a short command to its end as ``account``."""
+    with spawn(command, account, output=subprocess.PIPE, errors=subprocess.PIPE) as process:
+        stdout, stderr = process.communicate()
+    return Result(
+        process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
+    )
+
+
+def run_checked(command: list[str], account: Account) -> None:
+    """Run a short command. Raises EmbeddedError, with its reason, when it fails."""
+    result = run(command, account)
+    if result.status != 0:
+        said = result.stderr.strip().splitlines() or ["no reason given"]
+        reasons = [line for line in said if "error:" in line] or said
+        raise EmbeddedError(f"{Path(command[0]).name} failed: {reasons[-1]}")

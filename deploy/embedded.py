@@ -1,0 +1,486 @@
+"""The embedded PostgreSQL: a private server, run as a child process of whoever starts it.
+
+Below the data directory lie
+
+    postgres/              the cluster, and in postgres/log what the server logs
+    postgresql-<version>/  a copy of the binaries, made only when root starts the server
+    socket/                the Unix socket, where its path is short enough, else below /tmp
+    pg_hba.conf, pg_ident.conf, postgres.lock, postgres.start.log
+
+Nothing listens on a network. As superuser connects only the account that runs the server, and root
+when root started it, recognised by the kernel (``peer``) and not by a password; every other role
+needs its password.
+
+A lock, held for as long as the starter lives, tells a server in use from one that a crash left
+behind: the first is refused with a clear error, the second is found and stopped.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+from urllib.parse import quote
+
+import psycopg
+
+from deploy import postmaster
+from deploy.account import (
+    Account,
+    EmbeddedError,
+    may_enter,
+    own_account,
+    run_checked,
+    server_account,
+    spawn,
+)
+from deploy.binaries import binaries, bundled_version, copied_binaries
+
+__all__ = [
+    "DATABASE",
+    "SUPERUSER",
+    "EmbeddedError",
+    "EmbeddedPostgres",
+    "binaries",
+    "libpq_environment",
+    "make_data_dir",
+    "running_url",
+]
+
+DATABASE: Final = "svc"
+SUPERUSER: Final = "postgres"
+
+_PORT: Final = 5432
+# A socket's address holds 108 bytes on Linux and 104 on macOS, with the closing zero.
+_LONGEST_SOCKET_PATH: Final = 103
+_START_TIMEOUT: Final = 120.0
+
+# Written into postgresql.conf by initdb, where the owner of the machine may change them.
+_DEFAULTS: Final = {
+    "shared_buffers": "128MB",
+    "max_connections": "100",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_min_messages": "warning",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+    # Statements can hold secrets, so an error is logged without the statement that met it.
+    "log_min_error_statement": "panic",
+}
+
+
+def _say_nothing(_: str) -> None:
+    """Take no notice of progress."""
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL server in ``data_dir``, running between ``start`` and ``stop``.
+
+    ``settings`` are server settings by name, beyond what this module needs for itself.
+    ``say`` is called with a line of progress where something takes time.
+    ``pause`` is called to wait some seconds; what it raises ends the start, and the server with it.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        say: Callable[[str], None] = _say_nothing,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take note of what to start; nothing is touched yet."""
+        self.data_dir = Path(os.path.realpath(data_dir))
+        self.cluster = self.data_dir / "postgres"
+        self._settings = dict(settings or {})
+        self._say = say
+        self._pause = pause
+        self._lock: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket_dir: Path | None = None
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the server."""
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Where the superuser connects to the database ``svc``."""
+        if self._socket_dir is None:
+            raise EmbeddedError("the embedded PostgreSQL is not running")
+        return _url(self._socket_dir)
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the server logs: one file a weekday, emptied when its day comes again."""
+        return self.cluster / "log"
+
+    def poll(self) -> int | None:
+        """Return the server's exit status when it has ended by itself, None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections.
+
+        The first start in a data directory makes the cluster and the database. Raises
+        EmbeddedError; then, as after any other exception, nothing is left running.
+        """
+        if self._process is not None:
+            raise EmbeddedError("the embedded PostgreSQL is running already")
+        try:
+            self._start()
+        except OSError as error:
+            self.stop()
+            raise EmbeddedError(
+                f"data directory {self.data_dir} cannot be used: {_reason(error)}"
+            ) from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the server, within a bounded time. Does nothing where none is running."""
+        process, self._process = self._process, None
+        try:
+            if process is not None:
+                postmaster.stop(process.pid, self.cluster, lambda: process.poll() is not None)
+        finally:
+            if self._socket_dir is not None and self._socket_dir.parent != self.data_dir:
+                with contextlib.suppress(OSError):
+                    self._socket_dir.rmdir()
+            self._socket_dir = None
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def _start(self) -> None:
+        if "\n" in str(self.data_dir):
+            raise EmbeddedError("the name of the data directory has a line break in it")
+        make_data_dir(self.data_dir)
+        self._lock = _lock(self.data_dir)
+        postmaster.stop_leftover(self.cluster, self._say)
+        account = server_account()
+        if account.uid == os.geteuid():
+            programs = binaries()
+        else:
+            programs = copied_binaries(self.data_dir, self._say)
+            _check_reach(self.data_dir, programs, account)
+        if self.cluster.exists():
+            _check_cluster(self.cluster, account)
+        else:
+            self._say("Initialising the database (first start only)")
+            self._initialise(programs, account)
+        socket_dir = _make_socket_dir(self.data_dir, account)
+        process = self._launch(programs, account, socket_dir)
+        self._await_ready(process)
+        self._socket_dir = socket_dir
+        self._make_database()
+
+    def _initialise(self, programs: Path, account: Account) -> None:
+        """Make the cluster beside its place and move it there, so that half of one never counts."""
+        if any(character in str(programs) for character in '"$`\\'):
+            # initdb hands the path to a shell, between double quotes.
+            raise EmbeddedError(f'PostgreSQL cannot be run from {programs}: it has one of "$`\\')
+        draft = self.data_dir / "postgres.draft"
+        if draft.exists():
+            shutil.rmtree(draft)
+        draft.mkdir(mode=0o700)
+        os.chown(draft, account.uid, account.gid)
+        command = [
+            str(programs / "initdb"),
+            f"--pgdata={draft}",
+            f"--username={SUPERUSER}",
+            # The built-in provider gives the same answers on every machine, whatever locales it
+            # has; as the system's locale, C is the one that always exists.
+            "--encoding=UTF8",
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--auth-local=peer",
+            "--auth-host=reject",
+            "--no-instructions",
+            *(f"--set={name}={value}" for name, value in _DEFAULTS.items()),
+        ]
+        if self._settings.get("fsync") == "off":
+            command.append("--no-sync")
+        run_checked(command, account)
+        draft.rename(self.cluster)
+
+    def _launch(
+        self, programs: Path, account: Account, socket_dir: Path
+    ) -> subprocess.Popen[bytes]:
+        hba, ident = self.data_dir / "pg_hba.conf", self.data_dir / "pg_ident.conf"
+        _write(hba, _hba())
+        _write(ident, _ident(account))
+        settings = {
+            "listen_addresses": "",
+            "port": str(_PORT),
+            "unix_socket_directories": '"' + str(socket_dir).replace('"', '""') + '"',
+            "unix_socket_permissions": "0700",
+            "hba_file": str(hba),
+            "ident_file": str(ident),
+            "logging_collector": "on",
+            "log_destination": "stderr",
+            "log_directory": "log",
+            "log_filename": "postgresql-%a.log",
+            "log_rotation_age": "1d",
+            "log_rotation_size": "0",
+            "log_truncate_on_rotation": "on",
+            **self._settings,
+        }
+        command = [str(programs / "postgres"), "-D", str(self.cluster)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        # What the server says before its own log is open must not end up in a terminal.
+        with _open_start_log(self.data_dir) as output:
+            self._process = spawn(command, account, output=output, errors=output)
+        return self._process
+
+    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+        began = time.monotonic()
+        has_said = False
+        while True:
+            pid_file = postmaster.read_pid_file(self.cluster)
+            if pid_file is not None and pid_file.pid == process.pid and pid_file.is_ready:
+                return
+            if process.poll() is not None:
+                raise EmbeddedError(f"PostgreSQL did not start: {self._last_words(process.pid)}")
+            waited = time.monotonic() - began
+            if waited > _START_TIMEOUT:
+                raise EmbeddedError(f"PostgreSQL was not ready in time; see {self.log_dir}")
+            if waited > 2 and not has_said:
+                self._say("Waiting for PostgreSQL, which may be recovering from a crash")
+                has_said = True
+            self._pause(0.01)
+
+    def _last_words(self, pid: int) -> str:
+        """Return why the server ended: said before its log was open, or in its log."""
+        start_log = self.data_dir / "postgres.start.log"
+        said = start_log.read_text(errors="replace").splitlines()
+        for log in self.log_dir.glob("*.log"):
+            lines = log.read_text(errors="replace").splitlines()
+            said += [line for line in lines if f"[{pid}]" in line]
+        for mark in ("PANIC:", "FATAL:"):
+            for line in reversed(said):
+                if mark in line:
+                    return f"{line.partition(mark)[2].strip()} (see {self.log_dir})"
+        return f"{said[-1] if said else 'no reason given'} (see {start_log})"
+
+    def _make_database(self) -> None:
+        try:
+            psycopg.connect(self.url, connect_timeout=10).close()
+        except psycopg.OperationalError:
+            # Most likely it is not there yet; createdb tells of any other reason.
+            command = [
+                str(binaries() / "createdb"),
+                f"--host={self._socket_dir}",
+                f"--port={_PORT}",
+                f"--username={SUPERUSER}",
+                DATABASE,
+            ]
+            run_checked(command, own_account())
+
+
+def running_url(data_dir: Path) -> str | None:
+    """Return the superuser's URL of the server that runs in ``data_dir``, None where none does.
+
+    The server's own pid file is what is asked, so nothing of ours can be out of date. Raises
+    EmbeddedError where the caller may not look.
+    """
+    cluster = Path(os.path.realpath(data_dir)) / "postgres"
+    try:
+        pid_file = postmaster.read_pid_file(cluster)
+    except OSError as error:
+        raise EmbeddedError(
+            f"data directory {data_dir} cannot be read: {_reason(error)}"
+        ) from error
+    if pid_file is None or not pid_file.is_ready:
+        return None
+    if not postmaster.is_postmaster(pid_file.pid, cluster):
+        return None
+    return _url(Path(pid_file.socket_dir))
+
+
+def libpq_environment(url: str) -> dict[str, str]:
+    """Return ``url`` as the variables that libpq's programs read.
+
+    Unlike their arguments, which everybody on the machine can list, these may hold a password.
+    """
+    names = {
+        option.keyword.decode(): option.envvar.decode()
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.envvar is not None
+    }
+    given = psycopg.conninfo.conninfo_to_dict(url)
+    return {names[keyword]: str(value) for keyword, value in given.items() if keyword in names}
+
+
+def _url(socket_dir: Path) -> str:
+    # The port is spelled out, or the client's PGPORT would pick another socket.
+    host = quote(os.fsencode(socket_dir), safe="")
+    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={host}&port={_PORT}"
+
+
+def _reason(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or error}{where}"
+
+
+def make_data_dir(path: Path) -> None:
+    """Make the data directory where it is missing. Raises EmbeddedError where it is not writable."""
+    try:
+        _make_directory(path)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise EmbeddedError(f"data directory {path} cannot be written: {_reason(error)}") from error
+
+
+def _make_directory(path: Path) -> None:
+    """Make ``path`` and its parents where they are missing; what exists keeps its permissions.
+
+    Root's are open to the server's account, which must pass through them; secrets in them are
+    protected one by one.
+    """
+    if path.is_dir():
+        return
+    if path.parent != path:
+        _make_directory(path.parent)
+    mode = 0o755 if os.geteuid() == 0 else 0o700
+    try:
+        path.mkdir(mode=mode)
+    except FileExistsError:
+        if path.is_dir():
+            return  # Another process made it a moment ago.
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+    path.chmod(mode)
+
+
+def _lock(data_dir: Path) -> int:
+    """Return an open file that holds the data directory's lock. Raises EmbeddedError.
+
+    The kernel lets go of the lock when its holder ends, however it ends.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(data_dir / "postgres.lock", flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 20).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise EmbeddedError(
+            f"data directory {data_dir} is in use by process {holder or 'unknown'}: stop that "
+            "one first, or choose another directory with SVC_DATA_DIR"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+def _check_reach(data_dir: Path, programs: Path, account: Account) -> None:
+    """Refuse a data directory that the server's account cannot enter."""
+    try:
+        run_checked([str(programs / "postgres"), "--version"], account)
+    except PermissionError:
+        path = (*reversed(data_dir.parents), data_dir)
+        closed = next((part for part in path if not may_enter(part, account)), data_dir)
+        raise EmbeddedError(
+            f"data directory {data_dir} cannot be used: {closed} is closed to the system user "
+            f"{account.name}, which runs the database for root; choose another with SVC_DATA_DIR"
+        ) from None
+
+
+def _check_cluster(cluster: Path, account: Account) -> None:
+    """Refuse a cluster of somebody else's, or of another major version."""
+    owner = cluster.stat().st_uid
+    if owner != account.uid:
+        try:
+            name = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            name = f"user id {owner}"
+        raise EmbeddedError(f"{cluster} belongs to {name}, not to {account.name}")
+    made_by = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+    bundled = bundled_version().partition(".")[0]
+    if made_by != bundled:
+        raise EmbeddedError(
+            f"{cluster} was made by PostgreSQL {made_by} and cannot be used by {bundled}: dump it "
+            "with that version, or choose another data directory with SVC_DATA_DIR"
+        )
+
+
+def _make_socket_dir(data_dir: Path, account: Account) -> Path:
+    """Return a directory for the socket that only ``account`` can enter.
+
+    The caller holds the data directory's lock, and no server runs in it.
+    """
+    path = data_dir / "socket"
+    socket = os.fsencode(path / f".s.PGSQL.{_PORT}")
+    # A comma in the host of a connection string would separate two hosts.
+    if len(socket) > _LONGEST_SOCKET_PATH or b"," in socket:
+        name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+        path = Path(f"/tmp/svc-{os.geteuid()}-{name}")  # noqa: S108 (owner and mode are checked)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    status = path.lstat()
+    if status.st_uid == os.geteuid() != account.uid and stat.S_ISDIR(status.st_mode):
+        # Just made, or left so by a root that was killed between these two calls.
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+        status = path.lstat()
+    is_private = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700
+    if not is_private or status.st_uid != account.uid:
+        raise EmbeddedError(
+            f"{path} must be a directory of {account.name} with mode 0700: remove it"
+        )
+    # PostgreSQL would refuse a socket left by a killed server while its number is somebody else's.
+    for left in (path / f".s.PGSQL.{_PORT}", path / f".s.PGSQL.{_PORT}.lock"):
+        left.unlink(missing_ok=True)
+    return path
+
+
+def _hba() -> str:
+    return (
+        "# Written at every start of the embedded server.\n"
+        f"local all {SUPERUSER} peer map=superuser\n"
+        f"local replication {SUPERUSER} peer map=superuser\n"
+        "local all all scram-sha-256\n"
+    )
+
+
+def _ident(account: Account) -> str:
+    names = sorted({account.name, own_account().name})
+    lines = [f'superuser "{name}" {SUPERUSER}\n' for name in names]
+    return "# Written at every start of the embedded server.\n" + "".join(lines)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file by one that the server's account can read."""
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o644)
+    Path(draft).rename(path)
+
+
+def _open_start_log(data_dir: Path) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    return os.fdopen(os.open(data_dir / "postgres.start.log", flags, 0o600), "wb")

@@ -1,0 +1,353 @@
+"""The local runner, ``svc up``: database, migrations and both servers, until it is told to stop.
+
+    svc up ─┬─ postgres           only where DATABASE_URL is not set
+            ├─ svc auth serve
+            └─ svc resource serve
+
+The children are sessions of their own, so that Ctrl-C reaches this process alone and it stops them
+in order. Both servers hold the reading end of a pipe whose other end nobody but this process has:
+should it be killed, they notice and end too. A database left behind like that is found and stopped
+by the next start.
+
+Signals only leave a note, which is read wherever this process waits. An exception thrown in the
+middle of starting a child could lose track of it.
+"""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import IO, Final
+from urllib.parse import urlsplit
+
+import click
+import psycopg
+
+from authserver.accounts import first_account_link
+from deploy.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
+from deploy.migrate import MigrationError, migrate
+from shared import database, serving, settings
+from shared.serving import LOOPBACK, AddressError, port_of
+from shared.settings import Settings, SettingsError
+
+_ANSWER_TIMEOUT: Final = 60.0
+# A server gives the requests that it is answering five seconds to finish.
+_STOP_TIMEOUT: Final = 8.0
+# What could log in as somebody stronger than a server's own roles.
+_OWNERS_VARIABLES: Final = ("DATABASE_URL", "DATABASE_URL_FILE", "PGPASSWORD", "PGPASSFILE")
+
+
+class UpError(Exception):
+    """Why the service cannot run, or runs no longer; the message is one line for the operator."""
+
+
+class _Stopped(KeyboardInterrupt):
+    """Somebody asked for the end. psycopg cancels what it waits for on exceptions of this kind."""
+
+
+@dataclass(frozen=True)
+class _Server:
+    """One of the two servers: how it is started, where it answers and as whom it logs in."""
+
+    name: str
+    command: str
+    url: str
+    probe: str
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A server's process, and the last lines it wrote."""
+
+    server: _Server
+    process: subprocess.Popen[str]
+    output: threading.Thread
+    tail: deque[str]
+
+
+@dataclass
+class _Signals:
+    """Whether a signal has asked for the end. Further ones change nothing."""
+
+    has_asked: bool = False
+    is_urgent: bool = field(default=False, repr=False)
+
+    def note(self, _number: int, _frame: FrameType | None) -> None:
+        """Take note of a signal (its handler)."""
+        self.has_asked = True
+        self._end_urgently()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless the end has been asked for: then raise ``_Stopped``."""
+        if not self.has_asked:
+            time.sleep(seconds)
+        if self.has_asked:
+            raise _Stopped
+
+    @contextmanager
+    def urgent(self) -> Iterator[None]:
+        """Let a signal end what may wait for long and starts no process of its own."""
+        self.is_urgent = True
+        try:
+            if self.has_asked:
+                self._end_urgently()
+            yield
+        finally:
+            self.is_urgent = False
+
+    def _end_urgently(self) -> None:
+        if self.is_urgent:
+            self.is_urgent = False
+            raise _Stopped
+
+
+def run(chosen: Settings) -> int:
+    """Run everything until a signal or a failure ends it, and return the exit status.
+
+    It is 0 when somebody asked for the end and 1 when something failed, which one line says.
+    """
+    _say(f"Data directory: {chosen.data_dir}")
+    signals = _watch_signals()
+    try:
+        with ExitStack() as running:
+            _run(chosen, signals, running)
+    except _Stopped:
+        _say("Stopped")
+        return 0
+    except (UpError, AddressError, EmbeddedError, MigrationError, SettingsError) as error:
+        _say(f"svc: {error}", is_error=True)
+    return 1
+
+
+def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
+    """Start everything, leaving its end to ``running``, and watch over it; never returns."""
+    servers = _servers(chosen)
+    _check_ports(servers)
+    make_data_dir(chosen.data_dir)
+    postgres = None
+    if chosen.database_url is None:
+        _check_roles(chosen)
+        postgres = EmbeddedPostgres(chosen.data_dir, say=_say, pause=signals.pause)
+        running.callback(postgres.stop)
+        postgres.start()
+        chosen = replace(chosen, database_url=postgres.url)
+    with signals.urgent():
+        _check_database(chosen)
+        migrate(chosen, _say)
+    lifeline, held_end = os.pipe()
+    running.callback(os.close, held_end)
+    running.callback(os.close, lifeline)
+    children: list[_Child] = []
+    running.callback(_stop, children)
+    for server in servers:
+        _say(f"Starting the {server.name}")
+        children.append(_start(server, chosen, lifeline))
+    for child in children:
+        _await_answer(child, signals)
+    _welcome(chosen)
+    while True:
+        for child in children:
+            _check_child(child)
+        if postgres is not None and postgres.poll() is not None:
+            raise UpError(f"PostgreSQL has ended by itself; see {postgres.log_dir}")
+        signals.pause(0.2)
+
+
+def _watch_signals() -> _Signals:
+    signals = _Signals()
+    signal.signal(signal.SIGINT, signals.note)
+    signal.signal(signal.SIGTERM, signals.note)
+    # Under nohup the end of the terminal is to be ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signals.note)
+    return signals
+
+
+def _say(line: str, *, is_error: bool = False) -> None:
+    try:
+        click.echo(line, err=is_error)
+    except OSError:
+        # A reader that has gone, as in `svc up | head`, is no reason to end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2 if is_error else 1)
+        os.close(nowhere)
+
+
+def _servers(chosen: Settings) -> tuple[_Server, _Server]:
+    return (
+        _Server(
+            name="authorization server",
+            command="auth",
+            url=chosen.auth_url,
+            probe="/.well-known/oauth-authorization-server",
+            roles=("authserver",),
+        ),
+        _Server(
+            name="resource server",
+            command="resource",
+            url=chosen.base_url,
+            probe="/healthz",
+            roles=("reader", "ingester", "worker"),
+        ),
+    )
+
+
+# What can be known to fail before anything is started
+
+
+def _check_ports(servers: tuple[_Server, _Server]) -> None:
+    """Raise AddressError or UpError where a server could not listen."""
+    first, second = servers
+    if port_of(first.url) == port_of(second.url):
+        raise UpError(
+            f"SVC_AUTH_URL and SVC_BASE_URL both have port {port_of(first.url)}: each server needs "
+            "its own"
+        )
+    for server in servers:
+        for listener in serving.bind(LOOPBACK, port_of(server.url)):
+            listener.close()
+
+
+def _check_roles(chosen: Settings) -> None:
+    if chosen.role_urls:
+        raise UpError(
+            f"SVC_{next(iter(chosen.role_urls)).upper()}_DATABASE_URL is set and DATABASE_URL is "
+            "not: which server is to be used?"
+        )
+
+
+def _check_database(chosen: Settings) -> None:
+    """Raise UpError where the operator's database does not let us in."""
+    if chosen.database_url is None:
+        return
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(chosen.database_url)
+    except psycopg.ProgrammingError:
+        # Its message repeats what was given, which may hold a password.
+        raise UpError("DATABASE_URL is not a connection string of PostgreSQL") from None
+    timeout = given.get("connect_timeout", 5)
+    try:
+        psycopg.connect(chosen.database_url, connect_timeout=timeout).close()
+    except psycopg.Error as error:
+        raise UpError(f"DATABASE_URL cannot be reached: {_one_line(error)}") from error
+
+
+def _welcome(chosen: Settings) -> None:
+    """Say where everything is, and how to begin."""
+    _say("")
+    _say(f"Authorization server   {chosen.auth_url}")
+    _say(f"Resource server        {chosen.base_url}")
+    _say("")
+    try:
+        link = first_account_link(chosen)
+    except psycopg.Error as error:
+        raise UpError(f"the first account's link cannot be made: {_one_line(error)}") from error
+    if link is None:
+        _say(f"Sign in at {chosen.auth_url}")
+    else:
+        _say("Make the first account with this link, which works once:")
+        _say(f"    {link}")
+    _say("")
+    _say("Try it:")
+    _say(f"    curl {chosen.base_url}/healthz")
+    _say("")
+    _say("Ctrl-C stops everything, and the data is kept.")
+
+
+def _one_line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# The two servers
+
+
+def _start(server: _Server, chosen: Settings, lifeline: int) -> _Child:
+    role_urls = {role: database.role_url(chosen, role) for role in server.roles}
+    cookie_key = chosen.cookie_key if server.command == "auth" else None
+    own = settings.environment(replace(chosen, lifeline=lifeline, cookie_key=cookie_key), role_urls)
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SVC_") and name not in _OWNERS_VARIABLES
+    }
+    process = subprocess.Popen(  # noqa: S603 (the command is our own)
+        [sys.executable, "-P", "-m", "deploy.cli", server.command, "serve"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=inherited | own,
+        pass_fds=(lifeline,),
+        start_new_session=True,
+    )
+    tail: deque[str] = deque(maxlen=10)
+    output = threading.Thread(
+        target=_pass_on, args=(process.stdout, server.command, tail), daemon=True
+    )
+    output.start()
+    return _Child(server, process, output, tail)
+
+
+def _pass_on(output: IO[str], command: str, tail: deque[str]) -> None:
+    """Write a server's lines to our standard error, each with the server's name."""
+    for line in output:
+        tail.append(line.rstrip("\n"))
+        _say(f"{command}: {line.rstrip()}", is_error=True)
+
+
+def _await_answer(child: _Child, signals: _Signals) -> None:
+    """Wait until the server answers. Raises UpError when it ends, or not within a minute."""
+    until = time.monotonic() + _ANSWER_TIMEOUT
+    while not _answers(child.server):
+        _check_child(child)
+        if time.monotonic() > until:
+            raise UpError(f"the {child.server.name} does not answer at {child.server.url}")
+        signals.pause(0.05)
+
+
+def _answers(server: _Server) -> bool:
+    # The name in the address need not stand for this machine, but the server listens here.
+    for host in LOOPBACK:
+        connection = http.client.HTTPConnection(host, port_of(server.url), timeout=2)
+        with suppress(OSError, http.client.HTTPException):
+            connection.request("GET", server.probe, headers={"Host": urlsplit(server.url).netloc})
+            return connection.getresponse().status == 200
+        connection.close()
+    return False
+
+
+def _check_child(child: _Child) -> None:
+    """Raise UpError when a server has ended."""
+    status = child.process.poll()
+    if status is None:
+        return
+    child.output.join(timeout=1)
+    how = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+    said = f": {' | '.join(child.tail)}" if child.tail else ""
+    raise UpError(f"the {child.server.name} has ended by itself with {how}{said}")
+
+
+def _stop(children: list[_Child]) -> None:
+    """End both servers, politely for a bounded time, and wait until they are gone."""
+    if any(child.process.poll() is None for child in children):
+        _say("Stopping")
+    for child in children:
+        child.process.terminate()
+    until = time.monotonic() + _STOP_TIMEOUT
+    for child in children:
+        with suppress(subprocess.TimeoutExpired):
+            child.process.wait(timeout=max(0.0, until - time.monotonic()))
+        if child.process.poll() is None:
+            os.killpg(child.process.pid, signal.SIGKILL)
+            child.process.wait()
+        child.output.join(timeout=1)

@@ -1,0 +1,55 @@
+"""What a read endpoint is: one declaration, from which its route, checks and description derive."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from resourceserver import parameters, session
+from resourceserver.errors import PRIVATE, ParameterProblem
+from resourceserver.parameters import Params
+from resourceserver.session import Reader
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Parameters in, one JSON object out."""
+
+    name: str
+    """The operation id; the query has the same name."""
+    path: str
+    scope: str
+    summary: str
+    params: type[Params]
+    body: type[BaseModel]
+    """Describes the answer, which Postgres writes; tests hold every answer against it."""
+    query: str
+    """A statement with one row, whose columns are the members of the body."""
+
+    @cached_property
+    def statement(self) -> str:
+        """The query, wrapped so that its row comes back as one JSON object."""
+        return session.SQL["as_json"].replace("--rows", self.query)
+
+
+def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
+    """Return a route for each declaration. ``resource`` is the audience that tokens may be bound to."""
+    return [_route(endpoint, reader, resource) for endpoint in endpoints]
+
+
+def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
+    async def answer(request: Request) -> Response:
+        who = session.credential(request, (endpoint.scope,), (resource,))
+        try:
+            params = parameters.parse(endpoint.params, request.query_params)
+        except ParameterProblem:
+            # Who may not read learns nothing from parameter errors.
+            await reader.check(who)
+            raise
+        body = await reader.read(who, endpoint.statement, params.model_dump(by_alias=True))
+        return Response(body, headers=PRIVATE, media_type="application/json")
+
+    return Route(endpoint.path, answer, name=endpoint.name)

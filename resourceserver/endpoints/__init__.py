@@ -1,0 +1,8 @@
+"""Every read endpoint of the service, in the order in which the description lists them."""
+
+from typing import Final
+
+from resourceserver.endpoint import Endpoint
+from resourceserver.endpoints import activity, profile
+
+ENDPOINTS: Final[list[Endpoint]] = [*activity.ENDPOINTS, *profile.ENDPOINTS]

@@ -1,0 +1,345 @@
+"""Tracker events: what a batch and its events must look like, and the rows that become of them.
+
+    body ──parse──► JSON value ──read_batch──► Batch ──judge──► Verdict: rows and rejected entries
+     NotJSONError ◄───┘              └──► MalformedBatchError, BatchTooLargeError
+
+Each stream is one declaration: its fields in order, and which of them tell one event from another.
+An event may break several rules at once. The one reported is the first in the order of ``CODES``,
+and within a code the first in the order of the stream's fields; that is why all flaws of an event
+are gathered before one is chosen.
+
+Nothing here knows the database or the web. Times are milliseconds since 1970, in UTC.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from resourceserver import fields
+from resourceserver.fields import Flaw
+
+MAX_EVENTS: Final = 1000
+MAX_SESSION_MS: Final = 86_400_000
+MAX_FUTURE_MS: Final = 3_600_000
+MAX_DISAGREEMENT_MS: Final = 1000
+"""How far apart ``ended_at`` and ``started_at`` plus ``duration_ms`` may be."""
+MIN_TIMESTAMP_MS: Final = 946_684_800_000
+"""2000-01-01T00:00:00Z."""
+MAX_DEVICE: Final = 128
+MAX_SOURCE: Final = 128
+MAX_URL: Final = 2048
+
+CODES: Final[dict[str, str]] = {
+    "not_an_object": "the event is not a JSON object",
+    "missing_field": "a required field is absent or null",
+    "invalid_type": "a value is of another JSON type than its field",
+    "invalid_timestamp": "a time is not RFC 3339 with an offset, or does not exist",
+    "timestamp_out_of_range": "a time lies before 2000-01-01",
+    "timestamp_in_future": "a time lies more than an hour ahead of the server's clock",
+    "invalid_interval": "the session ends before it starts",
+    "duration_mismatch": "ended_at and duration_ms differ by more than a second",
+    "duration_too_long": "the session lasts longer than 24 hours",
+    "empty_string": "a required name or an idempotency key is blank",
+    "string_too_long": "a name or an idempotency key is over its limit",
+    "invalid_value": "a value cannot be stored, or is none of those allowed",
+}
+"""Why an event is rejected, in the order in which the reasons are tried."""
+
+_RANK: Final = {code: rank for rank, code in enumerate(CODES)}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One kind of event that trackers send."""
+
+    name: str
+    """As in scopes and derived keys: ``app_sessions``."""
+    fields: Mapping[str, fields.Kind]
+    """In the order in which they are tried; fields of other names are ignored."""
+    required: tuple[str, ...]
+    """Besides these, one of ``ended_at`` and ``duration_ms``."""
+    identity: tuple[str, ...]
+    """What tells an event from others of its device and start, where it has no key of its own."""
+
+
+APP_SESSIONS: Final = Stream(
+    name="app_sessions",
+    fields={
+        "idempotency_key": fields.Key(200),
+        "started_at": fields.Instant(may_be_blank=False),
+        "ended_at": fields.Instant(),
+        "duration_ms": fields.Duration(),
+        "app": fields.Name(255, may_be_blank=False),
+        "title": fields.Text(1024),
+        "url": fields.Address(MAX_URL),
+        "category": fields.Name(64, is_cut=True),
+        "idle": fields.Flag(),
+        "device": fields.Name(MAX_DEVICE),
+        "platform": fields.Choice(
+            ("macos", "windows", "linux", "android", "ios", "web", "other"),
+        ),
+        "utc_offset": fields.Offset(),
+        "metadata": fields.Extra(4096),
+    },
+    required=("started_at", "app"),
+    identity=("app",),
+)
+
+
+class NotJSONError(Exception):
+    """The body is not JSON."""
+
+
+class MalformedBatchError(Exception):
+    """A body that is JSON but no batch; ``field`` is the one at fault, None for the body itself."""
+
+    def __init__(self, field: str | None, problem: str) -> None:
+        """Keep the field's name apart; the message begins with it."""
+        self.field = field
+        super().__init__(f"{field or 'the body'}: {problem}")
+
+
+class BatchTooLargeError(Exception):
+    """A batch of more events than one request may hold."""
+
+
+class Batch(NamedTuple):
+    """What a request says."""
+
+    events: list[Any]
+    device: str
+    """The device of events that name none: the client's name up to its first slash, or default."""
+    source: str | None
+    """The client's whole name, cut to ``MAX_SOURCE``."""
+
+
+Row = dict[str, Any]
+"""One event to store: its fields, cleaned, as far as it has them, but for the times, which are
+``started_ms`` and ``ended_ms``. ``idempotency_key``, ``device`` and ``source`` are always there."""
+
+
+class Verdict(NamedTuple):
+    """What becomes of a batch: rows, repeated and rejected add up to the number of its events."""
+
+    rows: list[Row]
+    repeated: int
+    """Valid events with the key of an earlier valid event of the batch, which is the one kept."""
+    rejected: list[dict[str, Any]]
+    """As they are answered: ``index``, ``code`` and ``message``, ascending by index."""
+
+
+def parse(body: bytes | bytearray) -> Any:
+    """Return the JSON value in ``body``. A key given twice has its last value. Raises NotJSONError.
+
+    A number beyond the range of a double becomes infinite and a lone surrogate stays one, so that
+    they are held against the one event they stand in. That is why it is the standard library's
+    parser: pydantic's is a fifth faster, but refuses the whole body for a lone surrogate.
+    """
+    try:
+        return _DECODER.decode(str(body, "utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise NotJSONError from error
+
+
+def _integer(digits: str) -> int | float:
+    # Up to 308 digits are in range. Python itself reads no integer of more than 4300.
+    return int(digits) if len(digits) <= 308 else float(digits)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse)
+
+
+def read_batch(document: Any) -> Batch:
+    """Return what a request says. Raises MalformedBatchError, and then BatchTooLargeError.
+
+    Null counts as absent, so ``client`` and its name may be null.
+    """
+    if not isinstance(document, dict):
+        raise MalformedBatchError(None, "must be a JSON object")
+    events = document.get("events")
+    if not isinstance(events, list):
+        raise MalformedBatchError("events", "must be an array")
+    client = document.get("client")
+    if not isinstance(client, dict | None):
+        raise MalformedBatchError("client", "must be an object")
+    name = client.get("name") if client else None
+    if not isinstance(name, str | None):
+        raise MalformedBatchError("client.name", "must be a string")
+    if name is not None and not fields.is_storable(name):
+        raise MalformedBatchError("client.name", fields.UNSTORABLE)
+    if len(events) > MAX_EVENTS:
+        raise BatchTooLargeError(f"events: {len(events)} given, at most {MAX_EVENTS} are allowed")
+    return Batch(events, _default_device(name or ""), (name or "")[:MAX_SOURCE].strip() or None)
+
+
+def _default_device(client_name: str) -> str:
+    device = client_name.partition("/")[0].strip()
+    return fields.normal(device, MAX_DEVICE)[:MAX_DEVICE].rstrip() or "default"
+
+
+def judge(stream: Stream, batch: Batch, *, now_ms: int, full_urls: bool) -> Verdict:
+    """Return the rows of the valid events of ``batch``, each key once, and why the others are none.
+
+    ``now_ms`` is the server's clock. Unless ``full_urls``, addresses are shortened as
+    ``web_address`` says.
+    """
+    rows: dict[str, Row] = {}
+    rejected: list[dict[str, Any]] = []
+    for index, event in enumerate(batch.events):
+        row, flaws = _read_event(stream, event, now_ms)
+        if flaws:
+            code, message = _first(stream, flaws)
+            rejected.append({"index": index, "code": code, "message": message})
+            continue
+        row.setdefault("device", batch.device)
+        row["source"] = batch.source
+        if "url" in row:
+            row["url"], row["domain"] = web_address(row["url"], full_urls=full_urls)
+        if "idempotency_key" not in row:
+            row["idempotency_key"] = derived_key(stream, row)
+        rows.setdefault(row["idempotency_key"], row)
+    repeated = len(batch.events) - len(rejected) - len(rows)
+    return Verdict(list(rows.values()), repeated, rejected)
+
+
+_Flaws = list[tuple[str, Flaw]]
+"""What is wrong with an event, each with the name of its field."""
+
+
+def _read_event(stream: Stream, event: Any, now_ms: int) -> tuple[Row, _Flaws]:
+    """Return the row of ``event``, which is whole only where no flaw is returned beside it."""
+    if not isinstance(event, dict):
+        return {}, [("event", Flaw("not_an_object", "must be a JSON object"))]
+    row: Row = {}
+    flaws: _Flaws = []
+    for name, kind in stream.fields.items():
+        value = event.get(name)
+        if value is None:
+            if name in stream.required:
+                flaws.append((name, Flaw("missing_field", "is required")))
+            continue
+        try:
+            clean = kind.read(value)
+        except Flaw as flaw:
+            flaws.append((name, flaw))
+            continue
+        if clean is not None:
+            row[name] = clean
+    flaws += _settle_times(row, flaws, now_ms)
+    flaws += _surplus_flaws(stream, event)
+    return row, flaws
+
+
+def _first(stream: Stream, flaws: _Flaws) -> tuple[str, str]:
+    """Return code and message of the flaw that is reported: the first by code, then by field."""
+    places = {name: place for place, name in enumerate(stream.fields)}
+    name, flaw = min(
+        flaws, key=lambda found: (_RANK[found[1].code], places.get(found[0], len(places)))
+    )
+    return flaw.code, f"{name}: {flaw}"
+
+
+def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
+    """Turn the times of ``row`` into ``started_ms`` and ``ended_ms``; return their flaws.
+
+    ``flaws`` is what was found before. Where a time could not be read, little more is said: that
+    flaw is of a code that is tried earlier.
+    """
+    started = row.pop("started_at", None)
+    ended = row.pop("ended_at", None)
+    duration = row.pop("duration_ms", None)
+    if ended is None and duration is None:
+        if not {"ended_at", "duration_ms"}.intersection(name for name, _ in flaws):
+            return [("ended_at", Flaw("missing_field", "this or duration_ms is required"))]
+        return []
+    if started is None:
+        return []
+    row["started_ms"] = started
+    row["ended_ms"] = started + duration if ended is None else ended
+    # An end that follows from the duration obeys the same rules, under the name that was sent.
+    end, end_is = ("duration_ms", "gives an end") if ended is None else ("ended_at", "is")
+    ends, length = row["ended_ms"], row["ended_ms"] - started
+    given = length if duration is None else duration
+    latest = now_ms + MAX_FUTURE_MS
+    early, future = "before 2000-01-01", "more than 1 hour ahead of the server's clock"
+    found = [
+        (started < MIN_TIMESTAMP_MS, "started_at", "timestamp_out_of_range", f"is {early}"),
+        (ends < MIN_TIMESTAMP_MS, end, "timestamp_out_of_range", f"{end_is} {early}"),
+        (started > latest, "started_at", "timestamp_in_future", f"is {future}"),
+        (ends > latest, end, "timestamp_in_future", f"{end_is} {future}"),
+        (length < 0, end, "invalid_interval", f"{end_is} before started_at"),
+        (given < 0, "duration_ms", "invalid_interval", "is negative"),
+        (
+            abs(length - given) > MAX_DISAGREEMENT_MS,
+            "duration_ms",
+            "duration_mismatch",
+            "differs from ended_at by more than 1 second",
+        ),
+        (length > MAX_SESSION_MS, end, "duration_too_long", f"{end_is} more than 24 hours later"),
+        (given > MAX_SESSION_MS, "duration_ms", "duration_too_long", "is more than 24 hours"),
+    ]
+    return [(name, Flaw(code, words)) for is_broken, name, code, words in found if is_broken]
+
+
+def _surplus_flaws(stream: Stream, event: dict[str, Any]) -> _Flaws:
+    """Return what is wrong with the fields that ``stream`` does not know."""
+    flaws = []
+    for name, value in event.items():
+        if name not in stream.fields:
+            problem = fields.unfit(value, level=2, is_stored=False)
+            if problem is not None:
+                # The name is the tracker's own text, and not every text may be repeated.
+                shown = name if name.isidentifier() and len(name) <= 64 else "event"
+                flaws.append((shown, Flaw("invalid_value", problem)))
+    return flaws
+
+
+def derived_key(stream: Stream, row: Row) -> str:
+    """Return the idempotency key of an event that came without one.
+
+    It is ``d1:`` and the first 40 hexadecimal digits of the SHA-256 of what JavaScript's
+    ``JSON.stringify([stream, device, what, started_ms])`` gives, where ``what`` is the field that
+    identifies the event, or an array of them where there are several, absent ones as null. What
+    changes between a first send, a retry and an import (title, address, end, client version) is
+    left out. Keys are kept for ever, so another recipe needs another prefix.
+    """
+    parts = [row.get(name) for name in stream.identity]
+    what = parts[0] if len(parts) == 1 else parts
+    text = fields.compact([stream.name, row["device"], what, row["started_ms"]])
+    return f"d1:{sha256(text.encode()).hexdigest()[:40]}"
+
+
+_HOST: Final = re.compile(r"[^\s<>\"\\^`{|}%.][^\s<>\"\\^`{|}%]*")
+
+
+def web_address(address: str, *, full_urls: bool) -> tuple[str | None, str | None]:
+    """Return what is stored of a visited address, and its domain; nothing if it is not http(s).
+
+    Userinfo, query and fragment often hold secrets and are dropped unless ``full_urls``. The domain
+    is the host in lower case without port and leading ``www.``, as ActivityWatch and RescueTime
+    show it.
+    """
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None, None
+    if parts.scheme not in ("http", "https") or host is None or not _HOST.fullmatch(host):
+        return None, None
+    if not full_urls:
+        name = f"[{host}]" if ":" in host else host
+        address = f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{parts.path}"
+    # A letter of the host may become two in lower case.
+    if len(address) > MAX_URL:
+        return None, None
+    domain = host.rstrip(".")
+    bare = domain.removeprefix("www.")
+    return address, bare if "." in bare else domain

@@ -1,0 +1,286 @@
+"""Kinds of fields that tracker events are made of: their limits, and how their values are read.
+
+A kind tries its rules in the order of the codes it may report (``events.CODES``), so that the first
+it finds is the one that counts for its field. Text is measured in code points, as PostgreSQL does;
+white space is what Python's ``str.strip`` removes.
+"""
+
+import json
+import math
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+MAX_DEPTH: Final = 32
+"""How deep an event may be nested; the event itself is the first level."""
+
+
+class Flaw(Exception):
+    """What is wrong with a value: a code, and the words that follow the field's name."""
+
+    def __init__(self, code: str, words: str) -> None:
+        """Keep the code apart from the words."""
+        self.code = code
+        super().__init__(words)
+
+
+class Kind(Protocol):
+    """How the values of a field are read."""
+
+    def read(self, value: Any, /) -> Any:
+        """Return what is stored of a value that is not null; None is absent. Raises Flaw."""
+
+
+compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Spells JSON as JavaScript's JSON.stringify does, for text without lone surrogates."""
+
+UNSTORABLE: Final = "holds a NUL character or half of a surrogate pair"
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f]")
+_INFINITE: Final = "holds a number outside the range of a double"
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether PostgreSQL can hold ``text``."""
+    return text.isprintable() or _UNSTORABLE.search(text) is None
+
+
+def normal(text: str, limit: int) -> str:
+    """Return ``text`` in Unicode's form NFC, or something longer than ``limit`` if that form is.
+
+    Composing shortens text to a quarter at most, so what is beyond four times the limit need not be
+    composed: that takes quadratic time on a long row of combining marks.
+    """
+    return unicodedata.normalize("NFC", text[: 4 * limit + 1])
+
+
+def unfit(value: Any, *, level: int, is_stored: bool) -> str | None:
+    """Return why no event may hold ``value``, which stands ``level`` levels deep in it, or None."""
+    if isinstance(value, str):
+        return None if not is_stored or is_storable(value) else UNSTORABLE
+    if isinstance(value, float):
+        return _INFINITE if math.isinf(value) else None
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, list):
+        parts = value
+    else:
+        return None
+    if level > MAX_DEPTH:
+        return f"is nested deeper than {MAX_DEPTH} levels"
+    for part in parts:
+        problem = unfit(part, level=level + 1, is_stored=is_stored)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise Flaw("invalid_type", "must be a string")
+
+
+@dataclass(frozen=True)
+class Key:
+    """An idempotency key: compared as it was sent."""
+
+    limit: int
+
+    def read(self, value: Any, /) -> str:
+        """Return the key itself."""
+        key = _string(value)
+        if not key or key.isspace():
+            raise Flaw("empty_string", "is blank")
+        if len(key) > self.limit:
+            raise Flaw("string_too_long", f"is longer than {self.limit} characters")
+        if _CONTROL.search(key):
+            raise Flaw("invalid_value", "holds a control character")
+        if not is_storable(key):
+            raise Flaw("invalid_value", UNSTORABLE)
+        return key
+
+
+@dataclass(frozen=True)
+class Name:
+    """What people and queries compare by: trimmed, and in Unicode's form NFC."""
+
+    limit: int
+    may_be_blank: bool = True
+    """Whether blank counts as absent."""
+    is_cut: bool = False
+    """Whether a longer name is cut; else its event is rejected."""
+
+    def read(self, value: Any, /) -> str | None:
+        """Return the name."""
+        text = _string(value)
+        name = text.strip()
+        if not name:
+            if self.may_be_blank:
+                return None
+            raise Flaw("empty_string", "is blank")
+        name = normal(name, self.limit)
+        if len(name) > self.limit:
+            if not self.is_cut:
+                raise Flaw("string_too_long", f"is longer than {self.limit} characters")
+            name = name[: self.limit].rstrip()
+        if not is_storable(text):
+            raise Flaw("invalid_value", UNSTORABLE)
+        return name
+
+
+@dataclass(frozen=True)
+class Text:
+    """Free text, kept as it was sent; cut at its limit, so that no time is lost for it."""
+
+    limit: int
+
+    def read(self, value: Any, /) -> str | None:
+        """Return the text."""
+        text = _string(value)
+        if not is_storable(text):
+            raise Flaw("invalid_value", UNSTORABLE)
+        text = text[: self.limit]
+        return text if text.strip() else None
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a visited page; one over the limit counts as absent."""
+
+    limit: int
+
+    def read(self, value: Any, /) -> str | None:
+        """Return the address without the space around it."""
+        text = _string(value)
+        if not is_storable(text):
+            raise Flaw("invalid_value", UNSTORABLE)
+        return text.strip() or None if len(text) <= self.limit else None
+
+
+# No leap second (":60"): neither PostgreSQL nor the clocks of trackers count them.
+_RFC_3339: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"[Tt]([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]+))?"
+    r"(?:[Zz]|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+)
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A date and time with an offset (RFC 3339, section 5.6); beyond the millisecond it is cut."""
+
+    may_be_blank: bool = True
+    """Whether blank counts as absent."""
+
+    def read(self, value: Any, /) -> int | None:
+        """Return the milliseconds since 1970."""
+        text = _string(value)
+        match = _RFC_3339.fullmatch(text)
+        if match is None:
+            if self.may_be_blank and not text.strip():
+                return None
+            raise Flaw("invalid_timestamp", "is not an RFC 3339 date and time with an offset")
+        day, hours, minutes, seconds, fraction, sign, ahead_hours, ahead_minutes = match.groups()
+        at = _day_start_ms(day)
+        if at is None:
+            raise Flaw("invalid_timestamp", "is a date that does not exist")
+        at += int(hours) * 3_600_000 + int(minutes) * 60_000 + int(seconds) * 1000
+        if fraction is not None:
+            at += int(fraction[:3].ljust(3, "0"))
+        if sign is not None:
+            ahead = int(ahead_hours) * 3_600_000 + int(ahead_minutes) * 60_000
+            at += ahead if sign == "-" else -ahead
+        return at
+
+
+@lru_cache(maxsize=4096)
+def _day_start_ms(day: str) -> int | None:
+    # RFC 3339 has a year 0 and Python has not. Year 4, a leap year too, is as far out of range.
+    year, month, day_of_month = int(day[:4]) or 4, int(day[5:7]), int(day[8:])
+    try:
+        return (date(year, month, day_of_month) - date(1970, 1, 1)).days * 86_400_000
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A whole number of milliseconds, judged together with the times of its event."""
+
+    def read(self, value: Any, /) -> int:
+        """Return the number; 5.0 is whole too."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, float):
+            if math.isinf(value):
+                raise Flaw("invalid_value", _INFINITE)
+            if value.is_integer():
+                return int(value)
+        raise Flaw("invalid_type", "must be a whole number")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    def read(self, value: Any, /) -> bool:
+        """Return the flag."""
+        if isinstance(value, bool):
+            return value
+        raise Flaw("invalid_type", "must be true or false")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def read(self, value: Any, /) -> str | None:
+        """Return the word."""
+        text = _string(value)
+        if text in self.words:
+            return text
+        if not text.strip():
+            return None
+        raise Flaw("invalid_value", f"must be one of {', '.join(self.words)}")
+
+
+_OFFSET: Final = re.compile(r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]")
+
+
+@dataclass(frozen=True)
+class Offset:
+    """How far the tracker's clock was ahead of UTC: ``+02:00``."""
+
+    def read(self, value: Any, /) -> str | None:
+        """Return the offset."""
+        text = _string(value)
+        if _OFFSET.fullmatch(text):
+            return text
+        if not text.strip():
+            return None
+        raise Flaw("invalid_value", "must look like +02:00")
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An object of the tracker's own, kept and never interpreted."""
+
+    limit: int
+    """In bytes, spelled as compact JSON in UTF-8."""
+
+    def read(self, value: Any, /) -> dict[str, Any]:
+        """Return the object."""
+        if not isinstance(value, dict):
+            raise Flaw("invalid_type", "must be an object")
+        problem = unfit(value, level=2, is_stored=True)
+        if problem is not None:
+            raise Flaw("invalid_value", problem)
+        if len(compact(value).encode()) > self.limit:
+            raise Flaw("invalid_value", f"is larger than {self.limit} bytes")
+        return value

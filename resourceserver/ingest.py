@@ -1,0 +1,238 @@
+"""Ingest: what trackers send, judged event by event and written in one transaction.
+
+    credential ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
+     401, 403         415       413, 400  400, 413                 401, 503       200
+
+The credential is checked before the body is read, so that a stranger's megabytes are never taken
+in, and again in the transaction that writes, so that a token revoked meanwhile writes nothing.
+These are two round trips: the second carries session, devices and events in one pipeline. Whatever
+fails in it, nothing of the batch was written, and the tracker may send it again.
+"""
+
+import asyncio
+import json
+import time
+import zlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg.errors import ForeignKeyViolation, NotNullViolation
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from resourceserver import events, fields, session
+from resourceserver.errors import PRIVATE, DatabaseUnavailable, Problem
+from resourceserver.events import APP_SESSIONS, Row, Stream, Verdict
+from resourceserver.session import Credential, Reader
+from shared import queries
+from shared.database import Pool
+from shared.settings import Settings
+
+SQL: Final = queries.load(Path(__file__).with_name("ingest.sql"))
+
+STREAMS: Final = (APP_SESSIONS,)
+"""The streams that are open. The statement ``add_<stream>`` writes the rows of one."""
+
+MAX_BODY: Final = 40 * 1024 * 1024
+"""Most bytes of a body, both as it comes and inflated."""
+_SMALL: Final = 32 * 1024
+"""Bytes of a body that is judged at once: about a hundred events, in about a millisecond."""
+_PIECE: Final = 256 * 1024
+"""Most bytes that are inflated before other requests get their turn."""
+
+
+class UnsupportedMediaType(Problem):
+    """A body of a type or an encoding that is not read here."""
+
+    status = 415
+    code = "unsupported_media_type"
+
+
+class PayloadTooLarge(Problem):
+    """the body is larger than 40 MiB"""
+
+    status = 413
+    code = "payload_too_large"
+
+
+class BatchTooLarge(Problem):
+    """A batch of more events than one request may hold."""
+
+    status = 413
+    code = "batch_too_large"
+    parameter = "events"
+
+
+class InvalidJSON(Problem):
+    """the body is not JSON"""
+
+    status = 400
+    code = "invalid_json"
+
+
+class InvalidRequest(Problem):
+    """A body that is JSON and no batch."""
+
+    status = 400
+    code = "invalid_request"
+
+    def __init__(self, message: str, parameter: str | None) -> None:
+        """Name the field at fault, None for the body itself."""
+        super().__init__(message)
+        self.parameter = parameter
+
+
+def routes(chosen: Settings, writers: Pool) -> list[Route]:
+    """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
+    turn = asyncio.Lock()
+    return [_route(stream, chosen, writers, turn) for stream in STREAMS]
+
+
+def _route(stream: Stream, chosen: Settings, writers: Pool, turn: asyncio.Lock) -> Route:
+    async def answer(request: Request) -> Response:
+        who = session.credential(request, (f"ingest:{stream.name}",), (chosen.base_url,))
+        await Reader(writers).check(who)
+        body = await read_body(request)
+        now_ms = time.time_ns() // 1_000_000
+        judged = partial(judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
+        if len(body) <= _SMALL:
+            verdict = judged()
+        else:
+            # In a thread, so that the milliseconds of a full batch hold no other request up; in
+            # turn, since more threads would only share one processor and add up their memory.
+            async with turn:
+                verdict = await asyncio.to_thread(judged)
+        accepted = await write(writers, who, stream, verdict.rows)
+        result = _result(verdict, accepted, now_ms)
+        return Response(result, headers=PRIVATE, media_type="application/json")
+
+    path = f"/api/v1/ingest/{stream.name.replace('_', '-')}"
+    return Route(path, answer, methods=["POST"], name=f"ingest_{stream.name}")
+
+
+async def read_body(request: Request) -> bytearray:
+    """Return the body, inflated. Raises UnsupportedMediaType, PayloadTooLarge and InvalidJSON.
+
+    Never more than ``MAX_BODY`` is taken in, whatever length is announced.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise UnsupportedMediaType("Content-Type: must be application/json")
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", "x-gzip"):
+        raise UnsupportedMediaType("Content-Encoding: must be gzip, or none")
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > MAX_BODY:
+        raise PayloadTooLarge
+    pieces = _bounded(request.stream())
+    if encoding != "identity":
+        pieces = _bounded(_inflated(pieces))
+    body = bytearray()
+    try:
+        async for piece in pieces:
+            body += piece
+    except ClientDisconnect as error:
+        # Nobody is there to read this, but our log shall not show it as a failure of ours.
+        raise InvalidJSON("the body ended early") from error
+    return body
+
+
+async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield ``pieces``. Raises PayloadTooLarge as soon as they exceed ``MAX_BODY``."""
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > MAX_BODY:
+            raise PayloadTooLarge
+        yield piece
+
+
+async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield what the single gzip member in ``pieces`` holds (RFC 1952), piece by piece.
+
+    Raises InvalidJSON where it is damaged, ends early or is followed by anything.
+    """
+    inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        async for piece in pieces:
+            rest, is_full = piece, True
+            # A full piece of output may leave more behind even when all input has been consumed.
+            while rest or is_full:
+                inflated = inflater.decompress(rest, _PIECE)
+                rest, is_full = inflater.unconsumed_tail, len(inflated) == _PIECE
+                yield inflated
+                await asyncio.sleep(0)
+    except zlib.error as error:
+        raise InvalidJSON("the body is not gzip") from error
+    if not inflater.eof or inflater.unused_data:
+        raise InvalidJSON("the body is not one whole gzip member")
+
+
+def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> Verdict:
+    """Return what becomes of the events in ``body``.
+
+    Raises InvalidJSON, InvalidRequest and BatchTooLarge, for the batch as a whole.
+    """
+    try:
+        batch = events.read_batch(events.parse(body))
+    except events.NotJSONError as error:
+        raise InvalidJSON from error
+    except events.MalformedBatchError as error:
+        raise InvalidRequest(str(error), error.field) from error
+    except events.BatchTooLargeError as error:
+        raise BatchTooLarge(str(error)) from error
+    return events.judge(stream, batch, now_ms=now_ms, full_urls=full_urls)
+
+
+async def write(writers: Pool, who: Credential, stream: Stream, rows: list[Row]) -> int:
+    """Write ``rows`` in one transaction and return how many of them were new.
+
+    Raises Unauthorized, InsufficientScope and DatabaseUnavailable; then nothing was written.
+    """
+    if not rows:
+        return 0
+    params = {
+        "user_id": who.token.user_id,
+        "devices": fields.compact(_devices(rows)),
+        "rows": fields.compact(rows),
+    }
+    try:
+        async with writers.connection() as connection:
+            async with connection.pipeline():
+                await connection.execute(session.SQL["open_session"], who.parameters())
+                await connection.execute(SQL["add_devices"], params)
+                cursor = await connection.execute(SQL[f"add_{stream.name}"], params)
+            return cursor.rowcount
+    except (ForeignKeyViolation, NotNullViolation) as error:
+        # The device or the whole account was deleted between two statements of ours.
+        raise DatabaseUnavailable from error
+    except psycopg.Error as error:
+        raise session.problem(error, who) from error
+
+
+def _devices(rows: list[Row]) -> list[dict[str, str | None]]:
+    """Return each device named in ``rows``, with the first platform that is named beside it."""
+    platforms: dict[str, str | None] = {}
+    for row in rows:
+        name = row["device"]
+        platforms[name] = platforms.get(name) or row.get("platform")
+    return [{"name": name, "platform": platform} for name, platform in platforms.items()]
+
+
+def _result(verdict: Verdict, accepted: int, now_ms: int) -> bytes:
+    """Return the answer's body. A valid event that was not written is a duplicate of one that was."""
+    seconds, milliseconds = divmod(now_ms, 1000)
+    server_time = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
+    return json.dumps(
+        {
+            "accepted": accepted,
+            "duplicates": len(verdict.rows) - accepted + verdict.repeated,
+            "rejected": verdict.rejected,
+            "server_time": server_time,
+        }
+    ).encode()

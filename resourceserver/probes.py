@@ -1,0 +1,63 @@
+"""Whether the service is alive, for balancers and people; needs no credential."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from shared import VERSION, database, queries
+from shared.database import Pool
+from shared.settings import Settings
+
+SQL: Final = queries.load(Path(__file__).with_name("probes.sql"))
+_WAIT_S: Final = 1.0
+"""How long the database may take to answer before it counts as unreachable."""
+
+
+def routes(chosen: Settings, pool: Pool) -> list[Route]:
+    """Return the probe's route."""
+    started = time.monotonic()
+    build = {"version": VERSION, "commit": chosen.commit, "built_at": chosen.built_at}
+
+    async def healthz(_: Request) -> Response:
+        latency_ms = await _latency_ms(pool)
+        rest: dict[str, Any] = {
+            "build": build,
+            "uptime_ms": int((time.monotonic() - started) * 1000),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+        no_store = {"Cache-Control": "no-store"}
+        if latency_ms is None:
+            failure = {
+                "status": "unavailable",
+                "error": "database_unavailable",
+                "message": "the database does not answer",
+                "database": {"status": "unreachable", "latency_ms": None},
+            }
+            return JSONResponse(failure | rest, 503, no_store | {"Retry-After": "1"})
+        database = {"status": "ok", "latency_ms": latency_ms}
+        return JSONResponse({"status": "ok", "database": database} | rest, headers=no_store)
+
+    return [Route("/healthz", healthz, name="healthz")]
+
+
+async def _latency_ms(pool: Pool) -> int | None:
+    """Return how long the database took to answer, or None where it did not in time."""
+
+    async def ask() -> int:
+        asked = time.monotonic()
+        async with pool.connection() as connection:
+            await connection.execute(SQL["alive"])
+        return round((time.monotonic() - asked) * 1000)
+
+    try:
+        async with asyncio.timeout(_WAIT_S):
+            return await database.revive(pool, ask)
+    except (TimeoutError, psycopg.Error):
+        return None

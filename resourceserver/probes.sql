@@ -1,0 +1,3 @@
+-- name: alive
+-- Answers at all.
+select 1

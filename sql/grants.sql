@@ -1,0 +1,31 @@
+-- Who may do what: every grant and revoke of the schema. May run again at any time.
+
+revoke all on all functions in schema svc from public;
+revoke all on all procedures in schema svc from public;
+
+-- The authorization server: accounts and grants, no activity data.
+grant usage on schema identity, oauth to svc_authserver;
+grant select, insert, update, delete on identity.user, identity.password, identity.session to svc_authserver;
+grant select, insert, update on identity.invitation to svc_authserver;
+grant select, insert, update, delete
+    on oauth.client,
+       oauth.authorization_request,
+       oauth.grant,
+       oauth.authorization_code,
+       oauth.refresh_token,
+       oauth.access_token
+    to svc_authserver;
+
+-- The resource server, reading. `svc.secure_user_table` grants select on each table of user data.
+grant usage on schema svc, activity, identity, reference to svc_reader;
+grant execute on all functions in schema svc to svc_reader;
+grant execute on procedure svc.open_session to svc_reader;
+revoke execute on function svc.secure_user_table from svc_reader;
+grant select on reference.category to svc_reader;
+
+-- The resource server, writing: it inserts what trackers send and reads no session back.
+grant usage on schema svc, activity to svc_ingester;
+grant execute on procedure svc.open_session to svc_ingester;
+grant execute on function svc.session_user_id to svc_ingester;
+grant select (user_id, device_id, name), insert on activity.device to svc_ingester;
+grant insert on activity.app_session to svc_ingester;

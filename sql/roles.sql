@@ -1,0 +1,70 @@
+-- The roles of the service. They belong to the whole cluster, so this file runs under a lock that is
+-- taken in the database `postgres`, and may run again at any time.
+--
+--   svc_owner       owns every schema and runs migrations; nobody logs in as it
+--   svc_authserver  accounts, sign-in, clients, grants and tokens; no activity data
+--   svc_reader      reads one session's user's data, under row-level security
+--   svc_ingester    writes what trackers send, under row-level security
+--   svc_worker      imports and jobs
+--
+-- Passwords are set by `svc migrate` for roles whose URL the operator does not give.
+
+do $$
+declare
+    missing text;
+begin
+    for missing in
+        select role_name
+          from unnest(array['svc_owner', 'svc_authserver', 'svc_reader', 'svc_ingester', 'svc_worker'])
+            as wanted (role_name)
+         where not exists (select from pg_catalog.pg_roles where rolname = role_name)
+    loop
+        execute format(
+            'create role %I nosuperuser nocreatedb nocreaterole noreplication nobypassrls %s',
+            missing, case missing when 'svc_owner' then 'nologin' else 'login' end
+        );
+    end loop;
+end
+$$;
+
+-- The migrating login must be able to become the owner. A superuser can anyway; another login made
+-- the role above and so may grant it to itself (PostgreSQL 16 gives it no more than that at first).
+do $$
+begin
+    if not pg_has_role(current_user, 'svc_owner', 'member') or (
+        current_setting('server_version_num')::integer >= 160000
+        and not pg_has_role(current_user, 'svc_owner', 'set')
+    ) then
+        execute format('grant svc_owner to %I', current_user);
+    end if;
+end
+$$;
+
+-- What queries may take for granted, whatever the server's own configuration says.
+do $$
+declare
+    runtime_role text;
+begin
+    foreach runtime_role in array array['svc_authserver', 'svc_reader', 'svc_ingester', 'svc_worker']
+    loop
+        execute format('alter role %I set timezone = ''UTC''', runtime_role);
+        execute format('alter role %I set search_path = ''''', runtime_role);
+        execute format('alter role %I set lock_timeout = ''5s''', runtime_role);
+        execute format('alter role %I set idle_in_transaction_session_timeout = ''15s''', runtime_role);
+        -- Compiling costs more than it saves for queries of milliseconds.
+        execute format('alter role %I set jit = off', runtime_role);
+        -- A refused token is an ordinary answer; without this each one writes lines to the log.
+        -- Only a superuser may set it, so elsewhere it is left to the operator.
+        if (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then
+            execute format('alter role %I set log_min_messages = fatal', runtime_role);
+        end if;
+    end loop;
+end
+$$;
+
+alter role svc_authserver set statement_timeout = '10s';
+alter role svc_reader set statement_timeout = '20s';
+alter role svc_ingester set statement_timeout = '20s';
+alter role svc_worker set statement_timeout = '60s';
+-- A default only, no wall: what holds is that the role has no right to write anything.
+alter role svc_reader set default_transaction_read_only = on;

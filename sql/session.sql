@@ -1,0 +1,69 @@
+-- The session of one request: opened by a token, read by every policy, gone with the transaction.
+--
+-- `call svc.open_session(...)` is the first of the two statements of a read. Keep them two: folded
+-- into one, policies may be evaluated before the session is open, and the answer is silently empty.
+
+create schema if not exists svc;
+
+-- Opens the session of a token for the rest of the transaction.
+-- Raises SV401 for a token that is unknown, revoked, expired or made for another resource, and SV403,
+-- with the first missing scope as its message, where the token holds too little.
+-- `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
+-- No exception block may stand around it: the settings would end with the subtransaction.
+create or replace procedure svc.open_session(
+    p_user_id    uuid,
+    p_token_hash bytea,
+    p_scopes     text[],
+    p_resources  text[]
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    granted text[];
+    missing text;
+begin
+    select scopes
+      into granted
+      from oauth.live_access_token
+     where user_id = p_user_id
+       and token_hash = p_token_hash
+       and (resource is null or resource = any (p_resources));
+    if not found then
+        raise exception using errcode = 'SV401', message = 'the token is unknown, revoked or expired';
+    end if;
+
+    foreach missing in array p_scopes loop
+        if missing <> all (granted) then
+            raise exception using errcode = 'SV403', message = missing;
+        end if;
+    end loop;
+
+    execute format(
+        'set local svc.user_id = %L; set local svc.token_hash = %L; set local svc.scopes = %L',
+        p_user_id, encode(p_token_hash, 'hex'), array_to_string(granted, ' ')
+    );
+end
+$$;
+
+-- Whose session is open: the owner of the live token whose hash the session holds, else null.
+-- The settings alone prove nothing, since whoever can run SQL can set them; so the token is looked up
+-- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or
+-- null. Policies call this in a scalar subquery, so that it runs once for each table of a query.
+create or replace function svc.session_user_id()
+returns uuid
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (
+        select user_id
+          from oauth.live_access_token
+         where user_id = nullif(current_setting('svc.user_id', true), '')::uuid
+           and token_hash = decode(nullif(current_setting('svc.token_hash', true), ''), 'hex')
+    );
+end
+$$;

@@ -1,0 +1,232 @@
+"""One Postgres a run, one template database, one clone a worker; and the people of our tests.
+
+The server is the embedded one, or the one that TEST_DATABASE_URL names: a login that may create roles
+and databases. Nothing of ours is replaced by a stand-in anywhere.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from deploy.embedded import EmbeddedPostgres
+from deploy.migrate import migrate
+from shared import database, tokens
+from shared.scopes import SCOPES
+from shared.settings import Settings
+
+TEMPLATE = f"svc_test_{os.getpid()}"
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@dataclass
+class Server:
+    """The Postgres of this run and the template database on it, made when first asked for."""
+
+    directory: Path | None = None
+    embedded: EmbeddedPostgres | None = None
+    url: str = ""
+
+    def start(self) -> None:
+        """Start the server, unless one is named, and make the template."""
+        if self.directory is not None:
+            return
+        self.directory = Path(tempfile.mkdtemp(prefix="svc-test-"))
+        # The embedded server runs as an account of its own where the tests run as root.
+        self.directory.chmod(0o755)
+        self.url = os.environ.get("TEST_DATABASE_URL", "")
+        if not self.url:
+            self.embedded = EmbeddedPostgres(self.directory / "postgres", settings=FAST)
+            self.embedded.start()
+            self.url = self.embedded.url
+        self._administer(sql.SQL("create database {}"), TEMPLATE)
+        migrate(
+            Settings(
+                database_url=make_conninfo(self.url, dbname=TEMPLATE),
+                data_dir=self.directory / "deployment",
+            ),
+            lambda _: None,
+        )
+
+    def stop(self) -> None:
+        """Stop what was started and leave nothing behind."""
+        if self.directory is None:
+            return
+        if self.embedded is not None:
+            self.embedded.stop()
+        else:
+            self._administer(sql.SQL("drop database if exists {} with (force)"), TEMPLATE)
+        shutil.rmtree(self.directory)
+
+    def _administer(self, statement: sql.SQL, name: str) -> None:
+        administer(self.url, statement, name)
+
+
+def administer(url: str, statement: sql.SQL, *names: str) -> None:
+    """Run a statement about whole databases."""
+    with closing(psycopg.connect(url, dbname="postgres", autocommit=True)) as connection:
+        connection.execute(statement.format(*map(sql.Identifier, names)))
+
+
+SERVER = Server()
+
+
+class WorkerSetup:
+    """Tells each parallel worker where the server of this run is."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Start the server before the first worker, and hand its whereabouts over."""
+        SERVER.start()
+        node.workerinput["server"] = (SERVER.url, TEMPLATE, str(SERVER.directory))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the hand-over; only parallel runs have it."""
+    config.pluginmanager.register(WorkerSetup())
+
+
+def pytest_unconfigure() -> None:
+    """Stop the server where this process started it."""
+    SERVER.stop()
+
+
+@pytest.fixture(scope="session")
+def deployment(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    """The settings of this worker's own deployment: a clone of the template, migrated."""
+    handed_over = getattr(request.config, "workerinput", {}).get("server")
+    if handed_over is None:
+        SERVER.start()
+        handed_over = (SERVER.url, TEMPLATE, str(SERVER.directory))
+    url, template, directory = handed_over
+    name = f"{template}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    administer(url, sql.SQL("create database {} template {}"), name, template)
+    yield Settings(
+        database_url=make_conninfo(url, dbname=name),
+        data_dir=Path(directory) / "deployment",
+        commit="abc1234",
+    )
+    administer(url, sql.SQL("drop database {} with (force)"), name)
+
+
+@pytest.fixture
+def db(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the owner whose transaction is rolled back."""
+    with closing(psycopg.connect(deployment.database_url or "")) as connection:
+        yield connection
+        connection.rollback()
+
+
+@pytest.fixture
+def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the owner that commits; afterwards everything of everybody is gone again."""
+    with closing(psycopg.connect(deployment.database_url or "", autocommit=True)) as connection:
+        yield connection
+        connection.execute("delete from identity.user")
+        connection.execute("delete from oauth.client")
+        connection.execute("delete from identity.invitation")
+
+
+Connect = Callable[[str], psycopg.Connection[Any]]
+
+
+@pytest.fixture
+def connect_as(deployment: Settings) -> Iterator[Connect]:
+    """Opens connections as one of the servers' roles, as the servers themselves do."""
+    opened: list[psycopg.Connection[Any]] = []
+
+    def connect(role: str) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(database.role_url(deployment, role), autocommit=True)
+        opened.append(connection)
+        return connection
+
+    yield connect
+    for connection in opened:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with an account, and the means to give out tokens."""
+
+    user_id: UUID
+    email: str
+    connection: psycopg.Connection[Any] = field(repr=False)
+
+    def token(self, *scopes: str, resource: str | None = None, expires: str | None = None) -> str:
+        """Return the text of a new API token; ``expires`` is an interval from now."""
+        token = tokens.mint(tokens.ACCESS, self.user_id)
+        granted = list(scopes or SCOPES)
+        self.connection.execute(
+            """
+            with made as (
+                insert into oauth.grant (user_id, name, scopes, resource)
+                values (%(user_id)s, 'test', %(scopes)s, %(resource)s)
+                returning user_id, grant_id
+            )
+            insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+            select user_id, %(hash)s, grant_id, %(scopes)s, %(last_four)s, now() + %(expires)s::interval
+              from made
+            """,
+            {
+                "user_id": self.user_id,
+                "hash": token.hash,
+                "scopes": granted,
+                "resource": resource,
+                "last_four": token.last_four,
+                "expires": expires,
+            },
+        )
+        return token.text
+
+    def headers(self, *scopes: str) -> dict[str, str]:
+        """Return the headers of a request with a new token."""
+        return {"Authorization": f"Bearer {self.token(*scopes)}"}
+
+
+def _person(connection: psycopg.Connection[Any], name: str) -> Person:
+    email = f"{name}@example.org"
+    row = connection.execute(
+        "insert into identity.user (email) values (%s) returning user_id", [email]
+    ).fetchone()
+    assert row is not None
+    return Person(row[0], email, connection)
+
+
+@pytest.fixture
+def alice(owner: psycopg.Connection[Any]) -> Person:
+    """A normal user."""
+    return _person(owner, "alice")
+
+
+@pytest.fixture
+def bob(owner: psycopg.Connection[Any]) -> Person:
+    """Another user, who must never see anything of alice's."""
+    return _person(owner, "bob")
+
+
+@pytest.fixture(scope="session")
+def resource_client(deployment: Settings) -> Iterator[TestClient]:
+    """The resource server, asked without a network but with everything else."""
+    app = resourceserver.app.create(replace(deployment, base_url="http://testserver"))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def api(resource_client: TestClient, owner: psycopg.Connection[Any]) -> TestClient:
+    """The resource server on data that is committed, and gone after the test."""
+    assert not owner.closed
+    return resource_client

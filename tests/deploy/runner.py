@@ -1,0 +1,143 @@
+"""A ``svc up`` to look at from outside, and what is looked at: its output, ports and processes."""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Login:
+    """Somebody who runs ``svc``: another user than the tests', or with None the same."""
+
+    command: tuple[str, ...]
+    variables: dict[str, str] = field(repr=False)
+    uid: int | None = None
+    gid: int | None = None
+
+    def run(
+        self, *words: str, stdin: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of ``svc`` to its end."""
+        return subprocess.run(
+            [*self.command, *words],
+            env=self.variables | variables,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            user=self.uid,
+            group=self.gid,
+            extra_groups=None if self.uid is None else [],
+            text=True,
+        )
+
+
+SELF = Login(
+    (sys.executable, "-P", "-m", "deploy.cli"),
+    {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SVC_", "DATABASE_URL", "PG"))
+    },
+)
+
+
+class Runner:
+    """A ``svc up`` with ports of its own."""
+
+    def __init__(
+        self, parent: Path, variables: dict[str, str], *, login: Login = SELF, cwd: Path = Path("/")
+    ) -> None:
+        """Start it; its output goes to files in ``parent``."""
+        self.login = login
+        self.variables = variables
+        self.out = parent / "out"
+        self.err = parent / "err"
+        with self.out.open("w") as out, self.err.open("w") as err:
+            self.process = subprocess.Popen(
+                [*login.command, "up"],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=cwd,
+                env=login.variables | variables,
+                user=login.uid,
+                group=login.gid,
+                extra_groups=None if login.uid is None else [],
+                start_new_session=True,
+            )
+
+    def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run another command of ``svc`` with the same settings."""
+        return self.login.run(*words, stdin=stdin, **self.variables)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until ``text`` has been printed."""
+        until = time.monotonic() + 60
+        while text not in self.out.read_text():
+            assert self.process.poll() is None, self.err.read_text()
+            assert time.monotonic() < until, self.out.read_text() + self.err.read_text()
+            time.sleep(0.02)
+
+    def wait_until_up(self) -> None:
+        """Wait until both servers answer and everything has been said."""
+        self.wait_for("Ctrl-C stops everything")
+
+    def wait(self) -> int:
+        """Return its exit status, which comes within a bounded time."""
+        return self.process.wait(timeout=30)
+
+    def stop(self) -> int:
+        """Ask for the end, and return the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def child(self, words: str) -> int:
+        """Return the id of the one child that has ``words`` in its command."""
+        (pid,) = [pid for pid, command in self.children() if words in command]
+        return pid
+
+    def children(self) -> list[tuple[int, str]]:
+        """Return its direct children: ids and command lines."""
+        listed = subprocess.run(
+            ["ps", "-ww", "-A", "-o", "ppid=,pid=,command="],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+        return [(int(pid), rest) for ppid, pid, rest in rows if int(ppid) == self.process.pid]
+
+
+def addresses(ports: tuple[int, int]) -> dict[str, str]:
+    """Return the settings that put both servers on these ports."""
+    return {
+        "SVC_AUTH_URL": f"http://localhost:{ports[0]}",
+        "SVC_BASE_URL": f"http://localhost:{ports[1]}",
+    }
+
+
+def get(host: str, port: int, path: str) -> tuple[int, bytes]:
+    """Return status and body of an answer."""
+    with closing(http.client.HTTPConnection(host, port, timeout=5)) as connection:
+        connection.request("GET", path, headers={"Host": f"localhost:{port}"})
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def wait_until_gone(*pids: int) -> None:
+    """Wait until there are no such processes, or only zombies that nobody has asked after."""
+    until = time.monotonic() + 15
+    while left := [pid for pid in pids if _state(pid) not in ("", "Z")]:
+        assert time.monotonic() < until, f"still there: {left}"
+        time.sleep(0.02)
+
+
+def _state(pid: int) -> str:
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, check=False, text=True).stdout[:1]

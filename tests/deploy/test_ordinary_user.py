@@ -1,0 +1,190 @@
+"""The product run by an ordinary user: where the tests run as root, one made for the purpose."""
+
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.runner import SELF, Login, Runner, addresses, get, wait_until_gone
+
+ROOT = Path(__file__).parent.parent.parent
+OURS = ("authserver", "deploy", "resourceserver", "shared", "sql")
+# Only for tests and checks, and large.
+NOT_NEEDED = ("playwright", "mypy", "mypyc", "hypothesis", "pip", "_pytest", "pygments")
+PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+@pytest.fixture(scope="module")
+def home(standing_data_dir: Path) -> Path:
+    """A directory of the ordinary user's own."""
+    home = standing_data_dir.parent / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture(scope="module")
+def login(home: Path) -> Iterator[Login]:
+    """The ordinary user, with a Python and our code where this user can read them."""
+    if os.geteuid() != 0:
+        yield SELF
+        return
+    name = f"svc-test-{os.getpid()}"
+    add_user(name, home)
+    try:
+        entry = pwd.getpwnam(name)
+        os.chown(home, entry.pw_uid, entry.pw_gid)
+        yield equipped(entry, home.parent)
+    finally:
+        administer(["userdel", name] if shutil.which("userdel", path=PATH) else ["deluser", name])
+
+
+def add_user(name: str, home: Path) -> None:
+    if shutil.which("useradd", path=PATH):
+        administer(["useradd", "--home-dir", str(home), "--no-create-home", name])
+    else:  # BusyBox
+        administer(["adduser", "-D", "-H", "-h", str(home), name])
+
+
+def administer(command: list[str]) -> None:
+    """Change /etc/passwd, on which another worker may have its hands."""
+    for _ in range(50):
+        result = subprocess.run(
+            command, env={"PATH": PATH}, capture_output=True, check=False, text=True
+        )
+        if "lock" not in result.stderr:
+            break
+        time.sleep(0.1)
+    assert result.returncode == 0, result.stderr
+
+
+def equipped(entry: pwd.struct_passwd, parent: Path) -> Login:
+    """Return the login of a user of this machine, with copies of what is closed to it."""
+    code = parent / "code"
+    for package in OURS:
+        copy(ROOT / package, code / package)
+    login = with_python(entry, parent / "python")
+    packages = Path(sysconfig.get_path("purelib"))
+    if can(login, "import psycopg_binary, uvicorn", packages):
+        return replace(login, variables=login.variables | {"PYTHONPATH": f"{code}:{packages}"})
+    copy(packages, parent / "packages", *NOT_NEEDED)
+    return replace(
+        login, variables=login.variables | {"PYTHONPATH": f"{code}:{parent / 'packages'}"}
+    )
+
+
+def with_python(entry: pwd.struct_passwd, place: Path) -> Login:
+    """Return a login with a Python like ours: the tests' own, the system's, or a copy."""
+    variables = {"HOME": entry.pw_dir, "PATH": PATH}
+    ours = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    for python in (ours, Path("/usr/bin/python3")):
+        login = Login((str(python), *SELF.command[1:]), variables, entry.pw_uid, entry.pw_gid)
+        if can(login, f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"):
+            return login
+    copy(Path(sys.base_prefix), place, "test", "idlelib", "site-packages", "share", "include")
+    variables |= {"LD_LIBRARY_PATH": str(place / "lib")}
+    command = (str(place / "bin" / ours.name), *SELF.command[1:])
+    return Login(command, variables, entry.pw_uid, entry.pw_gid)
+
+
+def can(login: Login, script: str, packages: Path | None = None) -> bool:
+    """Whether the login's Python runs ``script``."""
+    found = {} if packages is None else {"PYTHONPATH": str(packages)}
+    try:
+        result = subprocess.run(
+            [login.command[0], "-c", script],
+            env=login.variables | found,
+            capture_output=True,
+            check=False,
+            cwd="/",
+            user=login.uid,
+            group=login.gid,
+            extra_groups=[],
+        )
+    except OSError:
+        return False
+    return result.returncode == 0
+
+
+def copy(source: Path, place: Path, *left_out: str) -> None:
+    """Copy a directory so that everybody can read it."""
+    ignored = shutil.ignore_patterns("__pycache__", *left_out)
+    shutil.copytree(source, place, ignore=ignored, symlinks=True)
+    subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+
+
+def owner(pid: int) -> str:
+    command = ["ps", "-o", "uid=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+
+
+def test_an_ordinary_user_starts_stops_and_starts_again(
+    login: Login, home: Path, ports: tuple[int, int]
+) -> None:
+    uid = str(os.geteuid() if login.uid is None else login.uid)
+    first = Runner(home.parent, addresses(ports), login=login, cwd=home)
+    first.wait_until_up()
+    children = [pid for pid, _ in first.children()]
+    owners = {owner(pid) for pid in children}
+    probe = get("127.0.0.1", ports[1], "/healthz")
+    added = first.run(
+        *("user", "add", "alice@example.org", "--password-stdin"),
+        stdin="correct horse battery staple\n",
+    )
+    stopped = first.stop()
+    wait_until_gone(*children)
+
+    second = Runner(home.parent, addresses(ports), login=login, cwd=home)
+    second.wait_until_up()
+    said = second.out.read_text().splitlines()
+
+    assert second.stop() == 0
+    assert stopped == 0
+    assert (added.returncode, added.stderr) == (0, "")
+    assert probe[0] == 200
+    assert len(children) == 3
+    assert owners == {uid}
+    assert said[0] == f"Data directory: {home / '.data'}"
+    assert f"Sign in at http://localhost:{ports[0]}" in said
+    assert stat.S_IMODE((home / ".data").stat().st_mode) == 0o700
+    assert not list((home / ".data").glob("postgresql-*"))
+
+
+def test_a_data_directory_that_an_ordinary_user_cannot_write_is_named(
+    login: Login, home: Path, ports: tuple[int, int]
+) -> None:
+    closed = home.parent / "closed"
+    closed.mkdir(mode=0o555)
+
+    result = login.run("up", SVC_DATA_DIR=str(closed / "data"), **addresses(ports))
+
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"svc: data directory {closed / 'data'} cannot be written: Permission denied "
+        f"({closed / 'data'})\n"
+    )
+
+
+def test_an_ordinary_user_has_no_say_over_another_ones_database(
+    login: Login, home: Path, ports: tuple[int, int]
+) -> None:
+    closed = home.parent / "others"
+    (closed / "postgres").mkdir(parents=True, mode=0o700)
+    closed.chmod(0o777)
+    if login.uid is None:
+        (closed / "postgres").chmod(0)
+
+    result = login.run("up", SVC_DATA_DIR=str(closed), **addresses(ports))
+
+    (closed / "postgres").chmod(0o700)
+    assert result.returncode == 1
+    assert "Permission denied" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

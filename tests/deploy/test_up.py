@@ -1,0 +1,414 @@
+"""``svc up`` as somebody at a terminal meets it: real processes, ports and signals."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from shared.settings import Settings
+from tests.deploy.runner import SELF, Runner, addresses, get, wait_until_gone
+
+each_loopback = pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+Start = Callable[..., Runner]
+
+
+@pytest.fixture
+def start(ports: tuple[int, int]) -> Iterator[Start]:
+    """Start a runner on this test's ports; what still runs afterwards is ended."""
+    started: list[Runner] = []
+
+    def start_one(data_dir: Path, **variables: str) -> Runner:
+        chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports) | variables
+        started.append(Runner(data_dir.parent, chosen))
+        return started[-1]
+
+    yield start_one
+    for runner in started:
+        if runner.process.poll() is None:
+            runner.stop()
+
+
+@pytest.fixture(scope="module")
+def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterator[Runner]:
+    """A runner for tests that only look at it."""
+    chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
+    runner = Runner(standing_data_dir.parent, chosen)
+    runner.wait_until_up()
+    yield runner
+    assert runner.stop() == 0
+
+
+def test_the_data_directory_is_said_first(standing: Runner, standing_data_dir: Path) -> None:
+    first = standing.out.read_text().splitlines()[0]
+
+    assert first == f"Data directory: {standing_data_dir}"
+
+
+@each_loopback
+def test_both_servers_answer_on_both_loopback_addresses(
+    standing: Runner, host: str, standing_ports: tuple[int, int]
+) -> None:
+    issuer = get(host, standing_ports[0], "/.well-known/oauth-authorization-server")
+    probe = get(host, standing_ports[1], "/healthz")
+
+    assert issuer[0] == 200
+    assert json.loads(issuer[1])["issuer"] == f"http://localhost:{standing_ports[0]}"
+    assert probe[0] == 200
+    assert json.loads(probe[1])["database"]["status"] == "ok"
+
+
+def test_both_addresses_are_said(standing: Runner, standing_ports: tuple[int, int]) -> None:
+    said = standing.out.read_text()
+
+    assert f"Authorization server   http://localhost:{standing_ports[0]}\n" in said
+    assert f"Resource server        http://localhost:{standing_ports[1]}\n" in said
+
+
+def test_the_curl_that_is_said_works(standing: Runner, standing_ports: tuple[int, int]) -> None:
+    (url,) = re.findall(r"^ +curl (\S+)$", standing.out.read_text(), re.MULTILINE)
+    parts = urlsplit(url)
+
+    assert parts.port == standing_ports[1]
+    assert get("127.0.0.1", standing_ports[1], parts.path)[0] == 200
+
+
+def test_the_link_for_the_first_account_works(
+    standing: Runner, standing_ports: tuple[int, int]
+) -> None:
+    (url,) = re.findall(r"^ +(http\S+)$", standing.out.read_text(), re.MULTILINE)
+    parts = urlsplit(url)
+
+    status, page = get("127.0.0.1", standing_ports[0], f"{parts.path}?{parts.query}")
+
+    assert parts.netloc == f"localhost:{standing_ports[0]}"
+    assert status == 200
+    assert b'name="email"' in page
+
+
+@on_linux
+def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) -> None:
+    logins = {
+        words: sorted(
+            re.findall(r"^\w*DATABASE_URL\w*", environ_of(standing.child(words)), re.MULTILINE)
+        )
+        for words in ("auth serve", "resource serve")
+    }
+
+    assert logins == {
+        "auth serve": ["SVC_AUTHSERVER_DATABASE_URL"],
+        "resource serve": [
+            "SVC_INGESTER_DATABASE_URL",
+            "SVC_READER_DATABASE_URL",
+            "SVC_WORKER_DATABASE_URL",
+        ],
+    }
+
+
+def environ_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/environ").read_text().replace("\0", "\n")
+
+
+def test_other_commands_find_the_running_database(standing: Runner) -> None:
+    answer = standing.run("psql", "-At", "-c", "select current_database()")
+    migrated = standing.run("migrate")
+
+    assert (answer.stdout, answer.stderr) == ("svc\n", "")
+    assert (migrated.returncode, migrated.stderr) == (0, "")
+
+
+def test_a_second_runner_on_the_same_directory_is_refused(
+    standing: Runner, ports: tuple[int, int], standing_data_dir: Path
+) -> None:
+    second = SELF.run("up", **({"SVC_DATA_DIR": str(standing_data_dir)} | addresses(ports)))
+
+    assert second.returncode == 1
+    assert second.stderr == (
+        f"svc: data directory {standing_data_dir} is in use by process {standing.process.pid}: "
+        "stop that one first, or choose another directory with SVC_DATA_DIR\n"
+    )
+    assert standing.process.poll() is None
+
+
+@pytest.mark.parametrize("wanted", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_everything(
+    start: Start, used_data_dir: Path, wanted: signal.Signals
+) -> None:
+    runner = start(used_data_dir)
+    runner.wait_until_up()
+    children = [pid for pid, _ in runner.children()]
+
+    runner.process.send_signal(wanted)
+
+    assert runner.wait() == 0
+    assert len(children) == 3
+    wait_until_gone(*children)
+    assert not (used_data_dir / "postgres" / "postmaster.pid").exists()
+
+
+def test_ctrl_c_at_a_terminal_stops_everything_and_a_second_one_changes_nothing(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    terminal, end = os.openpty()
+    script = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    process = subprocess.Popen(
+        [sys.executable, "-c", script + "os.execv(sys.argv[1], sys.argv[1:])", *SELF.command, "up"],
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        env=SELF.variables | {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports),
+        start_new_session=True,
+    )
+    os.close(end)
+    read_until(terminal, b"Ctrl-C stops everything")
+
+    os.write(terminal, b"\x03")
+    read_until(terminal, b"Stopping")
+    os.write(terminal, b"\x03")
+    rest = read_until(terminal, b"Stopped")
+
+    assert process.wait(timeout=30) == 0
+    assert b"Traceback" not in rest
+    os.close(terminal)
+
+
+def read_until(terminal: int, text: bytes) -> bytes:
+    seen = b""
+    while text not in seen:
+        seen += os.read(terminal, 4096)
+    return seen
+
+
+def test_starting_again_keeps_accounts_and_says_where_to_sign_in(
+    start: Start, used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    first = start(used_data_dir)
+    first.wait_until_up()
+    added = first.run(
+        "user", "add", "alice@example.com", "--password-stdin", stdin="correct horse battery"
+    )
+    assert added.returncode == 0, added.stderr
+    first.stop()
+
+    second = start(used_data_dir)
+    second.wait_until_up()
+
+    said = second.out.read_text()
+    assert f"Sign in at http://localhost:{ports[0]}" in said
+    assert "first account" not in said
+
+
+@each_loopback
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_port_that_is_taken_is_named(
+    start: Start, data_dir: Path, ports: tuple[int, int], host: str, taken: int
+) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as other:
+        other.bind((host, ports[taken]))
+        other.listen()
+
+        runner = start(data_dir)
+
+        assert runner.wait() == 1
+    assert runner.err.read_text() == (
+        f"svc: cannot listen on {host} port {ports[taken]}: Address already in use\n"
+    )
+    assert not data_dir.exists()
+
+
+def test_one_port_for_both_servers_is_refused(
+    start: Start, data_dir: Path, ports: tuple[int, int]
+) -> None:
+    runner = start(data_dir, SVC_BASE_URL=f"http://127.0.0.1:{ports[0]}")
+
+    assert runner.wait() == 1
+    assert f"both have port {ports[0]}" in runner.err.read_text()
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(start: Start, data_dir: Path) -> None:
+    data_dir.write_text("a file")
+
+    runner = start(data_dir, SVC_DATA_DIR=f"{data_dir}/below")
+
+    assert runner.wait() == 1
+    assert runner.err.read_text() == (
+        f"svc: data directory {data_dir}/below cannot be written: Not a directory ({data_dir})\n"
+    )
+
+
+def test_a_database_that_does_not_answer_is_named(
+    start: Start, data_dir: Path, ports: tuple[int, int]
+) -> None:
+    url = f"postgresql://owner:secret@127.0.0.1:{ports[0]}/svc"
+
+    runner = start(data_dir, DATABASE_URL=url)
+
+    assert runner.wait() == 1
+    (line,) = runner.err.read_text().splitlines()
+    assert line.startswith("svc: DATABASE_URL cannot be reached: ")
+    assert "Connection refused" in line
+    assert "secret" not in line
+
+
+def test_a_database_url_that_is_none_is_not_repeated(start: Start, data_dir: Path) -> None:
+    runner = start(data_dir, DATABASE_URL="password secret")
+
+    assert runner.wait() == 1
+    assert runner.err.read_text() == (
+        "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
+    )
+
+
+def test_a_database_of_ones_own_is_used_and_none_is_started(
+    start: Start, data_dir: Path, deployment: Settings, ports: tuple[int, int]
+) -> None:
+    assert deployment.database_url is not None
+    data_dir.mkdir()
+    # The roles belong to the whole server of this test run, and so do their passwords.
+    secrets = (deployment.data_dir / "secrets.json").read_text()
+    (data_dir / "secrets.json").write_text(secrets)
+
+    runner = start(data_dir, DATABASE_URL=deployment.database_url)
+
+    runner.wait_until_up()
+    assert get("127.0.0.1", ports[1], "/healthz")[0] == 200
+    assert [path.name for path in data_dir.iterdir()] == ["secrets.json"]
+    assert len(runner.children()) == 2
+    assert runner.stop() == 0
+
+
+def test_a_role_of_another_database_needs_database_url(start: Start, data_dir: Path) -> None:
+    runner = start(data_dir, SVC_READER_DATABASE_URL="postgresql://reader@db.example/svc")
+
+    assert runner.wait() == 1
+    assert "SVC_READER_DATABASE_URL is set and DATABASE_URL is not" in runner.err.read_text()
+
+
+def test_a_signal_ends_a_migration_that_waits(
+    start: Start, data_dir: Path, deployment: Settings
+) -> None:
+    assert deployment.database_url is not None
+    data_dir.mkdir()
+    secrets = (deployment.data_dir / "secrets.json").read_text()
+    (data_dir / "secrets.json").write_text(secrets)
+    with psycopg.connect(deployment.database_url) as other:
+        other.execute("select pg_advisory_xact_lock(7382042)")
+        runner = start(data_dir, DATABASE_URL=deployment.database_url)
+        while waiting(other) != 1:
+            assert runner.process.poll() is None, runner.err.read_text()
+            time.sleep(0.02)
+
+        status = runner.stop()
+
+    assert (status, runner.err.read_text()) == (0, "")
+
+
+def waiting(connection: psycopg.Connection[tuple[object, ...]]) -> object:
+    row = connection.execute(
+        "select count(*) from pg_locks"
+        " where locktype = 'advisory' and objid = 7382042 and not granted"
+        "   and database = (select oid from pg_database where datname = current_database())"
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_a_server_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -> None:
+    runner = start(used_data_dir)
+    runner.wait_until_up()
+    children = [pid for pid, _ in runner.children()]
+
+    os.kill(runner.child("auth serve"), signal.SIGKILL)
+
+    assert runner.wait() == 1
+    last = runner.err.read_text().splitlines()[-1]
+    assert last.startswith("svc: the authorization server has ended by itself with signal SIGKILL")
+    wait_until_gone(*children)
+
+
+def test_a_server_that_cannot_start_is_named_with_its_last_words(
+    start: Start, used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    with socket.socket() as other:
+        runner = start(used_data_dir)
+        runner.wait_for("Starting the authorization server")
+        # Taken only after the check, as by a program that starts at the same moment.
+        other.bind(("127.0.0.1", ports[1]))
+        other.listen()
+
+        assert runner.wait() == 1
+    last = runner.err.read_text().splitlines()[-1]
+    assert last.startswith("svc: the resource server has ended by itself with status 1: ")
+    assert f"cannot listen on 127.0.0.1 port {ports[1]}" in last
+
+
+def test_a_database_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -> None:
+    runner = start(used_data_dir)
+    runner.wait_until_up()
+    children = [pid for pid, _ in runner.children()]
+
+    os.kill(runner.child("/bin/postgres"), signal.SIGKILL)
+
+    assert runner.wait() == 1
+    assert "svc: PostgreSQL has ended by itself" in runner.err.read_text()
+    wait_until_gone(*children)
+
+
+def test_a_killed_runner_takes_the_servers_along_and_the_next_one_starts(
+    start: Start, used_data_dir: Path
+) -> None:
+    killed = start(used_data_dir)
+    killed.wait_until_up()
+    servers = [killed.child("auth serve"), killed.child("resource serve")]
+    postgres = killed.child("/bin/postgres")
+
+    killed.process.kill()
+    killed.wait()
+    wait_until_gone(*servers)
+    runner = start(used_data_dir)
+    runner.wait_until_up()
+
+    assert "Stopping a PostgreSQL that a crash left running" in runner.out.read_text()
+    wait_until_gone(postgres)
+    assert runner.stop() == 0
+
+
+def test_a_reader_that_goes_away_ends_nothing(ports: tuple[int, int], used_data_dir: Path) -> None:
+    process = subprocess.Popen(
+        [*SELF.command, "up"],
+        env=SELF.variables | {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    until = time.monotonic() + 60
+    while not answers(ports[1]):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+    process.terminate()
+
+    assert process.wait(timeout=30) == 0
+
+
+def answers(port: int) -> bool:
+    try:
+        return get("127.0.0.1", port, "/healthz")[0] == 200
+    except OSError:
+        return False

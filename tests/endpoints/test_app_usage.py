@@ -1,0 +1,214 @@
+"""GET /api/v1/analytics/app-usage."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+from tests.endpoints.timeline import Session, app_usage
+
+PATH = "/api/v1/analytics/app-usage"
+EPOCH = datetime(2025, 6, 16, tzinfo=UTC)
+
+
+def instant(milliseconds: int) -> str:
+    at = EPOCH + timedelta(milliseconds=milliseconds)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def event(app: str, start: str, end: str, **more: Any) -> dict[str, Any]:
+    return {
+        "app": app,
+        "started_at": f"2025-06-16T{start}Z",
+        "ended_at": f"2025-06-16T{end}Z",
+        **more,
+    }
+
+
+def post(api: TestClient, person: Person, events: list[dict[str, Any]]) -> dict[str, Any]:
+    answer = api.post(
+        "/api/v1/ingest/app-sessions",
+        json={"events": events, "client": {"name": "test/1"}},
+        headers=person.headers("ingest:app_sessions"),
+    )
+    assert answer.status_code == 200, answer.text
+    result: dict[str, Any] = answer.json()
+    return result
+
+
+def ask(api: TestClient, person: Person, start: str, end: str) -> dict[str, Any]:
+    answer = api.get(
+        PATH, params={"from": start, "to": end}, headers=person.headers("read:activity")
+    )
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def test_an_hour_by_hand(api: TestClient, alice: Person) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("Code", "09:00:00", "10:00:00", category="Development"),
+            event("Slack", "09:15:00", "09:25:00", category="Communication"),
+            event("Code", "10:00:00", "10:05:00", category="Writing"),
+            event("Idle", "10:10:00", "10:20:00", idle=True),
+            event("Glance", "09:30:00", "09:30:00"),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T12:00:00+01:00")
+
+    assert body == {
+        "range": {"from": "2025-06-16T09:00:00.000Z", "to": "2025-06-16T11:00:00.000Z"},
+        "data": [
+            {
+                "app": "Code",
+                "category": "Development",
+                "productivity": "productive",
+                "total_ms": 3_300_000,
+                "percent": 84.62,
+                "session_count": 2,
+                "longest_session_ms": 3_000_000,
+                "first_used_at": "2025-06-16T09:00:00.000Z",
+                "last_used_at": "2025-06-16T10:05:00.000Z",
+            },
+            {
+                "app": "Slack",
+                "category": "Communication",
+                "productivity": "neutral",
+                "total_ms": 600_000,
+                "percent": 15.38,
+                "session_count": 1,
+                "longest_session_ms": 600_000,
+                "first_used_at": "2025-06-16T09:15:00.000Z",
+                "last_used_at": "2025-06-16T09:25:00.000Z",
+            },
+            {
+                "app": "Glance",
+                "category": "Uncategorized",
+                "productivity": "neutral",
+                "total_ms": 0,
+                "percent": 0.0,
+                "session_count": 1,
+                "longest_session_ms": 0,
+                "first_used_at": None,
+                "last_used_at": None,
+            },
+        ],
+        "totals": {"tracked_ms": 3_900_000, "app_count": 3, "session_count": 4},
+    }
+
+
+def test_an_empty_account_has_no_rows(api: TestClient, alice: Person) -> None:
+    body = ask(api, alice, "2025-06-16T00:00:00Z", "2025-06-17T00:00:00Z")
+
+    assert body["data"] == []
+    assert body["totals"] == {"tracked_ms": 0, "app_count": 0, "session_count": 0}
+
+
+def test_a_range_of_no_length_is_empty_even_within_a_session(
+    api: TestClient, alice: Person
+) -> None:
+    post(api, alice, [event("Code", "09:00:00", "10:00:00")])
+
+    body = ask(api, alice, "2025-06-16T09:30:00Z", "2025-06-16T09:30:00Z")
+
+    assert body["data"] == []
+
+
+def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person) -> None:
+    post(api, alice, [event("Secret of alice", "09:00:00", "10:00:00")])
+
+    body = ask(api, bob, "2025-06-16T00:00:00Z", "2025-06-17T00:00:00Z")
+
+    assert body["data"] == []
+
+
+def test_of_equal_starts_the_first_device_in_byte_order_owns_the_time(
+    api: TestClient, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("B", "09:00:00", "10:00:00", device="b"),
+            event("A", "09:00:00", "10:00:00", device="a"),
+            event("Upper", "09:00:00", "09:30:00", device="Z"),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z")
+
+    assert [(row["app"], row["total_ms"]) for row in body["data"]] == [
+        ("A", 1_800_000),
+        ("Upper", 1_800_000),
+        ("B", 0),
+    ]
+
+
+# Few distinct instants make equal starts, equal ends and zero lengths common.
+INSTANTS = st.integers(0, 40).map(lambda n: n * 977)
+SESSIONS = st.lists(
+    st.builds(
+        lambda device, app, start, length, idle: (device, app, start, start + length, idle),
+        st.sampled_from(["a", "B", "ä"]),
+        st.sampled_from(["x", "Y", "é", "z"]),
+        INSTANTS,
+        st.one_of(INSTANTS, st.just(0), st.just(86_400_000)),
+        st.sampled_from([False, False, False, True]),
+    ),
+    max_size=25,
+)
+
+
+@given(sessions=SESSIONS, edges=st.tuples(INSTANTS, INSTANTS))
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_sessions_give_what_the_slow_model_gives(
+    api: TestClient,
+    owner: psycopg.Connection[Any],
+    sessions: list[tuple[str, str, int, int, bool]],
+    edges: tuple[int, int],
+) -> None:
+    owner.execute("delete from identity.user where email = 'carol@example.org'")
+    row = owner.execute(
+        "insert into identity.user (email) values ('carol@example.org') returning user_id"
+    ).fetchone()
+    assert row is not None
+    carol = Person(row[0], "carol@example.org", owner)
+    model = [
+        Session(f"{n:02}", device, app, start, end, idle)
+        for n, (device, app, start, end, idle) in enumerate(sessions)
+    ]
+    post(
+        api,
+        carol,
+        [
+            {
+                "idempotency_key": s.key,
+                "device": s.device,
+                "app": s.app,
+                "started_at": instant(s.started),
+                "ended_at": instant(s.ended),
+                "idle": s.idle,
+            }
+            for s in model
+        ],
+    )
+    start, end = sorted(edges)
+
+    body = ask(api, carol, instant(start), instant(end))
+
+    assert [
+        (row["app"], row["total_ms"], row["session_count"], row["longest_session_ms"])
+        for row in body["data"]
+    ] == app_usage(model, start, end)

@@ -1,0 +1,296 @@
+"""What each server's role can reach when somebody runs SQL of their own through it."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from shared import tokens
+from tests.conftest import Connect, Person
+
+Rows = psycopg.Connection[Any]
+
+OPEN = "call svc.open_session(%s, %s, array['read:activity'], array['http://testserver'])"
+
+
+@pytest.fixture
+def marked(owner: Rows, alice: Person, bob: Person) -> tuple[Person, Person]:
+    """Alice and bob, each with one session that bears their name."""
+    for person, name in ((alice, "alice"), (bob, "bob")):
+        owner.execute(
+            """
+            with laptop as (
+                insert into activity.device (user_id, name)
+                values (%(user_id)s, %(name)s)
+                returning user_id, device_id, name
+            )
+            insert into activity.app_session
+                   (user_id, device_id, idempotency_key, app, started_at, ended_at)
+            select user_id, device_id, name, name, '2025-06-16 09:00Z', '2025-06-16 10:00Z'
+              from laptop
+            """,
+            {"user_id": person.user_id, "name": name},
+        )
+    return alice, bob
+
+
+def open_session(connection: Rows, person: Person) -> None:
+    token = tokens.parse(tokens.ACCESS, person.token())
+    assert token is not None
+    connection.execute(OPEN, [person.user_id, token.hash])
+
+
+def apps(connection: Rows) -> list[str]:
+    return [row[0] for row in connection.execute("select app from activity.app_session")]
+
+
+def test_a_session_shows_its_own_user_alone(
+    connect_as: Connect, marked: tuple[Person, Person]
+) -> None:
+    alice, _ = marked
+    reader = connect_as("reader")
+
+    with reader.transaction():
+        open_session(reader, alice)
+        inside = apps(reader)
+    outside = apps(reader)
+
+    assert inside == ["alice"]
+    assert outside == []
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_settings_alone_open_nothing(
+    connect_as: Connect, marked: tuple[Person, Person], local: bool
+) -> None:
+    alice, bob = marked
+    token = tokens.parse(tokens.ACCESS, alice.token())
+    assert token is not None
+    reader = connect_as("reader")
+    forgeries = [
+        {"svc.user_id": str(bob.user_id)},
+        {"svc.user_id": str(bob.user_id), "svc.token_hash": "00" * 32},
+        {"svc.user_id": str(bob.user_id), "svc.token_hash": token.hash.hex()},
+        {"svc.user_id": "", "svc.token_hash": ""},
+    ]
+
+    for forgery in forgeries:
+        with reader.transaction():
+            for name, value in forgery.items():
+                reader.execute("select set_config(%s, %s, %s)", [name, value, local])
+            seen = apps(reader)
+
+        assert seen == [], forgery
+
+
+def test_a_setting_left_behind_never_shows_another_their_rows(
+    connect_as: Connect, marked: tuple[Person, Person]
+) -> None:
+    alice, bob = marked
+    token = tokens.parse(tokens.ACCESS, alice.token())
+    assert token is not None
+    reader = connect_as("reader")
+    reader.execute("select set_config('svc.user_id', %s, false)", [str(alice.user_id)])
+    reader.execute("select set_config('svc.token_hash', %s, false)", [token.hash.hex()])
+
+    with reader.transaction():
+        open_session(reader, bob)
+        seen = apps(reader)
+
+    assert seen == ["bob"]
+
+
+def test_no_setting_that_the_reader_can_change_opens_a_row(
+    connect_as: Connect, marked: tuple[Person, Person]
+) -> None:
+    reader = connect_as("reader")
+    choices = reader.execute(
+        """
+        select name,
+               case vartype
+                    when 'bool' then array['on', 'off']
+                    when 'enum' then enumvals
+                    when 'string' then array['', 'svc_owner', 'postgres', 'activity']
+                    else array[min_val, max_val]
+               end
+          from pg_settings
+         where context = 'user'
+        """
+    ).fetchall()
+    flipped = 0
+
+    for name, values in choices:
+        for value in values:
+            try:
+                with reader.transaction(force_rollback=True):
+                    reader.execute("select set_config(%s, %s, true)", [name, value])
+                    flipped += 1
+                    assert apps(reader) == [], (name, value)
+            except psycopg.Error:
+                # Refusing the value, or the query under it (row_security = off), shows nothing either.
+                continue
+
+    assert marked
+    assert flipped > 200
+
+
+def test_a_revoked_token_closes_its_session_for_the_policies_too(
+    connect_as: Connect, marked: tuple[Person, Person], owner: Rows
+) -> None:
+    alice, _ = marked
+    reader = connect_as("reader")
+
+    with reader.transaction():
+        open_session(reader, alice)
+        before = apps(reader)
+        owner.execute("update oauth.grant set revoked_at = now()")
+        after = apps(reader)
+
+    assert before == ["alice"]
+    assert after == []
+
+
+FORBIDDEN = {
+    "reader": [
+        "select * from oauth.access_token",
+        "select * from oauth.refresh_token",
+        "select * from oauth.live_access_token",
+        "select * from identity.password",
+        "select * from identity.session",
+        "insert into activity.device (user_id, name) values (gen_random_uuid(), 'x')",
+        "update activity.app_session set app = 'x'",
+        "delete from activity.app_session",
+        "update identity.user set is_admin = true",
+        "create table activity.mine ()",
+        "create table public.mine ()",
+        "select svc.secure_user_table('activity.device')",
+        "alter table activity.app_session disable row level security",
+        "drop policy own_rows on activity.app_session",
+    ],
+    "ingester": [
+        "select * from activity.app_session",
+        "select * from oauth.access_token",
+        "select * from identity.user",
+        "update activity.app_session set app = 'x'",
+        "delete from activity.device",
+    ],
+    "authserver": [
+        "select * from activity.app_session",
+        "select * from activity.device",
+        "insert into activity.device (user_id, name) values (gen_random_uuid(), 'x')",
+        "call svc.open_session(gen_random_uuid(), '', '{}', '{}')",
+    ],
+    "worker": [
+        "select * from identity.password",
+        "select * from oauth.access_token",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "statement"),
+    [(role, statement) for role, statements in FORBIDDEN.items() for statement in statements],
+)
+def test_a_role_may_not(connect_as: Connect, role: str, statement: sql.SQL) -> None:
+    connection = connect_as(role)
+    connection.execute("set default_transaction_read_only = off")
+
+    with pytest.raises(errors.InsufficientPrivilege):
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("role", ["reader", "ingester", "authserver", "worker"])
+@pytest.mark.parametrize("other", ["svc_owner", "svc_reader", "svc_ingester", "svc_authserver"])
+def test_no_role_can_become_another(connect_as: Connect, role: str, other: str) -> None:
+    connection = connect_as(role)
+    if other == f"svc_{role}":
+        other = "svc_worker" if role != "worker" else "svc_owner"
+
+    with pytest.raises(errors.InsufficientPrivilege):
+        connection.execute(sql.SQL("set role {}").format(sql.Identifier(other)))
+
+
+def test_runtime_roles_are_weak_and_own_nothing(db: Rows) -> None:
+    strong = db.execute(
+        """
+        select rolname
+          from pg_roles
+         where rolname like 'svc\\_%'
+           and (rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication)
+        """
+    ).fetchall()
+    owned = db.execute(
+        """
+        select relname
+          from pg_class
+          join pg_roles on pg_roles.oid = relowner
+         where rolname in ('svc_reader', 'svc_ingester', 'svc_authserver', 'svc_worker')
+        """
+    ).fetchall()
+
+    assert strong == []
+    assert owned == []
+
+
+def test_an_ingester_cannot_write_into_another_account(
+    connect_as: Connect, marked: tuple[Person, Person]
+) -> None:
+    alice, bob = marked
+    ingester = connect_as("ingester")
+    token = tokens.parse(tokens.ACCESS, alice.token())
+    assert token is not None
+
+    with ingester.transaction(force_rollback=True):
+        ingester.execute(
+            "call svc.open_session(%s, %s, array['ingest:app_sessions'], '{}')",
+            [alice.user_id, token.hash],
+        )
+        with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):
+            ingester.execute(
+                "insert into activity.device (user_id, name) values (%s, 'stolen')", [bob.user_id]
+            )
+
+
+def test_every_table_of_user_data_is_secured(db: Rows) -> None:
+    tables = db.execute(
+        """
+        select table_class.oid::regclass::text,
+               relrowsecurity,
+               exists (
+                   select from pg_policy
+                    where polrelid = table_class.oid
+                      and polname = 'own_rows'
+               )
+          from pg_class as table_class
+         where relnamespace = 'activity'::regnamespace
+           and relkind in ('r', 'p')
+        """
+    ).fetchall()
+
+    assert tables
+    assert [
+        name for name, is_enabled, has_policy in tables if not (is_enabled and has_policy)
+    ] == []
+
+
+def test_every_key_of_user_data_begins_with_the_user(db: Rows) -> None:
+    keys = db.execute(
+        """
+        select indexrelid::regclass::text,
+               (
+                   select attname
+                     from pg_attribute
+                    where attrelid = indrelid
+                      and attnum = indkey[0]
+               )
+          from pg_index
+          join pg_class on pg_class.oid = indrelid
+         where relnamespace in ('activity'::regnamespace, 'oauth'::regnamespace)
+           and indisunique
+           and relname not in ('client', 'authorization_request')
+        """
+    ).fetchall()
+
+    assert keys
+    assert [name for name, first in keys if first != "user_id"] == []

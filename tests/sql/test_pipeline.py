@@ -1,0 +1,116 @@
+"""The two statements of a read on one connection: what they leave behind, and what a refusal breaks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from resourceserver.errors import DatabaseUnavailable, InsufficientScope, Unauthorized
+from resourceserver.session import Credential, Reader
+from shared import database, tokens
+from shared.settings import Settings
+from tests.conftest import Connect, Person
+
+ANSWER = "select current_setting('svc.user_id', true)"
+
+
+def credential(text: str, *scopes: str) -> Credential:
+    token = tokens.parse(tokens.ACCESS, text)
+    assert token is not None
+    return Credential(token, scopes, ("http://testserver",))
+
+
+def with_reader(chosen: Settings, use: Callable[[Reader], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with database.pool(chosen, "reader", size=1) as pool:
+            await use(Reader(pool))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+def test_refusals_leave_the_connection_good(
+    deployment: Settings, alice: Person, prepare: bool
+) -> None:
+    good = alice.token("read:activity")
+    unknown = tokens.mint(tokens.ACCESS, alice.user_id).text
+
+    async def use(reader: Reader) -> None:
+        # More often than psycopg's default threshold for preparing a statement.
+        for _ in range(8):
+            with pytest.raises(Unauthorized):
+                await reader.read(credential(unknown), ANSWER, {})
+            with pytest.raises(InsufficientScope, match="read:health is required"):
+                await reader.read(credential(good, "read:activity", "read:health"), ANSWER, {})
+            assert await reader.read(credential(good), ANSWER, {}) == str(alice.user_id).encode()
+
+    with_reader(replace(deployment, prepare=prepare), use)
+
+
+def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) -> None:
+    async def use(reader: Reader) -> None:
+        inside = await reader.read(credential(alice.token()), ANSWER, {})
+        async with reader.pool.connection() as connection:
+            cursor = await connection.execute(ANSWER)
+            outside = await cursor.fetchone()
+
+        assert inside == str(alice.user_id).encode()
+        assert outside in ((None,), ("",))
+
+    with_reader(deployment, use)
+
+
+def test_an_expired_token_is_refused(deployment: Settings, alice: Person) -> None:
+    expired = alice.token(expires="-1 second")
+    living = alice.token(expires="1 minute")
+
+    async def use(reader: Reader) -> None:
+        with pytest.raises(Unauthorized):
+            await reader.read(credential(expired), ANSWER, {})
+        assert await reader.read(credential(living), ANSWER, {})
+
+    with_reader(deployment, use)
+
+
+def test_a_token_opens_only_the_resource_it_is_bound_to(
+    deployment: Settings, alice: Person
+) -> None:
+    async def use(reader: Reader) -> None:
+        assert await reader.read(credential(alice.token(resource="http://testserver")), ANSWER, {})
+        with pytest.raises(Unauthorized):
+            await reader.read(credential(alice.token(resource="http://testserver/mcp")), ANSWER, {})
+
+    with_reader(deployment, use)
+
+
+def test_dead_connections_are_replaced_without_an_error(
+    deployment: Settings, alice: Person, connect_as: Connect
+) -> None:
+    who = credential(alice.token())
+    bystander = connect_as("reader")
+
+    async def use(reader: Reader) -> None:
+        assert await reader.read(who, ANSWER, {})
+        bystander.execute(
+            """
+            select pg_terminate_backend(pid)
+              from pg_stat_activity
+             where application_name = 'svc reader'
+               and datname = current_database()
+            """
+        )
+        assert await reader.read(who, ANSWER, {})
+
+    with_reader(deployment, use)
+
+
+def test_a_database_that_is_gone_is_said_to_be(deployment: Settings, alice: Person) -> None:
+    who = credential(alice.token())
+    nowhere = replace(deployment, role_urls={"reader": "host=127.0.0.1 port=1 dbname=svc"})
+
+    async def use(reader: Reader) -> None:
+        with pytest.raises(DatabaseUnavailable):
+            await reader.read(who, ANSWER, {})
+
+    with_reader(nowhere, use)

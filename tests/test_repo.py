@@ -1,0 +1,111 @@
+"""Rules of the repository that a machine can hold."""
+
+import ast
+import re
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("authserver", "deploy", "resourceserver", "shared")
+ALLOWED = {
+    "authserver": {"authserver", "shared"},
+    "resourceserver": {"resourceserver", "shared"},
+    "shared": {"shared"},
+    "deploy": set(PACKAGES),
+}
+MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+each_module = pytest.mark.parametrize(
+    "path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES]
+)
+
+
+def imported(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, "imports name their package"
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@each_module
+def test_imports_run_only_along_the_allowed_edges(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+
+    ours = imported(ast.parse(path.read_text())) & set(PACKAGES)
+
+    assert ours <= ALLOWED[package]
+
+
+@each_module
+def test_only_the_settings_read_the_environment(path: Path) -> None:
+    # Servers hand settings on to their workers, and psql takes its connection, through the
+    # environment; both write it and read nothing out of it.
+    text = path.read_text()
+    writers = {"shared/settings.py", "shared/serving.py", "deploy/cli.py", "deploy/up.py"}
+    if str(path.relative_to(ROOT)) in writers:
+        return
+
+    assert not re.search(r"\bos\.(environ|getenv)\b", text)
+
+
+@each_module
+def test_statements_stand_in_sql_files(path: Path) -> None:
+    strings = [
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+    statements = [
+        text
+        for text in strings
+        if re.match(
+            r"\s*(select\s.+\sfrom|insert\s+into|update\s+\w+(\.\w+)?\s+set|delete\s+from|create\s+"
+            r"(table|role|schema)|alter\s+\w+|grant\s|revoke\s|with\s+\w+\s+as\s*\()",
+            text,
+        )
+    ]
+
+    assert statements == []
+
+
+def test_no_tracked_file_names_a_registry_or_a_path_of_some_machine() -> None:
+    tracked = subprocess.run(
+        [
+            "git",
+            "grep",
+            "-nIE",
+            r"/work/main|/root/\.|--(extra-)?index-url|\"resolved\": *\"http",
+            "--",
+            ".",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [line for line in tracked.stdout.splitlines() if "tests/test_repo.py" not in line]
+
+    assert found == []
+
+
+def test_named_queries_say_what_they_answer() -> None:
+    silent = []
+    for path in sorted(ROOT.glob("[a-z]*/**/*.sql")):
+        if ".venv" in path.parts:
+            continue
+        lines = path.read_text().splitlines()
+        silent += [
+            f"{path.relative_to(ROOT)}: {line}"
+            for line, following in pairwise(lines)
+            if line.startswith("-- name: ") and not following.startswith("-- ")
+        ]
+
+    assert silent == []
