@@ -9,33 +9,36 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from resourceserver import endpoint, errors, ingest, metadata, probes
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.lines import Lines
 from resourceserver.session import Reader
 from shared import database, settings
 from shared.settings import Settings
 from shared.web import RequestLog
 
-READERS = 10
-"""Most connections of one process for reading; ingest has its own, so that neither starves the other."""
 WRITERS = 5
+"""Most connections of one process for ingest; reading has its own, so that neither starves the other."""
 
 
 def create(chosen: Settings | None = None) -> Starlette:
     """Return the application for ``chosen``, by default what the environment says."""
     chosen = chosen or settings.read()
-    readers = database.pool(chosen, "reader", size=READERS)
-    writers = database.pool(chosen, "ingester", size=WRITERS)
+    reader = Reader.of(chosen)
+    writers = Lines.to(
+        database.login(chosen, "ingester"), size=WRITERS, depth=1, prepare=chosen.prepare
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with readers, writers:
-            yield
+        yield
+        reader.close()
+        writers.close()
 
     app = Starlette(
         routes=[
-            *endpoint.routes(ENDPOINTS, Reader(readers), chosen.base_url),
-            *ingest.routes(chosen, writers),
+            *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
+            *ingest.routes(chosen, reader, writers),
             *metadata.routes(chosen),
-            *probes.routes(chosen, readers),
+            *probes.routes(chosen, reader),
         ],
         middleware=[Middleware(RequestLog), Middleware(GZipMiddleware, minimum_size=1024)],
         exception_handlers=errors.handlers(chosen),

@@ -1,10 +1,16 @@
 """The resource server's commands."""
 
+import json
+import sys
+from pathlib import Path
 from typing import Final
 
 import click
+import httpx2
 
-from shared import database, serving
+from resourceserver import posting
+from resourceserver.posting import Found, Poster, PostingError, Result
+from shared import VERSION, database, serving, tokens
 from shared.settings import Settings
 
 _ROLES: Final = ("reader", "ingester")
@@ -16,7 +22,9 @@ def resource() -> None:
 
 
 @resource.command()
-@click.option("--host", "hosts", multiple=True, help="Address to listen on; default: both loopback ones.")
+@click.option(
+    "--host", "hosts", multiple=True, help="Address to listen on; default: both loopback ones."
+)
 @click.option("--port", type=click.IntRange(1, 65535), help="Default: the port of SVC_BASE_URL.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.pass_obj
@@ -32,4 +40,104 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
     )
 
 
-COMMANDS: Final[tuple[click.Command, ...]] = (resource,)
+@click.command()
+@click.argument("file")
+@click.option(
+    "--stream",
+    type=click.Choice(["app-sessions", "coding-sessions"]),
+    required=True,
+    help="What kind of events these are.",
+)
+@click.option(
+    "--token",
+    envvar="SVC_TOKEN",
+    required=True,
+    help="Or set SVC_TOKEN, which other users cannot see.",
+)
+@click.option("--url", metavar="URL", help="The resource server; default: SVC_BASE_URL.")
+@click.option("--retries", type=click.IntRange(0, 100), default=5, show_default=True)
+@click.pass_obj
+def ingest(
+    chosen: Settings, *, file: str, stream: str, token: str, url: str | None, retries: int
+) -> None:
+    """Post the events in FILE, or in standard input if it is "-".
+
+    FILE is a JSON array, one JSON object a line, or a whole request with "events" and "client".
+    Sending it again does no harm: events that are there already are counted as duplicates. The exit
+    status is 0 if all events are there now, and 1 if any was rejected or could not be sent.
+    """
+    found = _found(file)
+    address = _address(url or chosen.base_url)
+    if tokens.parse(tokens.ACCESS, token.strip()) is None:
+        raise click.ClickException("the token is none of this service; is it whole?")
+    own_client = json.dumps({"name": f"svc-ingest/{VERSION}"})
+    headers = {"Authorization": f"Bearer {token.strip()}", "Content-Type": "application/json"}
+    results: list[Result] = []
+    failure = None
+    with httpx2.Client(base_url=address, headers=headers, timeout=_TIMEOUT) as http:
+        poster = Poster(
+            http,
+            f"/api/v1/ingest/{stream}",
+            found.client or own_client,
+            retries,
+            say=lambda line: click.echo(line, err=True),
+        )
+        progress = click.progressbar(
+            length=len(found.events), file=sys.stderr, hidden=not sys.stderr.isatty()
+        )
+        with progress as bar:
+            try:
+                for result in poster.post(found.events):
+                    results.append(result)
+                    bar.update(result.sent)
+            except PostingError as error:
+                failure = str(error)
+            except KeyboardInterrupt:
+                failure = "interrupted"
+    _report(found, results)
+    if failure is not None:
+        raise click.ClickException(failure)
+    if any(result.rejected for result in results):
+        sys.exit(1)
+
+
+def _found(file: str) -> Found:
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return posting.find_events(content)
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from error
+    except PostingError as error:
+        raise click.ClickException(f"{file}: {error}") from error
+
+
+def _address(url: str) -> httpx2.URL:
+    try:
+        address = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise click.ClickException(f"{url}: is no address: {error}") from error
+    if address.scheme not in ("http", "https") or not address.host:
+        raise click.ClickException(f"{url}: must begin with http:// or https://")
+    return address
+
+
+def _report(found: Found, results: list[Result]) -> None:
+    """Print what became of the events, the first rejected ones by name."""
+    rejected = [rejection for result in results for rejection in result.rejected]
+    for rejection in rejected[:_SHOWN]:
+        click.echo(f"event {rejection.event}: {rejection.code}: {rejection.message}", err=True)
+    if len(rejected) > _SHOWN:
+        click.echo(f"... and {len(rejected) - _SHOWN} more", err=True)
+    unsent = len(found.events) - sum(result.sent for result in results)
+    click.echo(
+        f"accepted {sum(result.accepted for result in results)}, "
+        f"duplicates {sum(result.duplicates for result in results)}, "
+        f"rejected {len(rejected)}" + (f", not sent {unsent}" if unsent else "")
+    )
+
+
+_TIMEOUT: Final = httpx2.Timeout(60, connect=10)
+_SHOWN: Final = 10
+"""How many rejected events are named."""
+
+COMMANDS: Final[tuple[click.Command, ...]] = (resource, ingest)

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import parameters, session
+from resourceserver import lines, parameters, session
 from resourceserver.errors import PRIVATE, ParameterProblem
+from resourceserver.lines import Statement
 from resourceserver.parameters import Params
 from resourceserver.session import Reader
 
@@ -29,10 +30,13 @@ class Endpoint:
     query: str
     """A statement with one row, whose columns are the members of the body."""
 
+    is_quick: bool = False
+    """Whether an index answers it in a moment, so that it may share a connection with others."""
+
     @cached_property
-    def statement(self) -> str:
+    def statement(self) -> Statement:
         """The query, wrapped so that its row comes back as one JSON object."""
-        return session.SQL["as_json"].replace("--rows", self.query)
+        return lines.statement(session.SQL["as_json"].replace("--rows", self.query))
 
 
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
@@ -49,7 +53,8 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
             # Who may not read learns nothing from parameter errors.
             await reader.check(who)
             raise
-        body = await reader.read(who, endpoint.statement, params.model_dump(by_alias=True))
+        values = params.model_dump(by_alias=True)
+        body = await reader.read(who, endpoint.statement, values, is_quick=endpoint.is_quick)
         return Response(body, headers=PRIVATE, media_type="application/json")
 
     return Route(endpoint.path, answer, name=endpoint.name)

@@ -25,15 +25,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import events, fields, session
+from resourceserver import events, fields, lines, session
 from resourceserver.errors import PRIVATE, DatabaseUnavailable, Problem
 from resourceserver.events import APP_SESSIONS, Row, Stream, Verdict
+from resourceserver.lines import Lines
 from resourceserver.session import Credential, Reader
 from shared import queries
-from shared.database import Pool
 from shared.settings import Settings
 
-SQL: Final = queries.load(Path(__file__).with_name("ingest.sql"))
+STATEMENTS: Final = {
+    name: lines.statement(text)
+    for name, text in queries.load(Path(__file__).with_name("ingest.sql")).items()
+}
 
 STREAMS: Final = (APP_SESSIONS,)
 """The streams that are open. The statement ``add_<stream>`` writes the rows of one."""
@@ -87,16 +90,18 @@ class InvalidRequest(Problem):
         self.parameter = parameter
 
 
-def routes(chosen: Settings, writers: Pool) -> list[Route]:
+def routes(chosen: Settings, reader: Reader, writers: Lines) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
     turn = asyncio.Lock()
-    return [_route(stream, chosen, writers, turn) for stream in STREAMS]
+    return [_route(stream, chosen, reader, writers, turn) for stream in STREAMS]
 
 
-def _route(stream: Stream, chosen: Settings, writers: Pool, turn: asyncio.Lock) -> Route:
+def _route(
+    stream: Stream, chosen: Settings, reader: Reader, writers: Lines, turn: asyncio.Lock
+) -> Route:
     async def answer(request: Request) -> Response:
         who = session.credential(request, (f"ingest:{stream.name}",), (chosen.base_url,))
-        await Reader(writers).check(who)
+        await reader.check(who)
         body = await read_body(request)
         now_ms = time.time_ns() // 1_000_000
         judged = partial(judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
@@ -189,7 +194,7 @@ def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> V
     return events.judge(stream, batch, now_ms=now_ms, full_urls=full_urls)
 
 
-async def write(writers: Pool, who: Credential, stream: Stream, rows: list[Row]) -> int:
+async def write(writers: Lines, who: Credential, stream: Stream, rows: list[Row]) -> int:
     """Write ``rows`` in one transaction and return how many of them were new.
 
     Raises Unauthorized, InsufficientScope and DatabaseUnavailable; then nothing was written.
@@ -201,18 +206,20 @@ async def write(writers: Pool, who: Credential, stream: Stream, rows: list[Row])
         "devices": fields.compact(_devices(rows)),
         "rows": fields.compact(rows),
     }
+    steps = (
+        (session.OPEN_SESSION, who.parameters()),
+        (STATEMENTS["add_devices"], params),
+        (STATEMENTS[f"add_{stream.name}"], params),
+    )
     try:
-        async with writers.connection() as connection:
-            async with connection.pipeline():
-                await connection.execute(session.SQL["open_session"], who.parameters())
-                await connection.execute(SQL["add_devices"], params)
-                cursor = await connection.execute(SQL[f"add_{stream.name}"], params)
-            return cursor.rowcount
+        # Never twice by ourselves: only the tracker can tell that a batch was not answered.
+        written = await writers.run(steps, may_repeat=False)
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements of ours.
         raise DatabaseUnavailable from error
     except psycopg.Error as error:
         raise session.problem(error, who) from error
+    return written.command_tuples or 0
 
 
 def _devices(rows: list[Row]) -> list[dict[str, str | None]]:

@@ -11,22 +11,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared import VERSION, database, queries
-from shared.database import Pool
+from resourceserver import lines
+from resourceserver.session import Reader
+from shared import VERSION, queries
 from shared.settings import Settings
 
-SQL: Final = queries.load(Path(__file__).with_name("probes.sql"))
+ALIVE: Final = lines.statement(queries.load(Path(__file__).with_name("probes.sql"))["alive"])
 _WAIT_S: Final = 1.0
 """How long the database may take to answer before it counts as unreachable."""
 
 
-def routes(chosen: Settings, pool: Pool) -> list[Route]:
+def routes(chosen: Settings, reader: Reader) -> list[Route]:
     """Return the probe's route."""
     started = time.monotonic()
     build = {"version": VERSION, "commit": chosen.commit, "built_at": chosen.built_at}
 
     async def healthz(_: Request) -> Response:
-        latency_ms = await _latency_ms(pool)
+        latency_ms = await _latency_ms(reader)
         rest: dict[str, Any] = {
             "build": build,
             "uptime_ms": int((time.monotonic() - started) * 1000),
@@ -47,17 +48,12 @@ def routes(chosen: Settings, pool: Pool) -> list[Route]:
     return [Route("/healthz", healthz, name="healthz")]
 
 
-async def _latency_ms(pool: Pool) -> int | None:
+async def _latency_ms(reader: Reader) -> int | None:
     """Return how long the database took to answer, or None where it did not in time."""
-
-    async def ask() -> int:
-        asked = time.monotonic()
-        async with pool.connection() as connection:
-            await connection.execute(SQL["alive"])
-        return round((time.monotonic() - asked) * 1000)
-
+    asked = time.monotonic()
     try:
         async with asyncio.timeout(_WAIT_S):
-            return await database.revive(pool, ask)
+            await reader.quick.run(((ALIVE, {}),))
     except (TimeoutError, psycopg.Error):
         return None
+    return round((time.monotonic() - asked) * 1000)

@@ -1,12 +1,11 @@
 """One token, one query, one round trip: the only way in which a request reads the database.
 
-A read is two statements in one pipeline on an autocommit connection, which Postgres runs as one
-implicit transaction: the first opens the token's session, the second asks the question under
-row-level security. An error in the first skips the second. So a revoked token is refused at once, no
-credential is cached, and nothing carries over to the connection's next user.
+A read is two statements between two syncs of a pipeline, which Postgres runs as one implicit
+transaction: the first opens the token's session, the second asks the question under row-level
+security. An error in the first skips the second. So a revoked token is refused at once, no credential
+is cached, and nothing carries over to the connection's next user.
 
-Two traps, both met: ``connection.transaction()`` inside a pipeline costs four round trips; and the
-two statements folded into one can silently answer nothing (sql/session.sql).
+Keep them two: folded into one, they can silently answer nothing (sql/session.sql).
 """
 
 from collections.abc import Mapping
@@ -15,15 +14,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-from psycopg_pool import PoolTimeout
 from starlette.requests import Request
 
+from resourceserver import lines
 from resourceserver.errors import DatabaseUnavailable, InsufficientScope, Unauthorized
+from resourceserver.lines import Lines, Statement
 from shared import database, queries, tokens
-from shared.database import Pool
+from shared.settings import Settings
 from shared.tokens import Token
 
 SQL: Final = queries.load(Path(__file__).with_name("session.sql"))
+OPEN_SESSION: Final = lines.statement(SQL["open_session"])
+
+QUICK_LINES: Final = 2
+PATIENT_LINES: Final = 8
+"""Most connections of one process for each kind of question."""
 
 
 @dataclass(frozen=True)
@@ -61,34 +66,47 @@ def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, 
 class Reader:
     """Answers questions as the ``reader`` role."""
 
-    pool: Pool
+    quick: Lines
+    """For questions that an index answers in a moment."""
+    patient: Lines
+    """For questions that may take long."""
 
-    async def read(self, who: Credential, query: str, params: Mapping[str, Any]) -> bytes:
-        """Return the single value of ``query``'s single row, as Postgres wrote it.
+    @classmethod
+    def of(cls, chosen: Settings) -> "Reader":
+        """Return a reader for ``chosen``; it connects when it is first asked."""
+        url = database.login(chosen, "reader")
+        return cls(
+            Lines.to(url, size=QUICK_LINES, depth=256, prepare=chosen.prepare),
+            Lines.to(url, size=PATIENT_LINES, depth=1, prepare=chosen.prepare),
+        )
 
-        The query sees ``user_id`` beside ``params``. Raises Unauthorized, InsufficientScope and
+    async def read(
+        self, who: Credential, question: Statement, params: Mapping[str, Any], *, is_quick: bool
+    ) -> bytes:
+        """Return the single value of the question's single row, as Postgres wrote it.
+
+        The question sees ``user_id`` beside ``params``. Raises Unauthorized, InsufficientScope and
         DatabaseUnavailable.
         """
-        return await self._run(who, query, {**params, "user_id": who.token.user_id})
+        chosen = self.quick if is_quick else self.patient
+        values = {**params, "user_id": who.token.user_id}
+        try:
+            result = await chosen.run(((OPEN_SESSION, who.parameters()), (question, values)))
+        except psycopg.Error as error:
+            raise problem(error, who) from error
+        return result.get_value(0, 0) or b""
 
     async def check(self, who: Credential) -> None:
         """Open and leave the session: raises what ``read`` would for this credential."""
-        await self._run(who, SQL["nothing"], {})
-
-    async def _run(self, who: Credential, query: str, params: Mapping[str, Any]) -> bytes:
         try:
-            return await database.revive(self.pool, lambda: self._pipeline(who, query, params))
+            await self.quick.run(((OPEN_SESSION, who.parameters()),))
         except psycopg.Error as error:
             raise problem(error, who) from error
 
-    async def _pipeline(self, who: Credential, query: str, params: Mapping[str, Any]) -> bytes:
-        async with self.pool.connection() as connection:
-            async with connection.pipeline():
-                await connection.execute(SQL["open_session"], who.parameters())
-                cursor = await connection.execute(query, params)
-            result = cursor.pgresult
-            value = result.get_value(0, 0) if result is not None else None
-            return value or b""
+    def close(self) -> None:
+        """Close all connections."""
+        self.quick.close()
+        self.patient.close()
 
 
 def problem(error: psycopg.Error, who: Credential) -> Exception:
@@ -98,6 +116,6 @@ def problem(error: psycopg.Error, who: Credential) -> Exception:
             return Unauthorized.invalid_token(who.scopes)
         case "SV403":
             return InsufficientScope(who.scopes, error.diag.message_primary or "")
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | PoolTimeout):
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable()
     return error

@@ -2,10 +2,6 @@
 -- Opens the session of a token for the rest of the transaction (sql/session.sql).
 call svc.open_session(%(user_id)s, %(token_hash)s, %(scopes)s, %(resources)s)
 
--- name: nothing
--- The second statement of a request that has no question, or a wrong one.
-select ''
-
 -- name: as_json
 -- The one row of a question as a JSON object; its columns are the members.
 select row_to_json(body)::text

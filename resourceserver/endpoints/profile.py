@@ -42,5 +42,6 @@ ENDPOINTS: Final = [
         params=NoParams,
         body=MeBody,
         query=SQL["me"],
+        is_quick=True,
     ),
 ]

@@ -116,12 +116,13 @@ def pgbench(url: str, script: Path, variables: dict[str, str]) -> Callable[[], f
 def same_statements(directory: Path) -> Path:
     """Write the two statements of ``/api/v1/me`` as a pgbench script."""
     me = next(endpoint for endpoint in ENDPOINTS if endpoint.name == "me")
+    question = session.SQL["as_json"].replace("--rows", me.query)
     script = directory / "me.sql"
     script.write_text(
         "\n".join(
             [
                 "\\startpipeline",
-                *(_for_pgbench(sql) for sql in (session.SQL["open_session"], me.statement)),
+                *(_for_pgbench(sql) for sql in (session.SQL["open_session"], question)),
                 "\\endpipeline",
                 "",
             ]

@@ -1,0 +1,399 @@
+"""`svc ingest`: a file of events, posted to a server that may be slow, busy or gone."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from click.testing import CliRunner, Result
+
+from resourceserver import posting
+from resourceserver.commands import ingest
+from resourceserver.posting import Poster, PostingError, Rejection
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.ingest.conftest import HOUR, SCOPE, numbered
+
+
+def run(*words: str, address: str, token: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(
+        ingest,
+        [*words, "--stream", "app-sessions", "--token", token],
+        input=stdin,
+        obj=replace(Settings(), base_url=address),
+    )
+
+
+def lines(events: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+# Against the real server
+
+
+def test_a_file_is_posted_in_batches_and_again_as_duplicates(
+    tmp_path: Path, address: str, alice: Person
+) -> None:
+    file = tmp_path / "events.json"
+    file.write_text(json.dumps(numbered(range(2500))))
+    token = alice.token(SCOPE)
+
+    first = run(str(file), address=address, token=token)
+    second = run(str(file), address=address, token=token)
+
+    assert (first.exit_code, first.stdout) == (0, "accepted 2500, duplicates 0, rejected 0\n")
+    assert (second.exit_code, second.stdout) == (0, "accepted 0, duplicates 2500, rejected 0\n")
+    assert first.stderr == second.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(numbered([1, 2])).encode(),
+        json.dumps({"events": numbered([1, 2]), "client": {"name": "x/1"}}, indent=2).encode(),
+        lines(numbered([1, 2])),
+        b"\n\n" + lines(numbered([1, 2])).replace(b"\n", b"\r\n\r\n"),
+        b"\xef\xbb\xbf" + json.dumps(numbered([1, 2])).encode(),
+    ],
+)
+def test_events_come_in_several_forms_and_from_standard_input(
+    address: str, alice: Person, content: bytes
+) -> None:
+    done = run("-", address=address, token=alice.token(SCOPE), stdin=content)
+
+    assert (done.exit_code, done.stdout) == (0, "accepted 2, duplicates 0, rejected 0\n")
+
+
+def test_the_clients_name_is_that_of_the_request_or_our_own(address: str, alice: Person) -> None:
+    token = alice.token(SCOPE)
+    request = json.dumps({"client": {"name": "x/1"}, "events": numbered([1])}).encode()
+
+    run("-", address=address, token=token, stdin=request)
+    run("-", address=address, token=token, stdin=lines(numbered([2])))
+
+    sources = alice.connection.execute(
+        "select source from activity.app_session order by idempotency_key"
+    ).fetchall()
+    assert sources == [("x/1",), ("svc-ingest/1.0.0",)]
+
+
+def test_the_first_rejected_events_are_named_by_their_place_in_the_file(
+    tmp_path: Path, address: str, alice: Person
+) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(lines([*numbered(range(1000)), *[HOUR | {"app": ""}] * 12]))
+
+    done = run(str(file), address=address, token=alice.token(SCOPE))
+
+    assert done.exit_code == 1
+    assert done.stdout == "accepted 1000, duplicates 0, rejected 12\n"
+    assert done.stderr.splitlines() == [
+        *[f"event {number}: empty_string: app: is blank" for number in range(1000, 1010)],
+        "... and 2 more",
+    ]
+
+
+def test_numbers_reach_the_server_as_they_stand(address: str, alice: Person) -> None:
+    metadata = '{"exact":0.1000000000000000055511151231257827,"huge":1e400}'
+    event = f'{json.dumps(HOUR)[:-1]},"metadata":{metadata}}}'.encode()
+
+    done = run("-", address=address, token=alice.token(SCOPE), stdin=event)
+
+    assert done.stdout == "accepted 0, duplicates 0, rejected 1\n"
+    assert "event 0: invalid_value: metadata: holds a number" in done.stderr
+
+
+def test_an_empty_file_is_no_error(address: str, alice: Person) -> None:
+    done = run("-", address=address, token=alice.token(SCOPE), stdin=b"[]")
+
+    assert (done.exit_code, done.stdout) == (0, "accepted 0, duplicates 0, rejected 0\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[1,", "-: is not JSON: Expecting value in line 1"),
+        (b"[1 2]", "-: is not JSON: Expecting ',' delimiter in line 1"),
+        (b"[1] 2", "-: is not JSON: Extra data in line 1"),
+        (b'{"a":1}\n{"a":\n', "-: is not JSON: Expecting value in line 3"),
+        (b"[NaN]", "-: is not JSON: NaN is no number"),
+        (b'["\xff"]', "-: is not UTF-8 at byte 2"),
+        (b'{"events":5}', "-: events: must be an array"),
+        (b"[" * 100_000, "-: is nested too deep"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_nothing_is_sent(content: bytes, message: str) -> None:
+    done = run("-", address="http://127.0.0.1:1", token="any", stdin=content)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"Error: {message}\n"
+
+
+def test_a_missing_file_is_one_line() -> None:
+    done = run("/nowhere/events.json", address="http://127.0.0.1:1", token="any")
+
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "Error: /nowhere/events.json: No such file or directory\n",
+    )
+
+
+def test_a_bad_token_is_one_line(address: str, alice: Person) -> None:
+    token = alice.token(SCOPE)
+    other_scope = alice.token("read:activity")
+    alice.connection.execute(
+        "update oauth.access_token set revoked_at = now() where last_four = %s", [token[-4:]]
+    )
+    event = lines([HOUR])
+
+    mistyped = run("-", address=address, token=token[:-1], stdin=event)
+    revoked = run("-", address=address, token=token, stdin=event)
+    too_weak = run("-", address=address, token=other_scope, stdin=event)
+
+    assert mistyped.stderr == "Error: the token is none of this service; is it whole?\n"
+    assert revoked.stderr.startswith("Error: the token is refused: the token is unknown")
+    assert revoked.stderr.count("\n") == 1
+    assert too_weak.stderr == "Error: the token is refused: ingest:app_sessions is required\n"
+    assert mistyped.exit_code == revoked.exit_code == too_weak.exit_code == 1
+    assert revoked.stdout == "accepted 0, duplicates 0, rejected 0, not sent 1\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("localhost:8401", "localhost:8401: must begin with http:// or https://"),
+        ("ftp://localhost", "ftp://localhost: must begin with http:// or https://"),
+        ("http://", "http://: must begin with http:// or https://"),
+        ("http://[::1", "http://[::1: is no address: Invalid port: ':1'"),
+    ],
+)
+def test_a_wrong_url_is_one_line(alice: Person, url: str, message: str) -> None:
+    done = run("-", "--url", url, address="", token=alice.token(SCOPE), stdin=lines([HOUR]))
+
+    assert (done.exit_code, done.stderr) == (1, f"Error: {message}\n")
+
+
+def test_an_address_of_something_else_is_one_line(address: str, alice: Person) -> None:
+    done = run(
+        "-", "--url", f"{address}/other", address="", token=alice.token(SCOPE), stdin=lines([HOUR])
+    )
+
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"Error: {address}/other/api/v1/ingest/app-sessions is no ingest endpoint:"
+        " it answered 404\n"
+    )
+
+
+def test_a_server_that_is_not_there_is_tried_as_often_as_asked(alice: Person) -> None:
+    done = run(
+        "-",
+        "--retries",
+        "1",
+        address="http://127.0.0.1:1",
+        token=alice.token(SCOPE),
+        stdin=lines([HOUR]),
+    )
+
+    assert done.exit_code == 1
+    assert done.stdout == "accepted 0, duplicates 0, rejected 0, not sent 1\n"
+    assert re.fullmatch(
+        r"http://127\.0\.0\.1:1 cannot be reached: .*refused; trying again in [12] s\n"
+        r"Error: http://127\.0\.0\.1:1 cannot be reached: .*refused\n",
+        done.stderr,
+    )
+
+
+# Against a server that behaves as the test says
+
+
+@dataclass
+class Script:
+    """What a server answers, one after the other, and what it was asked."""
+
+    answers: list[tuple[int, dict[str, str], Any]] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    address: str = ""
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    script = Script()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            script.bodies.append(
+                json.loads(self.rfile.read(int(self.headers["Content-Length"])))["events"]
+            )
+            status, headers, body = script.answers.pop(0)
+            if status == 0:
+                return
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in (headers | {"Content-Length": str(len(content))}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        script.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield script
+        server.shutdown()
+        thread.join()
+
+
+@dataclass
+class Trial:
+    """Posts to the scripted server without really waiting."""
+
+    address: str
+    waits: list[float] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def post(self, events: list[str], retries: int = 5) -> list[posting.Result]:
+        """Return the results of posting ``events``."""
+        with httpx2.Client(base_url=self.address) as http:
+            poster = Poster(http, "/", "null", retries, self.said.append, self.waits.append)
+            return list(poster.post(events))
+
+
+def accepted(count: int, rejected: int = 0) -> tuple[int, dict[str, str], Any]:
+    entries = [{"index": at, "code": "c", "message": "m"} for at in range(rejected)]
+    return 200, {}, {"accepted": count, "duplicates": 0, "rejected": entries}
+
+
+TOO_LARGE: Any = (
+    413,
+    {},
+    {"error": "payload_too_large", "message": "the body is larger than 40 MiB"},
+)
+
+
+def test_failures_that_may_pass_are_tried_again_later_and_later(script: Script) -> None:
+    trial = Trial(script.address)
+    script.answers = [(503, {}, b""), (429, {}, b""), (0, {}, b""), (500, {}, b""), accepted(1)]
+
+    results = trial.post(["1"])
+
+    assert results == [posting.Result(1, 1, 0, [])]
+    assert script.bodies == [[1]] * 5
+    for wait, least in zip(trial.waits, [1, 2, 4, 8], strict=True):
+        assert least <= wait <= 1.5 * least
+    assert [line.split(" ", 1)[1].split(";")[0] for line in trial.said] == [
+        "answered 503: Service Unavailable",
+        "answered 429: Too Many Requests",
+        "cannot be reached: Server disconnected without sending a response.",
+        "answered 500: Internal Server Error",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("7", 7, 7),
+        ("0", 1, 1.5),
+        ("99999999999999999999", 300, 300),
+        ("Fri, 31 Dec 2100 23:59:59 GMT", 300, 300),
+        ("Fri, 31 Dec 1999 23:59:59 -0000", 1, 1.5),
+        ("soon", 1, 1.5),
+    ],
+)
+def test_the_servers_wish_to_wait_is_honoured_within_reason(
+    script: Script, header: str, least: float, most: float
+) -> None:
+    trial = Trial(script.address)
+    script.answers = [(503, {"Retry-After": header}, b""), accepted(1)]
+
+    trial.post(["1"])
+
+    assert least <= trial.waits[0] <= most
+
+
+def test_the_last_failure_ends_it(script: Script) -> None:
+    trial = Trial(script.address)
+    script.answers = [(503, {}, {"error": "x", "message": "the database does not answer"})] * 3
+
+    with pytest.raises(PostingError, match=r"answered 503: the database does not answer$"):
+        trial.post(["1"], retries=2)
+
+    assert len(trial.waits) == 2
+
+
+def test_a_batch_that_is_too_large_is_halved_and_keeps_its_numbers(script: Script) -> None:
+    script.answers = [TOO_LARGE, accepted(1, 1), TOO_LARGE, TOO_LARGE, accepted(0, 1)]
+
+    results = Trial(script.address).post(["1", "2", "3", "4"])
+
+    assert script.bodies == [[1, 2, 3, 4], [1, 2], [3, 4], [3], [4]]
+    assert [result.rejected for result in results] == [
+        [Rejection(0, "c", "m")],
+        [Rejection(2, "payload_too_large", "the body is larger than 40 MiB")],
+        [Rejection(3, "c", "m")],
+    ]
+    assert sum(result.sent for result in results) == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((200, {}, b"<html>"), "is no ingest endpoint$"),
+        ((200, {}, []), "is no ingest endpoint$"),
+        ((308, {"Location": "https://x"}, b""), "has moved to https://x$"),
+        ((400, {}, {"error": "invalid_request"}), "answered 400: invalid_request$"),
+        ((418, {}, b"{"), "answered 418: I'm a Teapot$"),
+    ],
+)
+def test_answers_that_trying_again_would_not_change_end_it(
+    script: Script, answer: Any, message: str
+) -> None:
+    trial = Trial(script.address)
+    script.answers = [answer]
+
+    with pytest.raises(PostingError, match=message):
+        trial.post(["1"])
+
+    assert trial.waits == []
+
+
+def test_an_interrupt_ends_it_with_a_summary(script: Script, alice: Person) -> None:
+    script.answers = [accepted(1000), (503, {"Retry-After": "60"}, b"")]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "deploy.cli", "ingest", "-", "--stream", "app-sessions"],
+        env=os.environ | {"SVC_TOKEN": alice.token(SCOPE), "SVC_BASE_URL": script.address},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    process.stdin.write(json.dumps(numbered(range(1001))))
+    process.stdin.close()
+    while len(script.bodies) < 2:
+        time.sleep(0.01)
+    time.sleep(0.2)
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(timeout=10) == 1
+    assert process.stdout
+    assert process.stderr
+    assert process.stdout.read() == "accepted 1000, duplicates 0, rejected 0, not sent 1\n"
+    assert process.stderr.read().splitlines()[-1] == "Error: interrupted"
+    process.stdout.close()
+    process.stderr.close()

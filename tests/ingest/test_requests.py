@@ -1,0 +1,301 @@
+"""The batch as a whole: who may post, in which form, and in which order a request is judged."""
+
+import gzip
+import itertools
+import json
+import re
+import tracemalloc
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+from tests.ingest.conftest import HOUR, PATH, SCOPE
+
+JSON = {"Content-Type": "application/json"}
+NOTHING_DONE = {"accepted": 0, "duplicates": 0, "rejected": []}
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def headers(alice: Person) -> dict[str, str]:
+    return JSON | alice.headers(SCOPE)
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]
+
+
+def test_an_empty_batch_is_a_batch(api: TestClient, headers: dict[str, str]) -> None:
+    answer = api.post(PATH, content=b'{"events":[]}', headers=headers)
+
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "private, no-store"
+    body = answer.json()
+    server_time = body.pop("server_time")
+    assert body == NOTHING_DONE
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", server_time)
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(server_time)).total_seconds()) < 5
+
+
+@pytest.mark.parametrize("media_type", ["application/json;charset=utf-8", "Application/JSON ; x=y"])
+def test_the_media_type_may_have_parameters(
+    api: TestClient, headers: dict[str, str], media_type: str
+) -> None:
+    answer = api.post(
+        PATH, content=b'{"events":[]}', headers=headers | {"Content-Type": media_type}
+    )
+
+    assert answer.status_code == 200
+
+
+def test_each_refusal_comes_before_the_next(api: TestClient, alice: Person) -> None:
+    wrong = {"Content-Type": "text/plain", "Content-Length": str(41 * MIB)}
+    stranger = {"Authorization": "Bearer nonsense"}
+    many = json.dumps({"events": [0] * 1001, "client": {"name": 5}}).encode()
+
+    def post(content: bytes, sent: dict[str, str]) -> tuple[int, str]:
+        return code(api.post(PATH, content=content, headers=sent))
+
+    assert post(b"{", wrong) == (401, "unauthorized")
+    assert post(b"{", wrong | stranger) == (401, "unauthorized")
+    assert post(b"{", wrong | alice.headers("read:activity")) == (403, "insufficient_scope")
+    allowed = alice.headers(SCOPE)
+    assert post(b"{", wrong | allowed) == (415, "unsupported_media_type")
+    assert post(b"{", wrong | allowed | JSON) == (413, "payload_too_large")
+    assert post(b"{", allowed | JSON) == (400, "invalid_json")
+    assert post(many, allowed | JSON) == (400, "invalid_request")
+    assert post(many.replace(b"5", b'"5"'), allowed | JSON) == (413, "batch_too_large")
+
+
+def test_the_missing_scope_is_named(api: TestClient, alice: Person) -> None:
+    answer = api.post(PATH, json={"events": []}, headers=alice.headers("ingest:coding_sessions"))
+
+    assert answer.json()["message"] == "ingest:app_sessions is required"
+    assert 'scope="ingest:app_sessions"' in answer.headers["www-authenticate"]
+
+
+def test_a_stranger_sends_no_body(exchange: Any) -> None:
+    refused = exchange({"Authorization": "Bearer nonsense"}, itertools.repeat(bytes(65536)))
+
+    assert refused.status == 401
+    assert refused.taken == 0
+
+
+def test_other_methods_are_refused(api: TestClient) -> None:
+    answer = api.get(PATH)
+
+    assert code(answer) == (405, "method_not_allowed")
+    assert answer.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("media_type", ["", "text/json", "application/x-ndjson", "text/plain"])
+def test_other_media_types_are_refused(
+    api: TestClient, headers: dict[str, str], media_type: str
+) -> None:
+    answer = api.post(
+        PATH, content=b'{"events":[]}', headers=headers | {"Content-Type": media_type}
+    )
+
+    assert code(answer) == (415, "unsupported_media_type")
+    assert answer.json()["message"].startswith("Content-Type: ")
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip", "gzip, identity"])
+def test_other_encodings_are_refused(
+    api: TestClient, headers: dict[str, str], encoding: str
+) -> None:
+    answer = api.post(PATH, content=b"", headers=headers | {"Content-Encoding": encoding})
+
+    assert code(answer) == (415, "unsupported_media_type")
+    assert answer.json()["message"].startswith("Content-Encoding: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal", "parameter"),
+    [
+        (b"", "invalid_json", None),
+        (b"{", "invalid_json", None),
+        (b'{"events":[NaN]}', "invalid_json", None),
+        (b'{"events":[-Infinity]}', "invalid_json", None),
+        (b'{"events":["\xff"]}', "invalid_json", None),
+        (b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "invalid_json", None),
+        (b"[]", "invalid_request", None),
+        (b"{}", "invalid_request", "events"),
+        (b'{"events":{}}', "invalid_request", "events"),
+        (b'{"events":[],"client":"x"}', "invalid_request", "client"),
+        (b'{"events":[],"client":{"name":5}}', "invalid_request", "client.name"),
+        (b'{"events":[],"client":{"name":"\\u0000"}}', "invalid_request", "client.name"),
+        (b'{"events":[],"client":{"name":"\\ud800"}}', "invalid_request", "client.name"),
+    ],
+)
+def test_what_is_no_batch_is_refused(
+    api: TestClient, headers: dict[str, str], body: bytes, refusal: str, parameter: str | None
+) -> None:
+    answer = api.post(PATH, content=body, headers=headers)
+
+    assert code(answer) == (400, refusal)
+    assert answer.json().get("parameter") == parameter
+    assert answer.json()["message"].startswith(parameter or "the body")
+
+
+def test_the_last_of_equal_keys_counts(api: TestClient, headers: dict[str, str]) -> None:
+    event = json.dumps(HOUR)
+    body = f'{{"events":5,"events":[{event[:-1]},"app":5,"app":"Code"}}]}}'
+
+    assert api.post(PATH, content=body, headers=headers).json()["accepted"] == 1
+
+
+def test_more_than_a_thousand_events_write_nothing(
+    api: TestClient, headers: dict[str, str], alice: Person
+) -> None:
+    answer = api.post(PATH, json={"events": [HOUR] * 1001}, headers=headers)
+
+    assert code(answer) == (413, "batch_too_large")
+    assert answer.json()["parameter"] == "events"
+    assert alice.connection.execute("select count(*) from activity.app_session").fetchone() == (0,)
+
+
+# Size
+
+
+def test_a_body_without_end_is_read_no_further_than_its_limit(
+    exchange: Any, headers: dict[str, str]
+) -> None:
+    refused = exchange(headers, itertools.repeat(b" " * 65536))
+
+    assert (refused.status, refused.body["error"]) == (413, "payload_too_large")
+    assert refused.taken <= 40 * MIB + 65536
+
+
+def test_an_announced_length_over_the_limit_is_not_read_at_all(
+    exchange: Any, headers: dict[str, str]
+) -> None:
+    announced = headers | {"Content-Length": str(40 * MIB + 1)}
+
+    refused = exchange(announced, itertools.repeat(b" " * 65536))
+
+    assert refused.status == 413
+    assert refused.taken == 0
+
+
+def test_a_body_that_ends_early_is_refused(exchange: Any, headers: dict[str, str]) -> None:
+    refused = exchange(headers, [b'{"events":[]}'], ends=False)
+
+    assert (refused.status, refused.body["error"]) == (400, "invalid_json")
+
+
+def test_a_full_batch_at_every_limit_fits(
+    api: TestClient, headers: dict[str, str], alice: Person
+) -> None:
+    events = [
+        {
+            "idempotency_key": f"{number:04}" + "\u00e9" * 196,
+            "started_at": "2025-06-16T09:00:00.123456789+00:00",
+            "ended_at": "2025-06-17T09:00:00.123456789+00:00",
+            "duration_ms": 86_400_000,
+            "app": "\u20ac" * 255,
+            "title": "\u20ac" * 1024,
+            "url": "https://example.com/" + "\u20ac" * 2028,
+            "category": "\u20ac" * 64,
+            "idle": False,
+            "device": "\u20ac" * 128,
+            "platform": "windows",
+            "utc_offset": "+02:00",
+            "metadata": {"m": "\u00e9" * 2044},
+        }
+        for number in range(1000)
+    ]
+    body = json.dumps({"events": events, "client": {"name": "\u20ac" * 128}}, ensure_ascii=True)
+    assert 33 * MIB < len(body) < 40 * MIB
+
+    answer = api.post(PATH, content=body, headers=headers)
+
+    assert answer.json()["accepted"] == 1000
+    row = alice.connection.execute(
+        "select min(length(url)), min(octet_length(metadata::text)), count(*)"
+        " from activity.app_session"
+    ).fetchone()
+    assert row == (2048, 4096, 1000)
+
+
+# Compression
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip"])
+def test_a_gzip_body_is_read(api: TestClient, headers: dict[str, str], encoding: str) -> None:
+    body = gzip.compress(json.dumps({"events": [HOUR]}).encode())
+
+    answer = api.post(PATH, content=body, headers=headers | {"Content-Encoding": encoding})
+
+    assert answer.json()["accepted"] == 1
+
+
+def test_a_gzip_body_may_come_byte_by_byte(exchange: Any, headers: dict[str, str]) -> None:
+    padding = " " * 2 * MIB
+    body = gzip.compress(f'{{"events":[{json.dumps(HOUR)}]{padding}}}'.encode())
+
+    done = exchange(
+        headers | {"Content-Encoding": "gzip"}, [body[at : at + 1] for at in range(len(body))]
+    )
+
+    assert done.body["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'{"events":[]}',
+        zlib.compress(b'{"events":[]}'),
+        gzip.compress(b'{"events":[]}')[:-1],
+        gzip.compress(b'{"events":[]}')[:-8] + bytes(8),
+        gzip.compress(b'{"events":[]}') + b"x",
+        gzip.compress(b'{"events":') + gzip.compress(b"[]}"),
+    ],
+)
+def test_what_is_not_one_gzip_member_is_refused(
+    api: TestClient, headers: dict[str, str], body: bytes
+) -> None:
+    answer = api.post(PATH, content=body, headers=headers | {"Content-Encoding": "gzip"})
+
+    assert code(answer) == (400, "invalid_json")
+
+
+def bomb(mebibytes: int) -> bytes:
+    """A gzip member of blanks, without its end."""
+    squeeze = zlib.compressobj(9, wbits=zlib.MAX_WBITS + 16)
+    start = squeeze.flush(zlib.Z_FULL_FLUSH)
+    mebibyte = squeeze.compress(b" " * MIB) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    return start + mebibyte * mebibytes
+
+
+def test_a_small_body_that_inflates_to_a_gigabyte_is_refused_with_little_memory(
+    api: TestClient, headers: dict[str, str]
+) -> None:
+    body = bomb(1024)
+    assert len(body) < 1.1 * MIB
+
+    tracemalloc.start()
+    answer = api.post(PATH, content=body, headers=headers | {"Content-Encoding": "gzip"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert code(answer) == (413, "payload_too_large")
+    assert peak < 64 * MIB
+
+
+def test_the_limit_holds_for_the_inflated_body_to_the_byte(
+    api: TestClient, headers: dict[str, str]
+) -> None:
+    packed = headers | {"Content-Encoding": "gzip"}
+    text = b'{"events":[]}'
+
+    fits = gzip.compress(text + b" " * (40 * MIB - len(text)), 1)
+    exceeds = gzip.compress(text + b" " * (40 * MIB - len(text) + 1), 1)
+
+    assert api.post(PATH, content=fits, headers=packed).status_code == 200
+    assert api.post(PATH, content=exceeds, headers=packed).status_code == 413

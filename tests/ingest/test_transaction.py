@@ -1,0 +1,177 @@
+"""One batch, one transaction: what happens when rivals, revocations and failures come between."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from resourceserver import ingest, session
+from resourceserver.errors import DatabaseUnavailable
+from resourceserver.events import APP_SESSIONS, judge, read_batch
+from resourceserver.lines import Lines
+from shared import database, tokens
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
+
+
+def count(person: Person) -> int:
+    row = person.connection.execute("select count(*) from activity.app_session").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def encoded(*events: Any) -> bytes:
+    return json.dumps({"events": events}).encode()
+
+
+def interrupted(body: bytes, interrupt: Callable[[], object]) -> Iterator[bytes]:
+    """A body in whose middle, after the credential was checked, something happens."""
+    yield body[:10]
+    interrupt()
+    yield body[10:]
+
+
+def test_a_token_revoked_while_the_body_comes_writes_nothing(exchange: Any, alice: Person) -> None:
+    headers = alice.headers(SCOPE)
+
+    def revoke() -> None:
+        alice.connection.execute("update oauth.access_token set revoked_at = now()")
+
+    done = exchange(headers, interrupted(encoded(HOUR), revoke))
+
+    assert (done.status, done.body["error"]) == (401, "unauthorized")
+    assert count(alice) == 0
+
+
+def test_an_account_deleted_while_the_body_comes_writes_nothing(
+    exchange: Any, alice: Person
+) -> None:
+    headers = alice.headers(SCOPE)
+
+    def leave() -> None:
+        alice.connection.execute("delete from identity.user")
+
+    done = exchange(headers, interrupted(encoded(HOUR), leave))
+
+    assert done.status == 401
+    assert count(alice) == 0
+
+
+def test_connections_that_died_are_replaced(api: TestClient, alice: Person) -> None:
+    headers = alice.headers(SCOPE)
+    first = api.post(PATH, json={"events": numbered([1])}, headers=headers)
+    alice.connection.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where application_name = 'svc ingester' and datname = current_database()"
+    )
+
+    second = api.post(PATH, json={"events": numbered([2])}, headers=headers)
+
+    assert first.json()["accepted"] == second.json()["accepted"] == 1
+
+
+def test_a_database_that_is_gone_is_said_to_be_and_the_retry_writes_everything(
+    deployment: Settings, api: TestClient, alice: Person
+) -> None:
+    nowhere = {"ingester": "host=127.0.0.1 port=1 dbname=svc"}
+    chosen = replace(deployment, base_url="http://testserver", role_urls=nowhere)
+    batch = {"events": numbered(range(10))}
+    headers = alice.headers(SCOPE)
+
+    with TestClient(resourceserver.app.create(chosen)) as half_dead:
+        refused = half_dead.post(PATH, json=batch, headers=headers)
+    lost = count(alice)
+    retried = api.post(PATH, json=batch, headers=headers)
+
+    assert (refused.status_code, refused.json()["error"]) == (503, "database_unavailable")
+    assert int(refused.headers["retry-after"]) > 0
+    assert lost == 0
+    assert retried.json()["accepted"] == 10
+
+
+def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_event(
+    deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    token = tokens.parse(tokens.ACCESS, alice.token(SCOPE))
+    assert token is not None
+    who = session.Credential(token, (SCOPE,), ())
+    batch = read_batch({"events": numbered([1, 2])})
+    first, second = judge(APP_SESSIONS, batch, now_ms=2**42, full_urls=False).rows
+
+    async def run() -> None:
+        login = database.login(deployment, "ingester")
+        with closing(Lines.to(login, size=1, depth=1, prepare=True)) as writers:
+            assert await ingest.write(writers, who, APP_SESSIONS, [first]) == 1
+            with owner.transaction():
+                # The device is found, and then the sessions have to wait until it is gone.
+                owner.execute("lock table activity.app_session in exclusive mode")
+                later = asyncio.create_task(ingest.write(writers, who, APP_SESSIONS, [second]))
+                await asyncio.sleep(0.3)
+                assert not later.done()
+                owner.execute("delete from activity.device")
+            with pytest.raises(DatabaseUnavailable):
+                await later
+
+            assert await ingest.write(writers, who, APP_SESSIONS, [second]) == 1
+
+    asyncio.run(run())
+    assert count(alice) == 1
+
+
+@pytest.mark.parametrize("rivals", [2, 8])
+def test_rivals_with_the_same_batch_write_it_once(
+    api: TestClient, alice: Person, rivals: int
+) -> None:
+    body = encoded(*numbered(range(200)))
+
+    results = together(api, [(alice.headers(SCOPE), body)] * rivals)
+
+    assert sum(result["accepted"] for result in results) == 200
+    assert sum(result["duplicates"] for result in results) == 200 * (rivals - 1)
+    assert count(alice) == 200
+
+
+def test_rivals_with_overlapping_batches_in_any_order_write_their_union(
+    api: TestClient, alice: Person
+) -> None:
+    chance = random.Random(6)  # noqa: S311 - to be repeatable, not secret
+    headers = alice.headers(SCOPE)
+    posts = []
+    sent = set()
+    for _ in range(40):
+        numbers = chance.sample(range(300), 150)
+        sent |= set(numbers)
+        events = [
+            event | {"device": f"device {chance.randrange(5)}"} for event in numbered(numbers)
+        ]
+        posts.append((headers, encoded(*events)))
+
+    results = together(api, posts)
+
+    assert all(result["accepted"] + result["duplicates"] == 150 for result in results)
+    assert sum(result["accepted"] for result in results) == count(alice) == len(sent)
+
+
+def together(api: TestClient, posts: list[tuple[dict[str, str], bytes]]) -> list[Any]:
+    """The answers to requests that are made at the same time."""
+    exchanges = [
+        Exchange(api, {"Content-Type": "application/json"} | headers, iter([body]), ends=True)
+        for headers, body in posts
+    ]
+
+    async def run() -> None:
+        await asyncio.gather(*(made.run() for made in exchanges))
+
+    assert api.portal is not None
+    api.portal.call(run)
+    assert [made.status for made in exchanges] == [200] * len(exchanges)
+    return [made.body for made in exchanges]

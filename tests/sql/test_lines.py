@@ -1,0 +1,169 @@
+"""Connections shared by many requests: whose answer is whose."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from resourceserver import lines, session
+from resourceserver.errors import Unauthorized
+from resourceserver.lines import Lines
+from resourceserver.session import Credential, Reader
+from shared import database, tokens
+from shared.settings import Settings
+from tests.conftest import Person
+
+ECHO = lines.statement("select %(text)s::text")
+WHO = lines.statement("select user_id || '/' || %(n)s::text from identity.user")
+
+
+def with_lines(chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, size: int = 1) -> None:
+    async def run() -> None:
+        shared = Lines.to(database.login(chosen, "reader"), size=size, depth=1000, prepare=True)
+        await use(shared)
+        shared.close()
+
+    asyncio.run(run())
+
+
+async def echo(shared: Lines, text: str) -> bytes | None:
+    return (await shared.run(((ECHO, {"text": text}),))).get_value(0, 0)
+
+
+def test_thousands_of_interleaved_reads_come_back_to_who_asked(
+    deployment: Settings, alice: Person, bob: Person
+) -> None:
+    async def ask(reader: Reader, n: int) -> None:
+        person = (alice, bob)[n % 2]
+        text = held[person.user_id]
+        if n % 3 == 0:
+            text = tokens.mint(tokens.ACCESS, person.user_id).text
+        token = tokens.parse(tokens.ACCESS, text)
+        assert token is not None
+        who = Credential(token, ("read:profile",), ("http://testserver",))
+        if n % 3 == 0:
+            with pytest.raises(Unauthorized):
+                await reader.read(who, WHO, {"n": n}, is_quick=True)
+        else:
+            answer = await reader.read(who, WHO, {"n": n}, is_quick=True)
+            assert answer == f"{person.user_id}/{n}".encode()
+
+    async def run() -> None:
+        reader = Reader.of(deployment)
+        await asyncio.gather(*(ask(reader, n) for n in range(6000)))
+        reader.close()
+
+    held: dict[UUID, str] = {person.user_id: person.token() for person in (alice, bob)}
+    asyncio.run(run())
+
+
+def test_a_question_longer_than_every_buffer_passes_in_both_directions(
+    deployment: Settings,
+) -> None:
+    long = "ä" * 8_000_000
+
+    async def use(shared: Lines) -> None:
+        answers = await asyncio.gather(
+            echo(shared, long), echo(shared, "short"), echo(shared, long)
+        )
+
+        assert [len(answer or b"") for answer in answers] == [16_000_000, 5, 16_000_000]
+
+    with_lines(deployment, use)
+
+
+def test_one_who_stops_waiting_disturbs_nobody(deployment: Settings) -> None:
+    async def use(shared: Lines) -> None:
+        await echo(shared, "connected")
+        impatient = asyncio.create_task(echo(shared, "first"))
+        patient = asyncio.create_task(echo(shared, "second"))
+        await asyncio.sleep(0)
+        impatient.cancel()
+
+        assert await patient == b"second"
+        assert await echo(shared, "third") == b"third"
+
+    with_lines(deployment, use)
+
+
+def test_an_error_ends_with_the_request_that_made_it(deployment: Settings) -> None:
+    broken = lines.statement("select 1 / %(n)s::integer")
+
+    async def use(shared: Lines) -> None:
+        answers = await asyncio.gather(
+            echo(shared, "before"),
+            shared.run(((broken, {"n": 0}),)),
+            echo(shared, "after"),
+            return_exceptions=True,
+        )
+
+        assert answers[0] == b"before"
+        assert isinstance(answers[1], psycopg.errors.DivisionByZero)
+        assert answers[2] == b"after"
+
+    with_lines(deployment, use)
+
+
+def test_a_statement_that_cannot_be_prepared_fails_every_time_and_alone(
+    deployment: Settings,
+) -> None:
+    nonsense = lines.statement("select nothing from nowhere")
+
+    async def use(shared: Lines) -> None:
+        for _ in range(3):
+            with pytest.raises(psycopg.Error):
+                await shared.run(((nonsense, {}),))
+            assert await echo(shared, "fine") == b"fine"
+
+    with_lines(deployment, use)
+
+
+def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None:
+    lists = lines.statement("select array_to_json(%(values)s::text[])::text")
+
+    async def use(shared: Lines) -> None:
+        values = ["plain", 'quote "', "back\\slash", "comma, {brace}", "", "NULL", "ü"]
+
+        answer = await shared.run(((lists, {"values": values}),))
+
+        assert answer.get_value(0, 0) == (
+            '["plain","quote \\"","back\\\\slash","comma, {brace}","","NULL","ü"]'.encode()
+        )
+
+    with_lines(deployment, use)
+
+
+def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
+    sleep = lines.statement("select pg_sleep(3)::text")
+
+    async def run() -> None:
+        alone = Lines.to(database.login(deployment, "reader"), size=1, depth=1, prepare=True)
+        sleeping = asyncio.create_task(alone.run(((sleep, {}),)))
+        await asyncio.sleep(0.2)
+        with pytest.raises(psycopg.OperationalError, match="busy"):
+            await alone.run(((ECHO, {"text": "x"}),))
+        sleeping.cancel()
+        alone.close()
+
+    asyncio.run(run())
+
+
+def test_the_session_is_opened_before_the_question_in_one_transaction(
+    deployment: Settings, alice: Person
+) -> None:
+    inside = lines.statement("select current_setting('svc.user_id', true) || ' ' || now()::text")
+    token = tokens.parse(tokens.ACCESS, alice.token())
+    assert token is not None
+    who = Credential(token, (), ())
+
+    async def use(shared: Lines) -> None:
+        opened = (session.OPEN_SESSION, who.parameters())
+        result = await shared.run((opened, (inside, {})))
+        assert (result.get_value(0, 0) or b"").startswith(str(alice.user_id).encode())
+
+        later = await shared.run(((inside, {}),))
+        assert str(alice.user_id).encode() not in (later.get_value(0, 0) or b"")
+
+    with_lines(deployment, use)
