@@ -82,6 +82,8 @@ def _apply_files(url: str, say: Callable[[str], None]) -> None:
                 database.execute(
                     _STATEMENTS["record_file"], {"name": path.name, "digest": _digest(path)}
                 )
+        for (zone,) in database.execute(_STATEMENTS["wrong_zones"]).fetchall():
+            say(f"warning: the server's time zone data is wrong or too old for {zone}")
 
 
 def _first_new(migrations: list[Path], applied: dict[str, str]) -> int:

@@ -7,7 +7,9 @@ file wins. A path that cannot be read stops the start.
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -164,24 +166,34 @@ def read_secrets(data_dir: Path) -> Secrets:
 
 
 def make_secrets(data_dir: Path) -> Secrets:
-    """Return the kept secrets, making them first, with mode 0600, where there are none."""
+    """Return the kept secrets, making them first, with mode 0600, where there are none.
+
+    Raises SettingsError where the directory cannot be written.
+    """
     path = data_dir / "secrets.json"
-    data_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _write_secrets(path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+    return read_secrets(data_dir)
+
+
+def _write_secrets(path: Path) -> None:
     made = {
         "passwords": {role: secrets.token_urlsafe(32) for role in ROLES},
         "cookie_key": secrets.token_urlsafe(32),
     }
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # mkstemp lets nobody but us read what it makes.
+    descriptor, draft = tempfile.mkstemp(prefix="secrets-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(made, file)
             file.flush()
             os.fsync(file.fileno())
         # A link, unlike a rename, never replaces what another process made a moment before.
-        os.link(draft, path)
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            os.link(draft, path)
     finally:
-        draft.unlink()
-    return read_secrets(data_dir)
+        os.unlink(draft)

@@ -15,6 +15,7 @@ grant select, insert, update, delete
        oauth.refresh_token,
        oauth.access_token
     to svc_authserver;
+grant select on oauth.live_access_token to svc_authserver;
 
 -- The resource server, reading. `svc.secure_user_table` grants select on each table of user data.
 grant usage on schema svc, activity, identity, reference to svc_reader;

@@ -54,3 +54,20 @@ values (%(name)s, %(digest)s)
 -- name: server_version
 -- The server's version as a number: 150000 and up is PostgreSQL 15.
 select current_setting('server_version_num')::integer as version
+
+-- name: wrong_zones
+-- The zones whose days this server's time zone data gets wrong; none, on a server that is kept up to
+-- date. Each is a day that begins at no ordinary midnight.
+select zone
+  from (
+           values ('Europe/Berlin', date '2025-10-26', '2025-10-25 22:00:00+00'),
+                  ('Australia/Lord_Howe', date '2025-04-06', '2025-04-05 13:00:00+00'),
+                  ('Asia/Kathmandu', date '2025-01-01', '2024-12-31 18:15:00+00'),
+                  ('America/Sao_Paulo', date '2017-10-15', '2017-10-15 03:00:00+00'),
+                  ('America/Havana', date '2025-11-02', '2025-11-02 04:00:00+00'),
+                  ('Africa/Cairo', date '2025-04-25', '2025-04-24 22:00:00+00'),
+                  ('Pacific/Apia', date '2011-12-30', '2011-12-30 10:00:00+00')
+       ) as vector (zone, day, starts_at)
+ where not exists (select from pg_catalog.pg_timezone_names where name = zone)
+    or svc.day_start(day, zone) <> starts_at::timestamptz
+ order by zone

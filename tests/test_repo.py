@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from shared import VERSION, tokens
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("authserver", "deploy", "resourceserver", "shared")
 ALLOWED = {
@@ -109,3 +111,29 @@ def test_named_queries_say_what_they_answer() -> None:
         ]
 
     assert silent == []
+
+
+def test_the_published_pattern_for_scanners_is_the_one_in_use() -> None:
+    assert tokens.SCANNER_PATTERN in (ROOT / "SECURITY.md").read_text()
+
+
+def test_the_version_is_the_newest_in_the_changelog() -> None:
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert newest is not None
+    assert newest[1] == VERSION
+
+
+def test_every_path_that_the_documents_name_is_there() -> None:
+    missing = []
+    for document in ("README.md", "docs/ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"):
+        text = (ROOT / document).read_text()
+        links = re.findall(r"\]\(([^)#:]+)\)", text)
+        named = re.findall(
+            r"`((?:authserver|resourceserver|shared|sql|deploy|tests)/[\w./-]+)`", text
+        )
+        base = (ROOT / document).parent
+        missing += [f"{document}: {link}" for link in links if not (base / link).exists()]
+        missing += [f"{document}: {name}" for name in named if not (ROOT / name).exists()]
+
+    assert missing == []

@@ -51,7 +51,7 @@ def running(
 ) -> Iterator[int]:
     """Run ``svc`` with ``arguments`` until it answers at ``url``; yields its process id."""
     environment = os.environ | settings.environment(chosen, role_urls)
-    process = subprocess.Popen(  # noqa: S603 -- our own program
+    process = subprocess.Popen(
         [sys.executable, "-m", "deploy.cli", *arguments], env=environment, stderr=subprocess.DEVNULL
     )
     try:
@@ -78,7 +78,7 @@ def http(port: int, path: str, token: str | None = None) -> Callable[[], float]:
     request = f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\n{authorization}\r\n".encode()
 
     def run() -> float:
-        completed = subprocess.run(  # noqa: S603 -- our own program
+        completed = subprocess.run(
             [sys.executable, "-m", "tests.bench.load", str(port), str(CONNECTIONS), str(SECONDS)],
             input=request,
             stdout=subprocess.PIPE,
@@ -95,7 +95,7 @@ def pgbench(url: str, script: Path, variables: dict[str, str]) -> Callable[[], f
     definitions = [f"--define={name}={value}" for name, value in variables.items()]
 
     def run() -> float:
-        completed = subprocess.run(  # noqa: S603 -- the program that came with our server
+        completed = subprocess.run(
             [
                 str(binaries() / "pgbench"),
                 *("--no-vacuum", "--protocol=prepared", f"--client={CONNECTIONS}"),

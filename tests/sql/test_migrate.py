@@ -1,0 +1,107 @@
+"""Bringing roles and schema up to date."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from deploy import migrate as migration
+from deploy.migrate import MigrationError, migrate
+from shared import queries
+from shared.settings import Settings
+from tests.conftest import administer
+
+
+@pytest.fixture
+def empty(deployment: Settings, request: pytest.FixtureRequest) -> Any:
+    """A new database without anything of ours, on the server of this run."""
+    with psycopg.connect(deployment.database_url or "") as connection:
+        name = f"{connection.info.dbname}_empty"
+    administer(deployment.database_url or "", sql.SQL("create database {}"), name)
+    yield replace(
+        deployment, database_url=make_conninfo(deployment.database_url or "", dbname=name)
+    )
+    administer(deployment.database_url or "", sql.SQL("drop database {} with (force)"), name)
+
+
+def test_a_second_run_applies_nothing(deployment: Settings) -> None:
+    said: list[str] = []
+
+    migrate(deployment, said.append)
+
+    assert said == []
+
+
+def test_servers_that_start_at_once_make_one_schema(empty: Settings) -> None:
+    said: list[str] = []
+    failures: list[Exception] = []
+
+    def start() -> None:
+        try:
+            migrate(empty, said.append)
+        except Exception as error:
+            failures.append(error)
+
+    servers = [threading.Thread(target=start) for _ in range(4)]
+    for server in servers:
+        server.start()
+    for server in servers:
+        server.join()
+
+    assert failures == []
+    assert sorted(said) == sorted(set(said))
+    assert "applying 0001_identity.sql" in said
+
+
+def test_a_migration_that_changed_after_it_ran_is_refused(deployment: Settings, db: Any) -> None:
+    with psycopg.connect(deployment.database_url or "", autocommit=True) as owner:
+        kept = owner.execute(
+            "select digest from svc.applied_file where name = '0001_identity.sql'"
+        ).fetchone()
+        owner.execute("update svc.applied_file set digest = 'x' where name = '0001_identity.sql'")
+        try:
+            with pytest.raises(MigrationError, match=r"0001_identity\.sql was changed"):
+                migrate(deployment, print)
+        finally:
+            owner.execute(
+                "update svc.applied_file set digest = %s where name = '0001_identity.sql'", kept
+            )
+
+
+def test_a_schema_of_a_newer_program_is_refused(deployment: Settings) -> None:
+    with psycopg.connect(deployment.database_url or "", autocommit=True) as owner:
+        owner.execute("insert into svc.applied_file (name, digest) values ('9999_later.sql', 'x')")
+        try:
+            with pytest.raises(
+                MigrationError, match=r"newer than this program: it has 9999_later\.sql"
+            ):
+                migrate(deployment, print)
+        finally:
+            owner.execute("delete from svc.applied_file where name = '9999_later.sql'")
+
+
+def test_a_server_that_is_not_there_is_one_line(deployment: Settings) -> None:
+    nowhere = replace(deployment, database_url="postgresql://nobody@127.0.0.1:1/svc")
+
+    with pytest.raises(MigrationError) as failure:
+        migrate(nowhere, print)
+
+    assert "\n" not in str(failure.value)
+
+
+def test_this_servers_time_zones_are_right(db: psycopg.Connection[Any]) -> None:
+    statements = queries.load(migration.SQL_DIR / "migrate.sql")
+
+    assert db.execute(statements["wrong_zones"]).fetchall() == []
+
+
+def test_grants_and_policies_may_run_again(db: psycopg.Connection[Any]) -> None:
+    db.execute("set role svc_owner")
+
+    for name in ("session.sql", "formats.sql", "policies.sql", "grants.sql"):
+        db.execute(Path(migration.SQL_DIR / name).read_text())
