@@ -1,0 +1,193 @@
+"""The authorization endpoint (RFC 6749, section 4.1.1; RFC 7636; RFC 8707; RFC 9207; RFC 9700).
+
+A request is checked in one visible order. While client and redirect URI are not both good, an error is
+shown to the person and goes nowhere; afterwards it belongs to the client, and is sent to the redirect
+URI once somebody is signed in: with open registration an automatic redirect for strangers would be an
+open redirector (RFC 9700, section 4.11.2).
+"""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import clients, forms, redirects, requests, resources
+from authserver.clients import Client
+from authserver.errors import (
+    InvalidRequest,
+    InvalidScope,
+    OAuthError,
+    UnknownClient,
+    UnsupportedResponseType,
+    UnusableRedirectURI,
+)
+from authserver.forms import Form
+from authserver.pages import Page
+from authserver.requests import PendingRequest
+from authserver.rows import Connection
+from authserver.server import Server
+from authserver.sessions import Browser
+from shared import scopes
+from shared.tokens import Token
+
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_MAX_QUERY_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the checks have to know of the deployment."""
+
+    base_url: str
+    port_may_vary: bool
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Keep a request for the browser that brought it, and send the person to sign in or to decide."""
+    rules = Rules(server.settings.base_url, server.settings.loopback_port_may_vary)
+    browser = await server.browser(request)
+    try:
+        query = readable_query(request)
+        async with server.pool.connection() as connection:
+            client = await known_client(connection, query)
+            pending = checked(query, client, rules)
+            if pending.error is not None and browser.person is not None:
+                return server.pages.redirect_browser(error_location(server, pending), browser)
+            request_id = await requests.store(connection, browser.session, pending)
+    except OAuthError as error:
+        return server.pages.render(_refusal(error.error, error.description))
+    if pending.error is not None:
+        return server.pages.render(
+            _refusal(pending.error, pending.error_description or "", request_id), browser
+        )
+    return server.pages.redirect_browser(_next_step(request_id, browser), browser)
+
+
+def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
+    """Return the request, checked in this order.
+
+    Raises UnusableRedirectURI, the one error that stays here; every other becomes part of the request.
+    """
+    redirect_uri = registered_redirect_uri(query, client, port_may_vary=rules.port_may_vary)
+    bare = PendingRequest(client.client_id, client.client_name, redirect_uri, sole_state(query))
+    try:
+        query.check()
+        require_code_response(query)
+        code_challenge = s256_challenge(query)
+        asked = known_scopes(query, client)
+        resource = known_resource(query, rules.base_url)
+    except OAuthError as error:
+        if not error.may_redirect:
+            raise
+        return replace(bare, error=error.error, error_description=error.description)
+    return replace(bare, scopes=list(asked), resource=resource, code_challenge=code_challenge)
+
+
+def readable_query(request: Request) -> Form:
+    """Return the parameters of the query. Raises InvalidRequest where it is too long to be one."""
+    encoded: bytes = request.scope["query_string"]
+    if len(encoded) > _MAX_QUERY_BYTES:
+        raise InvalidRequest(f"the query is longer than {_MAX_QUERY_BYTES} bytes")
+    return forms.decode(encoded)
+
+
+async def known_client(connection: Connection, query: Form) -> Client:
+    """Return the client that asks. Raises UnknownClient, also where it is missing or repeated."""
+    client_id = query.get("client_id")
+    client = None if client_id is None else await clients.find(connection, client_id)
+    if client is None:
+        raise UnknownClient
+    return client
+
+
+def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool) -> str:
+    """Return the redirect URI, which has to be there once and to match. Raises UnusableRedirectURI."""
+    given = query.get("redirect_uri")
+    if given is None or not any(
+        redirects.matches(registered, given, port_may_vary=port_may_vary)
+        for registered in client.redirect_uris
+    ):
+        raise UnusableRedirectURI
+    return given
+
+
+def sole_state(query: Form) -> str | None:
+    """Return the client's state as it is to be sent back, or None where there is not exactly one."""
+    state = query.get("state")
+    return state if state is not None and forms.is_text(state) else None
+
+
+def require_code_response(query: Form) -> None:
+    """Check ``response_type``. Raises InvalidRequest, UnsupportedResponseType."""
+    response_type = query.get("response_type")
+    if response_type is None:
+        raise InvalidRequest("the parameter response_type is missing")
+    if response_type != "code":
+        raise UnsupportedResponseType
+
+
+def s256_challenge(query: Form) -> str:
+    """Return the code challenge; without a method it would be plain (RFC 7636, section 4.3).
+
+    Raises InvalidRequest.
+    """
+    code_challenge = query.get("code_challenge")
+    if code_challenge is None:
+        raise InvalidRequest("the parameter code_challenge is missing: PKCE is required")
+    if query.get("code_challenge_method") != "S256":
+        raise InvalidRequest("the code_challenge_method must be S256")
+    if _CHALLENGE.fullmatch(code_challenge) is None:
+        raise InvalidRequest("the code_challenge must be 43 characters of base64url")
+    return code_challenge
+
+
+def known_scopes(query: Form, client: Client) -> tuple[str, ...]:
+    """Return the scopes asked for: by the request, else at registration, else the default.
+
+    Raises InvalidScope.
+    """
+    try:
+        asked = scopes.parse(query.get("scope") or "")
+    except scopes.UnknownScopeError as error:
+        raise InvalidScope(str(error)) from error
+    return asked or tuple(client.scopes or ()) or (scopes.DEFAULT,)
+
+
+def known_resource(query: Form, base_url: str) -> str | None:
+    """Return the resource in canonical form, or None where there is none. Raises InvalidTarget."""
+    given = query.get("resource")
+    return None if given is None else resources.canonical(given, base_url)
+
+
+def error_location(server: Server, pending: PendingRequest) -> str:
+    """Return where a browser is sent with the error of a request (RFC 6749, section 4.1.2.1)."""
+    return redirects.with_parameters(
+        pending.redirect_uri,
+        {
+            "error": pending.error,
+            "error_description": pending.error_description,
+            "state": pending.state,
+            "iss": server.settings.auth_url,
+        },
+    )
+
+
+def _next_step(request_id: Token, browser: Browser) -> str:
+    if browser.person is None:
+        return f"/sign-in?next={request_id.text}"
+    return f"/oauth/consent?request={request_id.text}"
+
+
+def _refusal(error: str, description: str, request_id: Token | None = None) -> Page:
+    """Return the page that shows an error; with ``request_id`` it leads on to the client."""
+    return Page(
+        "refusal.html",
+        {
+            "error": error,
+            "description": description,
+            "next": None if request_id is None else request_id.text,
+        },
+        status=400,
+    )

@@ -1,0 +1,20 @@
+-- name: register
+-- Adds an application. It may do nothing until somebody lets it in.
+insert into oauth.client (client_id, client_name, redirect_uris, scopes)
+values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
+returning created_at
+
+-- name: client
+-- One application by its id; no row means that it is unknown.
+select client_id,
+       client_name,
+       redirect_uris,
+       scopes
+  from oauth.client
+ where client_id = %(client_id)s
+
+-- name: note_authorization
+-- Remembers that somebody let the application in, which keeps it from being removed as unused.
+update oauth.client
+   set last_authorized_at = now()
+ where client_id = %(client_id)s

@@ -1,0 +1,153 @@
+"""Consent: what an application asks for, and the person's decision."""
+
+from dataclasses import replace
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import clients, forms, grants, redirects, requests
+from authserver.authorize import error_location
+from authserver.errors import AccessDenied, InvalidRequest
+from authserver.failures import RequestGone
+from authserver.forms import Form
+from authserver.grants import Consent
+from authserver.pages import Page
+from authserver.requests import PendingRequest
+from authserver.server import Server
+from authserver.sessions import Browser, Person, StaleForm
+from shared import scopes, tokens
+from shared.scopes import SCOPES
+from shared.tokens import Token
+
+_REFRESH_DAYS: Final = grants.REFRESH_TOKEN_LIFETIME.days
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Show what waits for a decision; an error that waits goes to its client now."""
+    browser = await server.browser(request)
+    request_id = _request_id(forms.decode(request.scope["query_string"]))
+    if browser.person is None:
+        return server.pages.redirect_browser(f"/sign-in?next={request_id.text}", browser)
+    async with server.pool.connection() as connection:
+        pending = await requests.find(connection, browser.session, request_id)
+        if pending is None:
+            raise RequestGone
+        if pending.error is not None:
+            await requests.take(connection, browser.session, request_id)
+            return server.pages.redirect(error_location(server, pending))
+        known = await grants.scopes_of_client(connection, browser.person.user_id, pending.client_id)
+    return server.pages.render(_page(pending, request_id, known, server), browser)
+
+
+async def decide(server: Server, request: Request) -> Response:
+    """Take the person's decision and send the browser back to the client with it."""
+    form = await forms.read(request)
+    form.check(ignoring=("scope",))
+    request_id = _request_id(form)
+    browser = await server.browser(request)
+    if browser.person is None:
+        raise StaleForm
+    server.seal.check_form(request, form, browser, request_id.text)
+    async with server.pool.connection() as connection:
+        pending = await requests.find(connection, browser.session, request_id)
+    if pending is None or pending.scopes is None:
+        raise RequestGone
+    granted = _decision(form, pending.scopes)
+    if not granted:
+        return await _decline(server, browser, request_id, pending)
+    return await _allow(
+        server, browser, request_id, _consent(browser.person, pending, granted), pending
+    )
+
+
+def _request_id(form: Form) -> Token:
+    """Return the id that a page or form is about. Raises RequestGone where it is none."""
+    request_id = tokens.parse(tokens.REQUEST, form.get("request") or "")
+    if request_id is None:
+        raise RequestGone
+    return request_id
+
+
+def _decision(form: Form, asked: list[str]) -> tuple[str, ...]:
+    """Return the scopes that were granted; none is a decline. Raises InvalidRequest."""
+    decision = form.get("decision")
+    if decision not in ("allow", "decline"):
+        raise InvalidRequest("the decision must be allow or decline")
+    ticked = set(form.all("scope"))
+    if not ticked <= set(asked):
+        raise InvalidRequest("only a scope that was asked for can be granted")
+    return scopes.ordered(ticked) if decision == "allow" else ()
+
+
+def _consent(person: Person, pending: PendingRequest, granted: tuple[str, ...]) -> Consent:
+    return Consent(
+        user_id=person.user_id,
+        client_id=pending.client_id,
+        scopes=granted,
+        resource=pending.resource,
+        redirect_uri=pending.redirect_uri,
+        code_challenge=pending.code_challenge or "",
+    )
+
+
+async def _allow(
+    server: Server,
+    browser: Browser,
+    request_id: Token,
+    consent: Consent,
+    pending: PendingRequest,
+) -> Response:
+    """Issue a code, in the transaction that takes the request away: of two submits one gets it."""
+    async with server.pool.connection() as connection, connection.transaction():
+        if not await requests.take(connection, browser.session, request_id):
+            raise RequestGone
+        code = await grants.issue_code(connection, consent)
+        await clients.note_authorization(connection, consent.client_id)
+    return server.pages.redirect(
+        redirects.with_parameters(
+            consent.redirect_uri,
+            {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
+        )
+    )
+
+
+async def _decline(
+    server: Server, browser: Browser, request_id: Token, pending: PendingRequest
+) -> Response:
+    async with server.pool.connection() as connection:
+        if not await requests.take(connection, browser.session, request_id):
+            raise RequestGone
+    declined = AccessDenied()
+    refused = replace(pending, error=declined.error, error_description=declined.description)
+    return server.pages.redirect(error_location(server, refused))
+
+
+def _page(
+    pending: PendingRequest, request_id: Token, known: frozenset[str], server: Server
+) -> Page:
+    asked = pending.scopes or []
+    return Page(
+        "consent.html",
+        {
+            "client_name": pending.client_name,
+            "destination": redirects.destination(pending.redirect_uri),
+            "is_loopback": redirects.is_loopback(pending.redirect_uri),
+            "is_private_use": redirects.is_private_use(pending.redirect_uri),
+            "scopes": [
+                {
+                    "name": scope,
+                    "sentence": SCOPES[scope],
+                    "is_write": scope.startswith("ingest:"),
+                    "is_new": bool(known) and scope not in known,
+                }
+                for scope in asked
+            ],
+            "is_known": bool(known),
+            "resource": pending.resource or server.settings.base_url,
+            "refresh_days": _REFRESH_DAYS,
+            "request": request_id.text,
+        },
+        subject=request_id.text,
+        may_end_at_client=True,
+    )

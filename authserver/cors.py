@@ -1,0 +1,50 @@
+"""Cross-origin access to the endpoints for machines (the CORS protocol of the Fetch standard).
+
+Registration, token, revocation and metadata take no cookies, so any origin may use them, without
+credentials. Pages have no such headers: no other site may read what a signed-in person sees.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEADERS: Final = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"WWW-Authenticate, Retry-After"),
+]
+_PREFLIGHT_HEADERS: Final = [
+    *_HEADERS,
+    (b"access-control-allow-methods", b"GET, POST"),
+    # The star stands for every header but Authorization, which has to be named.
+    (b"access-control-allow-headers", b"*, Authorization"),
+    (b"access-control-max-age", b"7200"),
+    (b"vary", b"Access-Control-Request-Method, Access-Control-Request-Headers"),
+]
+
+
+@dataclass(frozen=True)
+class OpenToAllOrigins:
+    """A middleware that lets every origin read the answers of ``paths``, errors included."""
+
+    app: ASGIApp
+    paths: frozenset[str]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http" or scope["path"] not in self.paths:
+            await self.app(scope, receive, send)
+            return
+        if scope["method"] == "OPTIONS":
+            await send(
+                {"type": "http.response.start", "status": 204, "headers": list(_PREFLIGHT_HEADERS)}
+            )
+            await send({"type": "http.response.body", "body": b""})
+            return
+
+        async def send_open(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        await self.app(scope, receive, send_open)

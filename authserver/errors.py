@@ -1,0 +1,235 @@
+"""What a client of the authorization server may be told when a request fails.
+
+    OAuthError                       error                      may go to the redirect URI
+    ├── InvalidRequest               invalid_request            yes
+    │   ├── UnusableRedirectURI                                 no
+    │   ├── PayloadTooLarge          413                        no
+    │   ├── BodyTooSlow              408                        no
+    │   └── MethodNotAllowed         405                        no
+    ├── InvalidClient                invalid_client, 401        no
+    │   ├── UnknownClient
+    │   └── ClientAuthenticationRefused
+    ├── InvalidGrant                 invalid_grant              (never arises there)
+    │   ├── CodeUnknown, CodeSpent, CodeExpired, CodeOfAnotherClient
+    │   ├── RedirectURIMismatch, VerifierMismatch, GrantRevoked
+    │   └── RefreshTokenUnknown, RefreshTokenRotated, RefreshTokenExpired, ...
+    ├── InvalidScope                 invalid_scope              yes
+    │   └── ScopeWidened
+    ├── InvalidTarget                invalid_target             yes
+    │   └── ResourceMismatch
+    ├── UnsupportedGrantType         unsupported_grant_type
+    ├── UnsupportedResponseType      unsupported_response_type  yes
+    ├── AccessDenied                 access_denied              yes
+    ├── InvalidRedirectURI           invalid_redirect_uri       (registration)
+    ├── InvalidClientMetadata        invalid_client_metadata    (registration)
+    ├── NotFound                     not_found, 404
+    ├── TemporarilyUnavailable       temporarily_unavailable, 503
+    └── ServerError                  server_error, 500
+
+A class's docstring is its ``error_description`` where none is given. Errors are raised where the fact
+is known and become answers once, at the edge: as JSON here, as a page in ``pages``, at the redirect
+URI in ``authorize``.
+"""
+
+import json
+import re
+from typing import ClassVar
+
+from starlette.responses import Response
+
+_NOT_ALLOWED = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+
+
+class OAuthError(Exception):
+    """Something is wrong with the request."""
+
+    error: ClassVar[str] = "invalid_request"
+    status: ClassVar[int] = 400
+    may_redirect: ClassVar[bool] = True
+    """Whether the authorization endpoint may send it to the redirect URI of the request."""
+
+    def __init__(self, description: str | None = None) -> None:
+        """Keep the description, reduced to the characters that RFC 6749, section 5.2 allows."""
+        text = description or " ".join((self.__doc__ or "").split())
+        self.description = _NOT_ALLOWED.sub("?", text)[:500]
+        super().__init__(self.description)
+
+
+class InvalidRequest(OAuthError):
+    """A parameter is missing or malformed."""
+
+
+class UnusableRedirectURI(InvalidRequest):
+    """The redirect_uri is not one that the client has registered."""
+
+    may_redirect = False
+
+
+class PayloadTooLarge(InvalidRequest):
+    """The body is larger than 64 KiB."""
+
+    status = 413
+    may_redirect = False
+
+
+class BodyTooSlow(InvalidRequest):
+    """The body did not arrive in time."""
+
+    status = 408
+    may_redirect = False
+
+
+class MethodNotAllowed(InvalidRequest):
+    """This method is not allowed here."""
+
+    status = 405
+    may_redirect = False
+
+
+class InvalidClient(OAuthError):
+    """The client is not known."""
+
+    error = "invalid_client"
+    status = 401
+    may_redirect = False
+
+
+class UnknownClient(InvalidClient):
+    """The client_id is not one that was registered here."""
+
+
+class ClientAuthenticationRefused(InvalidClient):
+    """Clients of this server are public: send client_id in the body and no Authorization header."""
+
+
+class InvalidGrant(OAuthError):
+    """The code or refresh token cannot be used."""
+
+    error = "invalid_grant"
+
+
+class CodeUnknown(InvalidGrant):
+    """The code is not one that was issued here."""
+
+
+class CodeSpent(InvalidGrant):
+    """The code was used before; everything that was granted by it has been revoked."""
+
+
+class CodeExpired(InvalidGrant):
+    """The code has expired."""
+
+
+class CodeOfAnotherClient(InvalidGrant):
+    """The code was issued to another client."""
+
+
+class RedirectURIMismatch(InvalidGrant):
+    """The redirect_uri differs from that of the authorization request."""
+
+
+class VerifierMismatch(InvalidGrant):
+    """The code_verifier does not match the code_challenge of the authorization request."""
+
+
+class GrantRevoked(InvalidGrant):
+    """The grant has been revoked."""
+
+
+class RefreshTokenUnknown(InvalidGrant):
+    """The refresh_token is not one that was issued here."""
+
+
+class RefreshTokenRotated(InvalidGrant):
+    """The refresh_token was used before; everything that was granted by it has been revoked."""
+
+
+class RefreshTokenExpired(InvalidGrant):
+    """The refresh_token has expired."""
+
+
+class RefreshTokenOfAnotherClient(InvalidGrant):
+    """The refresh_token was issued to another client."""
+
+
+class InvalidScope(OAuthError):
+    """The scope is not one of this service."""
+
+    error = "invalid_scope"
+
+
+class InvalidTarget(OAuthError):
+    """The resource is not one of this service."""
+
+    error = "invalid_target"
+
+
+class ScopeWidened(InvalidScope):
+    """The scope is wider than that of the grant."""
+
+
+class ResourceMismatch(InvalidTarget):
+    """The resource differs from the one that was authorized."""
+
+
+class UnsupportedGrantType(OAuthError):
+    """The grant_type must be authorization_code or refresh_token."""
+
+    error = "unsupported_grant_type"
+
+
+class UnsupportedResponseType(OAuthError):
+    """The response_type must be code."""
+
+    error = "unsupported_response_type"
+
+
+class AccessDenied(OAuthError):
+    """The user declined."""
+
+    error = "access_denied"
+
+
+class InvalidRedirectURI(OAuthError):
+    """A redirect URI cannot be registered."""
+
+    error = "invalid_redirect_uri"
+
+
+class InvalidClientMetadata(OAuthError):
+    """The client metadata cannot be registered."""
+
+    error = "invalid_client_metadata"
+
+
+class NotFound(OAuthError):
+    """There is nothing here."""
+
+    error = "not_found"
+    status = 404
+
+
+class TemporarilyUnavailable(OAuthError):
+    """The service cannot answer now; try again."""
+
+    error = "temporarily_unavailable"
+    status = 503
+
+
+class ServerError(OAuthError):
+    """Something went wrong on our side; the X-Request-Id header names it in our log."""
+
+    error = "server_error"
+    status = 500
+
+
+def answer(error: OAuthError, headers: dict[str, str] | None = None) -> Response:
+    """Return ``error`` as the JSON body of RFC 6749, section 5.2."""
+    extra = {"Cache-Control": "no-store"} | (headers or {})
+    if isinstance(error, ClientAuthenticationRefused):
+        # The answer to an attempted scheme names a scheme (RFC 6749, section 5.2).
+        extra["WWW-Authenticate"] = 'Basic realm="svc"'
+    if isinstance(error, TemporarilyUnavailable):
+        extra["Retry-After"] = "1"
+    body = json.dumps({"error": error.error, "error_description": error.description})
+    return Response(body, error.status, extra, media_type="application/json")

@@ -1,0 +1,196 @@
+"""Failed requests as answers: JSON for machines, a page for people, never a stack trace.
+
+What a handler raises is translated here, once. Endpoints for machines, and every well-known address,
+answer with an OAuth error; all others with a page that says what happened and what to do.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg.errors import ForeignKeyViolation
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
+
+from authserver import errors
+from authserver.errors import (
+    InvalidGrant,
+    MethodNotAllowed,
+    NotFound,
+    OAuthError,
+    ServerError,
+    TemporarilyUnavailable,
+)
+from authserver.pages import Page, Pages
+from authserver.sessions import ForgedForm, StaleForm
+
+log = logging.getLogger("svc.error")
+
+
+class RequestGone(Exception):
+    """The request that a page is about was answered, has expired, or waits in another browser."""
+
+
+class LinkGone(Exception):
+    """The one-time link that a page is about was used, has expired, or another took its place."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What an error page says."""
+
+    status: int
+    title: str
+    text: str
+
+
+_REQUEST_GONE: Final = Notice(
+    400,
+    "This request is no longer open",
+    "It was answered already, or it waited for more than 15 minutes. Go back to the application and "
+    "connect it again from there.",
+)
+_LINK_GONE: Final = Notice(
+    400,
+    "This link cannot be used",
+    "It was used already, it is older than a day, or a newer link took its place. Whoever runs this "
+    "service can make another one.",
+)
+_FORM_REFUSED: Final = Notice(
+    403,
+    "This form could not be taken",
+    "It was opened before you signed in or out, or it did not come from a page of this service. Nothing "
+    "was changed. Go back, reload the page and try again.",
+)
+_BY_STATUS: Final = {
+    400: Notice(400, "This did not work", "Something in the request is missing or malformed."),
+    404: Notice(
+        404, "There is nothing here", "The address may be mistyped, or the page has moved."
+    ),
+    405: Notice(
+        405, "This is not possible here", "This address does not take that kind of request."
+    ),
+    408: Notice(408, "This took too long", "The form did not arrive in time. Try again."),
+    413: Notice(413, "This is too much", "The form is larger than this service takes."),
+    429: Notice(429, "Too many attempts", "Wait a little, then try again."),
+    500: Notice(
+        500,
+        "Something went wrong",
+        "The mistake is ours, and it has been written down. Try again in a while.",
+    ),
+    503: Notice(
+        503, "The service is busy", "It cannot answer at this moment. Try again in a few seconds."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Answers failed requests."""
+
+    pages: Pages
+    machine_paths: frozenset[str]
+
+    def answer(self, path: str, error: OAuthError, headers: Mapping[str, str]) -> Response:
+        """Return ``error`` as whoever asked for ``path`` can read it."""
+        if path in self.machine_paths or path.startswith("/.well-known/"):
+            return errors.answer(error, dict(headers))
+        notice = _BY_STATUS.get(error.status, _BY_STATUS[400])
+        if error.status == 400:
+            notice = Notice(
+                400, notice.title, f"{error.description[:1].upper()}{error.description[1:]}."
+            )
+        return self.page(notice, headers)
+
+    def page(self, notice: Notice, headers: Mapping[str, str]) -> Response:
+        """Return the page that says ``notice``."""
+        response = self.pages.render(Page("error.html", {"notice": notice}, notice.status))
+        response.headers.update(headers)
+        if notice.status in (429, 503):
+            response.headers.setdefault("Retry-After", "1")
+        return response
+
+    def handlers(self) -> dict[type[Exception], ExceptionHandler]:
+        """Return the exception handlers of the application."""
+
+        async def oauth_error(request: Request, error: Exception) -> Response:
+            assert isinstance(error, OAuthError)  # noqa: S101 -- registered for OAuthError alone
+            return self.answer(request.scope["path"], error, {})
+
+        async def framework_error(request: Request, error: Exception) -> Response:
+            assert isinstance(error, HTTPException)  # noqa: S101 -- registered for HTTPException alone
+            path = request.scope["path"]
+            if error.status_code == 405:
+                return self.answer(path, MethodNotAllowed(), {"Allow": _allowed(request, path)})
+            return self.answer(path, NotFound(), {})
+
+        async def database_error(request: Request, error: Exception) -> Response:
+            log.warning("the database does not answer: %s", type(error).__name__)
+            return self.answer(request.scope["path"], TemporarilyUnavailable(), {})
+
+        async def owner_gone(request: Request, _: Exception) -> Response:
+            # An account or an application was deleted while it was being given something.
+            if request.scope["path"] in self.machine_paths:
+                return self.answer(request.scope["path"], InvalidGrant(), {})
+            return self.page(_REQUEST_GONE, {})
+
+        async def request_gone(_: Request, __: Exception) -> Response:
+            return self.page(_REQUEST_GONE, {})
+
+        async def link_gone(_: Request, __: Exception) -> Response:
+            return self.page(_LINK_GONE, {})
+
+        async def form_refused(_: Request, __: Exception) -> Response:
+            return self.page(_FORM_REFUSED, {})
+
+        return {
+            OAuthError: oauth_error,
+            HTTPException: framework_error,
+            psycopg.OperationalError: database_error,
+            psycopg.InterfaceError: database_error,
+            ForeignKeyViolation: owner_gone,
+            RequestGone: request_gone,
+            LinkGone: link_gone,
+            ForgedForm: form_refused,
+            StaleForm: form_refused,
+        }
+
+
+def _allowed(request: Request, path: str) -> str:
+    """Return the methods of all routes of ``path``; the framework knows those of the first alone."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    methods = {method for route in routes if route.path == path for method in route.methods or ()}
+    return ", ".join(sorted(methods or {"GET", "HEAD"}))
+
+
+@dataclass(frozen=True)
+class LastResort:
+    """A middleware that answers what no handler expected with a 500, and writes it down."""
+
+    app: ASGIApp
+    failures: Failures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        has_started = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_noted)
+        except Exception:
+            log.exception("unexpected error in %s", getattr(scope.get("route"), "name", "none"))
+            if has_started:
+                raise
+            await self.failures.answer(scope["path"], ServerError(), {})(scope, receive, send)

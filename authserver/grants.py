@@ -1,0 +1,385 @@
+"""The life cycle of a grant, from a person's consent to its end.
+
+    consent ─► code ──redeem──► token pair ──rotate──► token pair ─► ...
+                │                    │                      │
+           presented            presented again, or revoked by its
+             again                  owner, or by its client
+                └────────► grant revoked ◄──────────────────┘
+
+Each arrow is one statement of ``grants.sql`` with all its conditions in it, so that of any number of
+rivals at once exactly one finds the state that it leaves. Whoever does not is told why afterwards, by a
+look at what is stored; and who presented something already spent revokes the grant, whatever else was
+wrong with the request. Tokens open nothing but through their grant, so revoking it is a single update
+however many there are, and tokens that a racing request issues a moment later are born dead.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from authserver import clients, rows
+from authserver.errors import (
+    CodeExpired,
+    CodeOfAnotherClient,
+    CodeSpent,
+    CodeUnknown,
+    GrantRevoked,
+    InvalidGrant,
+    OAuthError,
+    RedirectURIMismatch,
+    RefreshTokenExpired,
+    RefreshTokenOfAnotherClient,
+    RefreshTokenRotated,
+    RefreshTokenUnknown,
+    ResourceMismatch,
+    ScopeWidened,
+    UnknownClient,
+    VerifierMismatch,
+)
+from authserver.rows import Connection
+from shared import queries, tokens
+from shared.tokens import Token
+
+SQL: Final = queries.load(Path(__file__).with_name("grants.sql"))
+
+CODE_LIFETIME: Final = timedelta(seconds=60)
+ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
+REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
+"""Counted from the last rotation."""
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What a person agreed to, for whom, and where the code goes."""
+
+    user_id: UUID
+    client_id: str
+    scopes: tuple[str, ...]
+    resource: str | None
+    redirect_uri: str
+    code_challenge: str
+
+
+@dataclass(frozen=True, repr=False)
+class CodePresentation:
+    """A code and what a client presents with it at the token endpoint."""
+
+    code: Token | None
+    """None where the text is no code at all, which is told only to a client that is known."""
+    client_id: str
+    redirect_uri: str
+    code_challenge: str
+    """Made from the verifier, so that it must equal the one of the authorization request."""
+    resource: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class RefreshPresentation:
+    """A refresh token and what a client presents with it."""
+
+    refresh_token: Token | None
+    client_id: str
+    scopes: tuple[str, ...] | None
+    """None keeps the grant as wide as it is."""
+    resource: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class TokenPair:
+    """What the token endpoint issues."""
+
+    access_token: Token
+    refresh_token: Token
+    scopes: list[str]
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What lets an application or an API token at a person's data."""
+
+    grant_id: UUID
+    title: str
+    client_id: str | None
+    scopes: list[str]
+    last_four: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class _Issued:
+    scopes: list[str]
+
+
+@dataclass(frozen=True)
+class _Code:
+    redirect_uri: str
+    code_challenge: str
+    is_spent: bool
+    is_expired: bool
+    client_id: str
+    resource: str | None
+    is_revoked: bool
+
+
+@dataclass(frozen=True)
+class _RefreshToken:
+    is_rotated: bool
+    is_expired: bool
+    client_id: str
+    resource: str | None
+    scopes: list[str]
+    is_revoked: bool
+
+
+@dataclass(frozen=True)
+class _GrantId:
+    grant_id: UUID
+
+
+@dataclass(frozen=True)
+class _Owner:
+    user_id: UUID
+
+
+@dataclass(frozen=True)
+class _Scope:
+    scope: str
+
+
+async def issue_code(connection: Connection, consent: Consent) -> Token:
+    """Return a new code for what was agreed to."""
+    code = tokens.mint(tokens.CODE, consent.user_id)
+    await connection.execute(
+        SQL["grant_code"],
+        {
+            "user_id": consent.user_id,
+            "client_id": consent.client_id,
+            "scopes": list(consent.scopes),
+            "resource": consent.resource,
+            "redirect_uri": consent.redirect_uri,
+            "code_challenge": consent.code_challenge,
+            "code_hash": code.hash,
+            "lifetime": CODE_LIFETIME,
+        },
+    )
+    return code
+
+
+async def redeem_code(connection: Connection, presented: CodePresentation) -> TokenPair:
+    """Return the first token pair of a grant and spend its code.
+
+    Raises UnknownClient, InvalidGrant and InvalidTarget; a code that was not spent before is not spent
+    by any of them.
+    """
+    code = presented.code
+    if code is None:
+        await _require_client(connection, presented.client_id)
+        raise CodeUnknown
+    access_token = tokens.mint(tokens.ACCESS, code.user_id)
+    refresh_token = tokens.mint(tokens.REFRESH, code.user_id)
+    issued = await rows.one(
+        connection,
+        _Issued,
+        SQL["redeem_code"],
+        {
+            "user_id": code.user_id,
+            "code_hash": code.hash,
+            "client_id": presented.client_id,
+            "redirect_uri": presented.redirect_uri,
+            "code_challenge": presented.code_challenge,
+            "resource": presented.resource,
+        }
+        | _issue(access_token, refresh_token),
+    )
+    if issued is None:
+        raise await _code_refusal(connection, code, presented)
+    return TokenPair(access_token, refresh_token, issued.scopes)
+
+
+async def rotate(connection: Connection, presented: RefreshPresentation) -> TokenPair:
+    """Return the next token pair of a grant; the presented refresh token is worth nothing afterwards.
+
+    Raises UnknownClient, InvalidGrant, InvalidTarget and InvalidScope; a token that was current stays
+    current with any of them.
+    """
+    token = presented.refresh_token
+    if token is None:
+        await _require_client(connection, presented.client_id)
+        raise RefreshTokenUnknown
+    access_token = tokens.mint(tokens.ACCESS, token.user_id)
+    refresh_token = tokens.mint(tokens.REFRESH, token.user_id)
+    issued = await rows.one(
+        connection,
+        _Issued,
+        SQL["rotate"],
+        {
+            "user_id": token.user_id,
+            "token_hash": token.hash,
+            "client_id": presented.client_id,
+            "scopes": None if presented.scopes is None else list(presented.scopes),
+            "resource": presented.resource,
+        }
+        | _issue(access_token, refresh_token),
+    )
+    if issued is None:
+        raise await _refresh_refusal(connection, token, presented)
+    return TokenPair(access_token, refresh_token, issued.scopes)
+
+
+async def check_replay(
+    connection: Connection, code: Token | None, refresh_token: Token | None
+) -> None:
+    """Revoke the grant of a spent code or a rotated refresh token.
+
+    For a request that is refused before either is redeemed: to present what is spent is never without
+    consequence. Raises CodeSpent and RefreshTokenRotated.
+    """
+    if code is not None:
+        stored_code = await _replayed_code(connection, code)
+        if stored_code is not None and stored_code.is_spent:
+            raise CodeSpent
+    if refresh_token is not None:
+        stored_token = await _replayed_refresh_token(connection, refresh_token)
+        if stored_token is not None and stored_token.is_rotated:
+            raise RefreshTokenRotated
+
+
+async def revoke_by_token(connection: Connection, token: Token, client_id: str | None) -> None:
+    """End what ``token`` stands for (RFC 7009), unless ``client_id`` is given and is not the token's."""
+    name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
+    await connection.execute(
+        SQL[f"revoke_by_{name}_token"],
+        {"user_id": token.user_id, "token_hash": token.hash, "client_id": client_id},
+    )
+
+
+async def revoke(connection: Connection, user_id: UUID, grant_id: UUID) -> bool:
+    """Revoke a grant as its owner; False where it is not theirs or was revoked before."""
+    parameters = {"user_id": user_id, "grant_id": grant_id}
+    return await rows.one(connection, _GrantId, SQL["revoke_grant"], parameters) is not None
+
+
+async def issue_api_token(
+    connection: Connection,
+    user_id: UUID,
+    *,
+    name: str,
+    scopes: tuple[str, ...],
+    lifetime: timedelta | None,
+) -> Token:
+    """Return a new API token of a person's own; without ``lifetime`` it never expires."""
+    token = tokens.mint(tokens.ACCESS, user_id)
+    await connection.execute(
+        SQL["grant_api_token"],
+        {
+            "user_id": user_id,
+            "name": name,
+            "scopes": list(scopes),
+            "token_hash": token.hash,
+            "last_four": token.last_four,
+            "lifetime": lifetime,
+        },
+    )
+    return token
+
+
+async def of_user(connection: Connection, user_id: UUID) -> list[Grant]:
+    """Return the live grants of a person, oldest first."""
+    return await rows.every(connection, Grant, SQL["grants"], {"user_id": user_id})
+
+
+async def owner(connection: Connection, grant_id: UUID) -> UUID | None:
+    """Return whose a grant is, or None where there is none of that id."""
+    found = await rows.one(connection, _Owner, SQL["owner_of_grant"], {"grant_id": grant_id})
+    return None if found is None else found.user_id
+
+
+async def scopes_of_client(connection: Connection, user_id: UUID, client_id: str) -> frozenset[str]:
+    """Return what a client may do already, by all its live grants together."""
+    parameters = {"user_id": user_id, "client_id": client_id}
+    found = await rows.every(connection, _Scope, SQL["granted_scopes"], parameters)
+    return frozenset(row.scope for row in found)
+
+
+def _issue(access_token: Token, refresh_token: Token) -> dict[str, object]:
+    """Return what both statements that issue a pair take of it."""
+    return {
+        "access_token_hash": access_token.hash,
+        "access_token_last_four": access_token.last_four,
+        "access_token_lifetime": ACCESS_TOKEN_LIFETIME,
+        "refresh_token_hash": refresh_token.hash,
+        "refresh_token_lifetime": REFRESH_TOKEN_LIFETIME,
+    }
+
+
+async def _code_refusal(
+    connection: Connection, code: Token, presented: CodePresentation
+) -> OAuthError:
+    """Return why a code was not redeemed: the first of these that holds."""
+    # A rival may have spent the code since: a statement sees what was committed before it began, so
+    # this one, unlike the one that found nothing to redeem, sees the rival's.
+    stored = await _replayed_code(connection, code)
+    if stored is not None and stored.is_spent:
+        return CodeSpent()
+    if await clients.find(connection, presented.client_id) is None:
+        return UnknownClient()
+    if stored is None:
+        return CodeUnknown()
+    reasons = (
+        (stored.client_id != presented.client_id, CodeOfAnotherClient()),
+        (stored.is_revoked, GrantRevoked()),
+        (stored.is_expired, CodeExpired()),
+        (stored.redirect_uri != presented.redirect_uri, RedirectURIMismatch()),
+        (stored.code_challenge != presented.code_challenge, VerifierMismatch()),
+        (stored.resource != presented.resource, ResourceMismatch()),
+        (True, InvalidGrant()),
+    )
+    return next(error for holds, error in reasons if holds)
+
+
+async def _refresh_refusal(
+    connection: Connection, token: Token, presented: RefreshPresentation
+) -> OAuthError:
+    """Return why a refresh token was not rotated: the first of these that holds."""
+    stored = await _replayed_refresh_token(connection, token)
+    if stored is not None and stored.is_rotated:
+        return RefreshTokenRotated()
+    if await clients.find(connection, presented.client_id) is None:
+        return UnknownClient()
+    if stored is None:
+        return RefreshTokenUnknown()
+    reasons = (
+        (stored.client_id != presented.client_id, RefreshTokenOfAnotherClient()),
+        (stored.is_revoked, GrantRevoked()),
+        (stored.is_expired, RefreshTokenExpired()),
+        (presented.resource not in (None, stored.resource), ResourceMismatch()),
+        (not set(presented.scopes or ()) <= set(stored.scopes), ScopeWidened()),
+        (True, InvalidGrant()),
+    )
+    return next(error for holds, error in reasons if holds)
+
+
+async def _replayed_code(connection: Connection, code: Token) -> _Code | None:
+    """Return ``code`` as it is stored; where it is spent, its grant is revoked."""
+    key = {"user_id": code.user_id, "code_hash": code.hash}
+    stored = await rows.one(connection, _Code, SQL["code"], key)
+    if stored is not None and stored.is_spent:
+        await connection.execute(SQL["revoke_grant_of_spent_code"], key)
+    return stored
+
+
+async def _replayed_refresh_token(connection: Connection, token: Token) -> _RefreshToken | None:
+    """Return ``token`` as it is stored; where it is rotated, its grant is revoked."""
+    key = {"user_id": token.user_id, "token_hash": token.hash}
+    stored = await rows.one(connection, _RefreshToken, SQL["refresh_token"], key)
+    if stored is not None and stored.is_rotated:
+        await connection.execute(SQL["revoke_grant_of_rotated_refresh_token"], key)
+    return stored
+
+
+async def _require_client(connection: Connection, client_id: str) -> None:
+    if await clients.find(connection, client_id) is None:
+        raise UnknownClient

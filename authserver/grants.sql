@@ -1,0 +1,297 @@
+-- The life cycle of a grant: each arrow one conditional statement that matches only the state it leaves.
+--
+-- Whatever issues tokens locks the grant's row first, with the lock that foreign keys take on it anyway.
+-- An account that is deleted locks rows in the same order, so the two never wait for each other in turn.
+
+-- name: grant_code
+-- A person's consent ─► grant and code.
+with granted as (
+    insert into oauth.grant (user_id, client_id, scopes, resource)
+    values (%(user_id)s, %(client_id)s, %(scopes)s, %(resource)s)
+    returning user_id,
+              grant_id
+)
+insert into oauth.authorization_code
+       (user_id, code_hash, grant_id, redirect_uri, code_challenge, expires_at)
+select user_id,
+       %(code_hash)s,
+       grant_id,
+       %(redirect_uri)s,
+       %(code_challenge)s,
+       now() + %(lifetime)s
+  from granted
+
+-- name: redeem_code
+-- Code ─► token pair. No row: the code is spent, or does not fit what was presented with it.
+with held as (
+    select bond.grant_id,
+           bond.scopes
+      from oauth.authorization_code
+      join oauth.grant as bond using (user_id, grant_id)
+     where authorization_code.user_id = %(user_id)s
+       and authorization_code.code_hash = %(code_hash)s
+       and bond.user_id = %(user_id)s
+       and bond.client_id = %(client_id)s
+       and bond.resource is not distinct from %(resource)s
+       and bond.revoked_at is null
+       for key share of bond
+),
+spent as (
+    update oauth.authorization_code
+       set spent_at = now()
+      from held
+     where authorization_code.user_id = %(user_id)s
+       and authorization_code.code_hash = %(code_hash)s
+       and authorization_code.redirect_uri = %(redirect_uri)s
+       and authorization_code.code_challenge = %(code_challenge)s
+       and authorization_code.expires_at > now()
+       and authorization_code.spent_at is null
+    returning held.grant_id,
+              held.scopes
+),
+issued_refresh_token as (
+    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+    select %(user_id)s,
+           %(refresh_token_hash)s,
+           grant_id,
+           now() + %(refresh_token_lifetime)s
+      from spent
+),
+issued_access_token as (
+    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+    select %(user_id)s,
+           %(access_token_hash)s,
+           grant_id,
+           scopes,
+           %(access_token_last_four)s,
+           now() + %(access_token_lifetime)s
+      from spent
+)
+select scopes
+  from spent
+
+-- name: revoke_grant_of_spent_code
+-- Spent code, presented again ─► revoked grant. Changes nothing where the code is not spent.
+update oauth.grant
+   set revoked_at = now()
+  from oauth.authorization_code
+ where authorization_code.user_id = %(user_id)s
+   and authorization_code.code_hash = %(code_hash)s
+   and authorization_code.spent_at is not null
+   and oauth.grant.user_id = %(user_id)s
+   and oauth.grant.grant_id = authorization_code.grant_id
+   and oauth.grant.revoked_at is null
+
+-- name: code
+-- A code as it was issued, to say why it was refused; no row means that it is unknown.
+select authorization_code.redirect_uri,
+       authorization_code.code_challenge,
+       authorization_code.spent_at is not null as is_spent,
+       authorization_code.expires_at <= now() as is_expired,
+       bond.client_id,
+       bond.resource,
+       bond.revoked_at is not null as is_revoked
+  from oauth.authorization_code
+  join oauth.grant as bond using (user_id, grant_id)
+ where authorization_code.user_id = %(user_id)s
+   and authorization_code.code_hash = %(code_hash)s
+   and bond.user_id = %(user_id)s
+
+-- name: rotate
+-- Token pair ─► next token pair, of a grant that may become narrower. No row: the refresh token was
+-- rotated before, or does not fit what was presented with it.
+with held as (
+    select bond.grant_id,
+           coalesce(%(scopes)s::text[], bond.scopes) as scopes
+      from oauth.refresh_token
+      join oauth.grant as bond using (user_id, grant_id)
+     where refresh_token.user_id = %(user_id)s
+       and refresh_token.token_hash = %(token_hash)s
+       and bond.user_id = %(user_id)s
+       and bond.client_id = %(client_id)s
+       and bond.revoked_at is null
+       and (%(scopes)s::text[] is null or bond.scopes @> %(scopes)s::text[])
+       and (%(resource)s::text is null or bond.resource = %(resource)s::text)
+       for key share of bond
+),
+rotated as (
+    update oauth.refresh_token
+       set rotated_at = now()
+      from held
+     where refresh_token.user_id = %(user_id)s
+       and refresh_token.token_hash = %(token_hash)s
+       and refresh_token.expires_at > now()
+       and refresh_token.rotated_at is null
+    returning held.grant_id,
+              held.scopes
+),
+narrowed as (
+    update oauth.grant
+       set scopes = rotated.scopes
+      from rotated
+     where oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = rotated.grant_id
+       and oauth.grant.scopes <> rotated.scopes
+),
+issued_refresh_token as (
+    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+    select %(user_id)s,
+           %(refresh_token_hash)s,
+           grant_id,
+           now() + %(refresh_token_lifetime)s
+      from rotated
+),
+issued_access_token as (
+    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+    select %(user_id)s,
+           %(access_token_hash)s,
+           grant_id,
+           scopes,
+           %(access_token_last_four)s,
+           now() + %(access_token_lifetime)s
+      from rotated
+)
+select scopes
+  from rotated
+
+-- name: revoke_grant_of_rotated_refresh_token
+-- Rotated refresh token, presented again ─► revoked grant. Changes nothing where it is the current one.
+update oauth.grant
+   set revoked_at = now()
+  from oauth.refresh_token
+ where refresh_token.user_id = %(user_id)s
+   and refresh_token.token_hash = %(token_hash)s
+   and refresh_token.rotated_at is not null
+   and oauth.grant.user_id = %(user_id)s
+   and oauth.grant.grant_id = refresh_token.grant_id
+   and oauth.grant.revoked_at is null
+
+-- name: refresh_token
+-- A refresh token as it was issued, to say why it was refused; no row means that it is unknown.
+select refresh_token.rotated_at is not null as is_rotated,
+       refresh_token.expires_at <= now() as is_expired,
+       bond.client_id,
+       bond.resource,
+       bond.scopes,
+       bond.revoked_at is not null as is_revoked
+  from oauth.refresh_token
+  join oauth.grant as bond using (user_id, grant_id)
+ where refresh_token.user_id = %(user_id)s
+   and refresh_token.token_hash = %(token_hash)s
+   and bond.user_id = %(user_id)s
+
+-- name: revoke_by_refresh_token
+-- Refresh token, current or rotated, given back by its client ─► revoked grant.
+update oauth.grant
+   set revoked_at = now()
+  from oauth.refresh_token
+ where refresh_token.user_id = %(user_id)s
+   and refresh_token.token_hash = %(token_hash)s
+   and oauth.grant.user_id = %(user_id)s
+   and oauth.grant.grant_id = refresh_token.grant_id
+   and oauth.grant.revoked_at is null
+   and (%(client_id)s::text is null or oauth.grant.client_id = %(client_id)s::text)
+
+-- name: revoke_by_access_token
+-- Access token, given back ─► that token ended; an API token, which is all of its grant, ends the grant.
+with ended as (
+    update oauth.access_token
+       set revoked_at = now()
+      from oauth.grant as bond
+     where access_token.user_id = %(user_id)s
+       and access_token.token_hash = %(token_hash)s
+       and access_token.revoked_at is null
+       and bond.user_id = %(user_id)s
+       and bond.grant_id = access_token.grant_id
+       and (%(client_id)s::text is null or bond.client_id = %(client_id)s::text)
+    returning bond.grant_id,
+              bond.client_id
+)
+update oauth.grant
+   set revoked_at = now()
+  from ended
+ where oauth.grant.user_id = %(user_id)s
+   and oauth.grant.grant_id = ended.grant_id
+   and oauth.grant.revoked_at is null
+   and ended.client_id is null
+
+-- name: revoke_grant
+-- Revoked by its owner. No row: it is not this person's, or was revoked before.
+update oauth.grant
+   set revoked_at = now()
+ where user_id = %(user_id)s
+   and grant_id = %(grant_id)s
+   and revoked_at is null
+returning grant_id
+
+-- name: grant_api_token
+-- An API token of a person's own, with a grant that has their name for it; it expires where they say so.
+with granted as (
+    insert into oauth.grant (user_id, name, scopes)
+    values (%(user_id)s, %(name)s, %(scopes)s)
+    returning user_id,
+              grant_id,
+              scopes
+)
+insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+select user_id,
+       %(token_hash)s,
+       grant_id,
+       scopes,
+       %(last_four)s,
+       now() + %(lifetime)s
+  from granted
+
+-- name: grants
+-- What lets somebody or something at a person's data now, oldest first: API tokens by their name and
+-- applications by theirs, each with its newest token; an application's lasts as long as it can refresh.
+select bond.grant_id,
+       coalesce(bond.name, client.client_name, bond.client_id) as title,
+       bond.client_id,
+       bond.scopes,
+       newest.last_four,
+       bond.created_at,
+       case when bond.client_id is null then newest.expires_at else renewal.expires_at end as expires_at
+  from oauth.grant as bond
+  left join oauth.client using (client_id)
+  join lateral (
+           select access_token.last_four,
+                  access_token.expires_at
+             from oauth.access_token
+            where access_token.user_id = %(user_id)s
+              and access_token.grant_id = bond.grant_id
+            order by access_token.issued_at desc,
+                     access_token.token_hash
+            limit 1
+       ) as newest
+    on true
+  left join oauth.refresh_token as renewal
+    on renewal.user_id = %(user_id)s
+   and renewal.grant_id = bond.grant_id
+   and renewal.rotated_at is null
+ where bond.user_id = %(user_id)s
+   and bond.revoked_at is null
+   and (
+           exists (
+               select from oauth.live_access_token as alive
+                where alive.user_id = %(user_id)s
+                  and alive.grant_id = bond.grant_id
+           )
+        or renewal.expires_at > now()
+       )
+ order by bond.created_at,
+          bond.grant_id
+
+-- name: granted_scopes
+-- What one application may do already by all its live grants together; one row for each scope.
+select distinct unnest(bond.scopes) as scope
+  from oauth.grant as bond
+ where bond.user_id = %(user_id)s
+   and bond.client_id = %(client_id)s
+   and bond.revoked_at is null
+
+-- name: owner_of_grant
+-- Whose a grant is, for an operator who has nothing but its id; no row means that there is none.
+select user_id
+  from oauth.grant
+ where grant_id = %(grant_id)s

@@ -1,0 +1,74 @@
+"""One-time links, by which an account is made."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import accounts, forms, passwords, sessions
+from authserver.accounts import AddressTaken, LinkUsed, NewAccount, UnacceptableEmail
+from authserver.failures import LinkGone
+from authserver.forms import Form
+from authserver.pages import Page
+from authserver.passwords import UnacceptablePassword
+from authserver.server import Server
+from shared import tokens
+from shared.tokens import Token
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Show the form for a new account where the link can still be used."""
+    link = _link(forms.decode(request.scope["query_string"]))
+    browser = await server.browser(request)
+    async with server.pool.connection() as connection:
+        if not await accounts.is_open(connection, link):
+            raise LinkGone
+    return server.pages.render(_page(link), browser)
+
+
+async def submit(server: Server, request: Request) -> Response:
+    """Make the account, and sign its owner in."""
+    form = await forms.read(request)
+    form.check()
+    link = _link(form)
+    browser = await server.browser(request)
+    server.seal.check_form(request, form, browser, link.text)
+    email = form.get("email") or ""
+    wanted = NewAccount(email=email, password=form.get("password") or "")
+    try:
+        async with server.pool.connection() as connection:
+            user_id = await accounts.join(connection, server.hasher, link, wanted)
+            session = await sessions.sign_in(connection, browser, user_id, request)
+    except (UnacceptableEmail, AddressTaken) as error:
+        return server.pages.render(_page(link, email, email_problem=error.__doc__), browser)
+    except UnacceptablePassword as error:
+        return server.pages.render(_page(link, email, password_problem=str(error)), browser)
+    except LinkUsed:
+        raise LinkGone from None
+    return server.pages.redirect("/", session)
+
+
+def _link(form: Form) -> Token:
+    link = tokens.parse(tokens.LINK, form.get("link") or "")
+    if link is None:
+        raise LinkGone
+    return link
+
+
+def _page(
+    link: Token,
+    email: str = "",
+    *,
+    email_problem: str | None = None,
+    password_problem: str | None = None,
+) -> Page:
+    return Page(
+        "join.html",
+        {
+            "link": link.text,
+            "email": email,
+            "email_problem": email_problem,
+            "password_problem": password_problem,
+            "min_characters": passwords.MIN_CHARACTERS,
+        },
+        status=400 if email_problem or password_problem else 200,
+        subject=link.text,
+    )

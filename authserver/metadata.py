@@ -1,0 +1,36 @@
+"""The authorization server's description of itself (RFC 8414): exactly what is served."""
+
+import json
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver.server import Server
+from shared.scopes import SCOPES
+
+PATH = "/.well-known/oauth-authorization-server"
+
+
+async def show(server: Server, _: Request) -> Response:
+    """Answer with the metadata; the issuer is the configured one, whatever name we were asked under."""
+    issuer = server.settings.auth_url
+    document = {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/oauth/authorize",
+        "token_endpoint": f"{issuer}/oauth/token",
+        "registration_endpoint": f"{issuer}/oauth/register",
+        "revocation_endpoint": f"{issuer}/oauth/revoke",
+        "scopes_supported": list(SCOPES),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+    return Response(
+        json.dumps(document),
+        headers={"Cache-Control": "public, max-age=300"},
+        media_type="application/json",
+    )

@@ -1,0 +1,144 @@
+"""Passwords: which are taken, and how they are kept (Argon2id)."""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from authserver.errors import TemporarilyUnavailable
+
+Result = TypeVar("Result")
+Texts = TypeVarTuple("Texts")
+
+MIN_CHARACTERS: Final = 12
+MAX_BYTES: Final = 1024
+
+_MAX_AT_ONCE: Final = 2
+"""Each hash takes 64 MiB and all of a core; more of them at once only make everything else wait."""
+_MAX_WAITING: Final = 40
+
+# What people fall back on. Whatever is left of a password without its decoration is compared with
+# these and with repetitions of them; so the many variants of each need no list.
+_COMMON_WORDS: Final = (
+    "password passwort passwd passphrase secret geheim admin administrator root user guest login "
+    "welcome willkommen letmein hello hallo test testing default changeme master dragon monkey "
+    "iloveyou sunshine princess football baseball superman batman starwars pokemon computer internet "
+    "summer winter spring autumn sommer monday friday january december company service activity "
+    "analytics trustno whatever freedom shadow michael jordan"
+)
+_COMMON_WORD: Final = re.compile("|".join(sorted(_COMMON_WORDS.split(), key=len, reverse=True)))
+_ROWS: Final = (
+    "abcdefghijklmnopqrstuvwxyz",
+    "qwertyuiopasdfghjklzxcvbnm",
+    "qwertzuiopasdfghjklyxcvbnm",
+    "azertyuiopqsdfghjklmwxcvbn",
+    "01234567890123456789",
+    "1q2w3e4r5t6y7u8i9o0p",
+    "1qaz2wsx3edc4rfv5tgb6yhn7ujm",
+)
+_PLAIN: Final = str.maketrans("013457@$!|", "oieastasil")
+
+
+class UnacceptablePassword(Exception):
+    """A password that is not taken; the message tells the person why."""
+
+
+class TooManyAtOnce(TemporarilyUnavailable):
+    """Too many people are signing in at this moment; try again in a few seconds."""
+
+
+def check(password: str, email: str) -> None:
+    """Return where ``password`` may be chosen. Raises UnacceptablePassword."""
+    text = normalized(password)
+    if len(text) < MIN_CHARACTERS:
+        raise UnacceptablePassword(f"Use at least {MIN_CHARACTERS} characters.")
+    if len(text.encode()) > MAX_BYTES:
+        raise UnacceptablePassword(f"Use at most {MAX_BYTES} bytes, which is about a page of text.")
+    if _is_common(text.lower()) or _is_mostly(text.lower(), email.partition("@")[0].lower()):
+        raise UnacceptablePassword(
+            "This one is easy to guess. A few unrelated words make a good password."
+        )
+
+
+def normalized(password: str) -> str:
+    """Return the form that is hashed, the same however a keyboard composes its letters (RFC 8265)."""
+    return unicodedata.normalize("NFKC", password)
+
+
+def _is_common(text: str) -> bool:
+    if len(set(text)) < 5 or text.isdecimal() or _is_walk(text):
+        return True
+    plain = (text, text.translate(_PLAIN))
+    return any(_is_made_of_common_words(re.sub(r"[\W\d_]", "", form)) for form in plain)
+
+
+def _is_made_of_common_words(letters: str) -> bool:
+    """Whether common words, in any number and order, are all of ``letters`` but three at most."""
+    rest = _COMMON_WORD.sub("", letters)
+    return len(rest) < len(letters) and len(rest) <= 3
+
+
+def _is_walk(text: str) -> bool:
+    """Whether most steps from one character to the next follow the alphabet, digits or a keyboard."""
+    steps = {pair for row in _ROWS for pair in pairwise(row)}
+    steps |= {(right, left) for left, right in steps}
+    walked = sum(pair in steps or pair[0] == pair[1] for pair in pairwise(text))
+    return walked * 4 >= (len(text) - 1) * 3
+
+
+def _is_mostly(text: str, name: str) -> bool:
+    return len(name) >= 4 and name in text and len(text) - len(name) < 6
+
+
+_ARGON2: Final = PasswordHasher()
+
+
+@dataclass(frozen=True)
+class Hasher:
+    """Hashes and verifies in threads, at most two at once."""
+
+    limiter: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(_MAX_AT_ONCE)
+    )
+    decoy: str = field(default_factory=lambda: _ARGON2.hash(""), repr=False)
+    """What is verified for people who do not exist."""
+
+    async def hash(self, password: str) -> str:
+        """Return what is stored for ``password``. Raises TooManyAtOnce."""
+        return await self._run(_ARGON2.hash, normalized(password))
+
+    async def verify(self, stored: str | None, password: str) -> bool:
+        """Tell whether ``password`` is the one that is ``stored``.
+
+        Without a stored one the same work is done in vain, so that time tells nobody whether there is
+        an account. Raises TooManyAtOnce.
+        """
+        text = normalized(password)
+        if len(text.encode()) > MAX_BYTES:
+            # Nobody has such a password; what is hashed instead keeps the time the same.
+            text = ""
+        return await self._run(_verify, stored or self.decoy, text) and stored is not None
+
+    async def _run(self, work: Callable[[*Texts], Result], *given: *Texts) -> Result:
+        if self.limiter.statistics().tasks_waiting >= _MAX_WAITING:
+            raise TooManyAtOnce
+        return await anyio.to_thread.run_sync(work, *given, limiter=self.limiter)
+
+
+def is_outdated(stored: str) -> bool:
+    """Tell whether ``stored`` was made with other parameters than today's."""
+    return _ARGON2.check_needs_rehash(stored)
+
+
+def _verify(stored: str, password: str) -> bool:
+    try:
+        return _ARGON2.verify(stored, password)
+    except (VerificationError, InvalidHashError):
+        return False

@@ -1,0 +1,98 @@
+"""Registration of clients (RFC 7591): open to everybody, and worth nothing until somebody consents."""
+
+import json
+import unicodedata
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import clients, forms, redirects
+from authserver.clients import Client
+from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope
+from authserver.server import Server
+from shared import scopes, tokens
+
+MAX_REDIRECT_URIS: Final = 10
+MAX_NAME_LENGTH: Final = 100
+
+
+class _Metadata(BaseModel):
+    """The members that we keep. Others are taken and not echoed (RFC 7591, section 2)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    redirect_uris: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_REDIRECT_URIS)]
+    client_name: StrictStr | None = None
+    scope: StrictStr | None = None
+
+
+async def register(server: Server, request: Request) -> Response:
+    """Answer a registration request with the client as it was registered."""
+    if forms.media_type(request) != "application/json":
+        raise InvalidClientMetadata("the body must be application/json")
+    client = _client(_parse(await forms.read_body(request)))
+    async with server.pool.connection() as connection:
+        created_at = await clients.register(connection, client)
+    answer: dict[str, object] = {
+        "client_id": client.client_id,
+        "client_id_issued_at": int(created_at.timestamp()),
+        "redirect_uris": client.redirect_uris,
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+    # Members that are null or empty break clients, so one that was not given is not there.
+    if client.client_name is not None:
+        answer["client_name"] = client.client_name
+    if client.scopes is not None:
+        answer["scope"] = " ".join(client.scopes)
+    return Response(
+        json.dumps(answer), 201, {"Cache-Control": "no-store"}, media_type="application/json"
+    )
+
+
+def _parse(body: bytes) -> _Metadata:
+    try:
+        return _Metadata.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if not first["loc"]:
+            raise InvalidClientMetadata("the body must be a JSON object") from error
+        name = ".".join(str(part) for part in first["loc"])
+        kind = InvalidRedirectURI if first["loc"][0] == "redirect_uris" else InvalidClientMetadata
+        raise kind(f"{name}: {first['msg']}") from error
+
+
+def _client(metadata: _Metadata) -> Client:
+    """Return a new client. Raises InvalidRedirectURI, InvalidClientMetadata and InvalidScope."""
+    for uri in metadata.redirect_uris:
+        redirects.check(uri)
+    try:
+        asked = scopes.parse(metadata.scope or "")
+    except scopes.UnknownScopeError as error:
+        raise InvalidScope(str(error)) from error
+    return Client(
+        client_id=tokens.mint_client_id(),
+        client_name=_shown_name(metadata.client_name or ""),
+        redirect_uris=list(dict.fromkeys(metadata.redirect_uris)),
+        scopes=list(asked) or None,
+    )
+
+
+def _shown_name(text: str) -> str | None:
+    """Return the name that people will see, without what they would not see but be misled by.
+
+    Control, format (bidirectional among them), surrogate and unassigned characters go, and line and
+    paragraph separators.
+    """
+    kept = "".join(
+        letter
+        for letter in text
+        if unicodedata.category(letter)[0] != "C"
+        and unicodedata.category(letter) not in ("Zl", "Zp")
+    ).strip()
+    if len(kept) > MAX_NAME_LENGTH:
+        raise InvalidClientMetadata(f"client_name: at most {MAX_NAME_LENGTH} characters")
+    return kept or None

@@ -1,0 +1,26 @@
+"""The resources that a token may be bound to (RFC 8707): the service, and its MCP endpoint alone."""
+
+import re
+from typing import Final
+
+from authserver.errors import InvalidTarget
+
+_ADDRESS: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]+)(?P<rest>[^#]*)", re.ASCII
+)
+
+
+def canonical(text: str, base_url: str) -> str:
+    """Return the stored form of a ``resource`` parameter.
+
+    Scheme and host compare in any letter case, and the one slash of an empty path is ignored. Raises
+    InvalidTarget for anything that is not ``base_url`` or its ``/mcp``.
+    """
+    parts = _ADDRESS.fullmatch(text) if text.isascii() else None
+    if parts is None:
+        raise InvalidTarget("the resource must be an absolute URI without a fragment")
+    rest = "" if parts["rest"] == "/" else parts["rest"]
+    asked = f"{parts['scheme'].lower()}://{parts['host'].lower()}{rest}"
+    if asked not in (base_url, f"{base_url}/mcp"):
+        raise InvalidTarget(f"the resource must be {base_url} or {base_url}/mcp")
+    return asked

@@ -1,0 +1,25 @@
+"""Revocation of tokens by whoever holds them (RFC 7009)."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import forms, grants
+from authserver.server import Server
+from authserver.token import refuse_credentials_in_query, required
+from shared import tokens
+
+
+async def revoke(server: Server, request: Request) -> Response:
+    """End what the token stands for; the answer is the same whether there was anything to end.
+
+    The prefix tells what kind of token it is, so ``token_type_hint`` is not needed.
+    """
+    form = await forms.read(request)
+    refuse_credentials_in_query(request)
+    form.check()
+    text = required(form, "token")
+    token = tokens.parse(tokens.REFRESH, text) or tokens.parse(tokens.ACCESS, text)
+    if token is not None:
+        async with server.pool.connection() as connection:
+            await grants.revoke_by_token(connection, token, form.get("client_id"))
+    return Response(status_code=200, headers={"Cache-Control": "no-store"})

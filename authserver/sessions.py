@@ -1,0 +1,200 @@
+"""Browsers: the cookie by which one is known, who is signed in there, and whether a form is its own.
+
+Every browser that sees a form has a cookie. It holds a token, signed, whose hash is what the database
+knows of it. Before sign-in that token belongs to nobody and has no row; signing in and signing out each
+give the browser a new one, so an id that somebody planted is worth nothing (OWASP: session fixation),
+and hand what waits under the old one over.
+
+A form is taken only with the token that its page was given: a signature over the browser's session and
+the pending request that the form is about. Beside that, the browser's own word about where the form was
+sent from must not contradict it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from itsdangerous import Signer
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import requests, rows
+from authserver.forms import Form
+from authserver.rows import Connection
+from shared import queries, settings, tokens
+from shared.database import Pool
+from shared.settings import Settings
+from shared.tokens import Token
+
+SQL: Final = queries.load(Path(__file__).with_name("sessions.sql"))
+
+IDLE_LIFETIME: Final = timedelta(days=30)
+
+CSRF_FIELD: Final = "csrf"
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody who is signed in."""
+
+    user_id: UUID
+    email: str
+    display_name: str | None
+    is_admin: bool
+    authenticated_at: datetime
+    was_refreshed: bool
+
+
+@dataclass(frozen=True)
+class Browser:
+    """Who asks for a page: the browser's session, and who is signed in with it."""
+
+    session: Token
+    person: Person | None
+    is_cookie_due: bool
+    """Whether the answer has to set the cookie: it is new, or its time starts again."""
+
+
+class ForgedForm(Exception):
+    """A form that was sent from another site's page."""
+
+
+class StaleForm(Exception):
+    """A form that this browser, or the session it has by now, was not given."""
+
+
+@dataclass(frozen=True, repr=False)
+class Seal:
+    """Signs cookies and forms with the deployment's key."""
+
+    cookies: Signer
+    forms: Signer
+    origin: str
+    is_https: bool
+
+    @property
+    def cookie_name(self) -> str:
+        """The prefix makes browsers insist on Secure and on this very host (RFC 6265bis, 4.1.3.2)."""
+        return "__Host-svc_session" if self.is_https else "svc_session"
+
+    def session_in(self, request: Request) -> Token | None:
+        """Return the session in the cookie of ``request``, or None where it has none of ours."""
+        sealed = request.cookies.get(self.cookie_name)
+        # A signature that is not ASCII makes the comparison raise instead of fail.
+        if sealed is None or not sealed.isascii() or len(sealed) > 300:
+            return None
+        text, _, signature = sealed.rpartition(".")
+        if not self.cookies.verify_signature(text, signature):
+            return None
+        return tokens.parse(tokens.SESSION, text)
+
+    def set_cookie(self, response: Response, session: Token) -> None:
+        """Give the browser its session; only one that somebody signed in with outlives the browser."""
+        is_anonymous = session.user_id == tokens.NOBODY
+        response.set_cookie(
+            self.cookie_name,
+            self.cookies.sign(session.text).decode(),
+            max_age=None if is_anonymous else int(IDLE_LIFETIME.total_seconds()),
+            path="/",
+            secure=self.is_https,
+            httponly=True,
+            samesite="lax",
+        )
+
+    def form_token(self, session: Token, subject: str = "") -> str:
+        """Return what a form of this browser carries; ``subject`` is what it is about, if anything."""
+        return self.forms.get_signature(_form_subject(session, subject)).decode()
+
+    def check_form(self, request: Request, form: Form, browser: Browser, subject: str = "") -> None:
+        """Return where ``form`` is from a page that this browser was given. Raises ForgedForm, StaleForm."""
+        site = request.headers.get("sec-fetch-site")
+        if site is not None and site != "same-origin":
+            raise ForgedForm
+        # Our pages send no referrer, and browsers then call the origin of their forms null.
+        if request.headers.get("origin", "null") not in ("null", self.origin):
+            raise ForgedForm
+        token = form.get(CSRF_FIELD)
+        if token is None or not token.isascii():
+            raise StaleForm
+        if not self.forms.verify_signature(_form_subject(browser.session, subject), token):
+            raise StaleForm
+
+
+def seal(chosen: Settings) -> Seal:
+    """Return the seal of a deployment. Raises SettingsError where it has no key."""
+    key = chosen.cookie_key or settings.read_secrets(chosen.data_dir).cookie_key
+
+    def signer(purpose: str) -> Signer:
+        return Signer(
+            key, salt=f"svc {purpose}", key_derivation="hmac", digest_method=hashlib.sha256
+        )
+
+    return Seal(signer("cookie"), signer("form"), chosen.auth_url, chosen.is_https)
+
+
+def _form_subject(session: Token, subject: str) -> str:
+    return f"{session.hash.hex()} {subject}"
+
+
+async def browser(seal: Seal, pool: Pool, request: Request) -> Browser:
+    """Return who asks; a browser without a live session gets a new one that is nobody's."""
+    session = seal.session_in(request)
+    if session is None:
+        return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
+    if session.user_id == tokens.NOBODY:
+        return Browser(session, None, is_cookie_due=False)
+    async with pool.connection() as connection:
+        person = await rows.one(
+            connection,
+            Person,
+            SQL["session"],
+            {
+                "user_id": session.user_id,
+                "session_hash": session.hash,
+                "idle_lifetime": IDLE_LIFETIME,
+            },
+        )
+    if person is None:
+        return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
+    return Browser(session, person, is_cookie_due=person.was_refreshed)
+
+
+async def sign_in(
+    connection: Connection, browser: Browser, user_id: UUID, request: Request
+) -> Token:
+    """Open a session of ``user_id`` in place of the browser's present one, and return it.
+
+    The caller's transaction, if there is one, decides whether it comes to be.
+    """
+    session = tokens.mint(tokens.SESSION, user_id)
+    async with connection.transaction():
+        await connection.execute(
+            SQL["open_session"],
+            {
+                "user_id": user_id,
+                "session_hash": session.hash,
+                "user_agent": request.headers.get("user-agent", "")[:300] or None,
+                "address": request.client.host if request.client else None,
+            },
+        )
+        await _succeed(connection, browser.session, session)
+    return session
+
+
+async def sign_out(connection: Connection, browser: Browser) -> Token:
+    """End the browser's session and return its new one, which is nobody's."""
+    session = tokens.mint(tokens.SESSION, tokens.NOBODY)
+    async with connection.transaction():
+        await _succeed(connection, browser.session, session)
+    return session
+
+
+async def _succeed(connection: Connection, old: Token, new: Token) -> None:
+    await requests.carry_over(connection, old, new)
+    if old.user_id != tokens.NOBODY:
+        await connection.execute(
+            SQL["close_session"], {"user_id": old.user_id, "session_hash": old.hash}
+        )

@@ -1,0 +1,141 @@
+"""The token endpoint (RFC 6749, sections 4.1.3 and 6; RFC 7636, section 4.5; RFC 8707, section 2.2)."""
+
+import base64
+import hashlib
+import json
+import re
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import forms, grants, resources
+from authserver.errors import (
+    ClientAuthenticationRefused,
+    InvalidRequest,
+    InvalidScope,
+    OAuthError,
+    UnsupportedGrantType,
+)
+from authserver.forms import Form
+from authserver.grants import CodePresentation, RefreshPresentation, TokenPair
+from authserver.server import Server
+from shared import scopes, tokens
+
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
+_CREDENTIALS: Final = frozenset(
+    ("client_id", "client_secret", "code", "code_verifier", "refresh_token", "token", "password")
+)
+
+
+async def issue(server: Server, request: Request) -> Response:
+    """Answer with a token pair for a code or a refresh token.
+
+    Whatever is wrong with the request: one that holds a spent code or a rotated refresh token revokes
+    the grant and is told so.
+    """
+    form = await forms.read(request)
+    code = tokens.parse(tokens.CODE, form.get("code") or "")
+    refresh_token = tokens.parse(tokens.REFRESH, form.get("refresh_token") or "")
+    try:
+        presented = presentation(request, form, server.settings.base_url)
+    except OAuthError:
+        if code is not None or refresh_token is not None:
+            async with server.pool.connection() as connection:
+                await grants.check_replay(connection, code, refresh_token)
+        raise
+    async with server.pool.connection() as connection:
+        if isinstance(presented, CodePresentation):
+            pair = await grants.redeem_code(connection, presented)
+        else:
+            pair = await grants.rotate(connection, presented)
+    return _answer(pair)
+
+
+def presentation(
+    request: Request, form: Form, base_url: str
+) -> CodePresentation | RefreshPresentation:
+    """Return what is presented, well-formed. Raises the first error of these, in this order."""
+    refuse_credentials_in_query(request)
+    form.check()
+    refuse_client_authentication(request)
+    grant_type = required(form, "grant_type")
+    if grant_type == "authorization_code":
+        return CodePresentation(
+            code=tokens.parse(tokens.CODE, required(form, "code")),
+            client_id=required(form, "client_id"),
+            redirect_uri=required(form, "redirect_uri"),
+            code_challenge=challenge(required_verifier(form)),
+            resource=known_resource(form, base_url),
+        )
+    if grant_type == "refresh_token":
+        return RefreshPresentation(
+            refresh_token=tokens.parse(tokens.REFRESH, required(form, "refresh_token")),
+            client_id=required(form, "client_id"),
+            scopes=known_scopes(form),
+            resource=known_resource(form, base_url),
+        )
+    raise UnsupportedGrantType
+
+
+def refuse_credentials_in_query(request: Request) -> None:
+    """Raise InvalidRequest for what must be in the body, where no log keeps it."""
+    in_query = {name for name, _ in forms.decode(request.scope["query_string"]).pairs}
+    if in_query & _CREDENTIALS:
+        raise InvalidRequest("parameters go into the body, not into the query")
+
+
+def refuse_client_authentication(request: Request) -> None:
+    """Raise ClientAuthenticationRefused: clients here have no secret to authenticate with."""
+    if "authorization" in request.headers:
+        raise ClientAuthenticationRefused
+
+
+def required(form: Form, name: str) -> str:
+    """Return a parameter that has to be there. Raises InvalidRequest."""
+    value = form.get(name)
+    if value is None:
+        raise InvalidRequest(f"the parameter {name} is missing")
+    return value
+
+
+def required_verifier(form: Form) -> str:
+    """Return the code verifier (RFC 7636, section 4.1). Raises InvalidRequest."""
+    verifier = required(form, "code_verifier")
+    if _VERIFIER.fullmatch(verifier) is None:
+        raise InvalidRequest("the code_verifier must be 43 to 128 unreserved characters")
+    return verifier
+
+
+def challenge(verifier: str) -> str:
+    """Return the S256 challenge of a verifier (RFC 7636, section 4.2)."""
+    digest = hashlib.sha256(verifier.encode("ascii")).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+
+
+def known_scopes(form: Form) -> tuple[str, ...] | None:
+    """Return the scopes that a refresh asks for, or None where it names none. Raises InvalidScope."""
+    try:
+        return scopes.parse(form.get("scope") or "") or None
+    except scopes.UnknownScopeError as error:
+        raise InvalidScope(str(error)) from error
+
+
+def known_resource(form: Form, base_url: str) -> str | None:
+    """Return the resource in canonical form, or None where there is none. Raises InvalidTarget."""
+    given = form.get("resource")
+    return None if given is None else resources.canonical(given, base_url)
+
+
+def _answer(pair: TokenPair) -> Response:
+    """Return the token response (RFC 6749, section 5.1)."""
+    body = {
+        "access_token": pair.access_token.text,
+        "token_type": "Bearer",
+        "expires_in": int(grants.ACCESS_TOKEN_LIFETIME.total_seconds()),
+        "refresh_token": pair.refresh_token.text,
+        "scope": " ".join(pair.scopes),
+    }
+    return Response(
+        json.dumps(body), headers={"Cache-Control": "no-store"}, media_type="application/json"
+    )

@@ -1,0 +1,120 @@
+"""The authorization server, asked without a network but with everything else."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from argon2 import PasswordHasher
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+import authserver.app
+from authserver import sessions
+from shared import tokens
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.oauth.visitor import CALLBACK, Application, Visitor
+
+PASSWORD = "an owl reads under the lamp"
+
+Opens = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def settings(deployment: Settings) -> Settings:
+    """The settings that both servers of these tests share."""
+    return replace(deployment, base_url="http://testserver")
+
+
+@pytest.fixture(scope="session")
+def auth_client(settings: Settings) -> Iterator[TestClient]:
+    """The authorization server under the issuer's name."""
+    app = authserver.app.create(settings)
+    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def server(auth_client: TestClient, owner: psycopg.Connection[Any]) -> TestClient:
+    """The authorization server on data that is committed, and gone after the test."""
+    assert not owner.closed
+    return auth_client
+
+
+@pytest.fixture
+def visitor(server: TestClient) -> Visitor:
+    """Somebody whose browser has never been here."""
+    return Visitor(server)
+
+
+@pytest.fixture(scope="session")
+def password_hash() -> str:
+    """What is stored for PASSWORD."""
+    return PasswordHasher().hash(PASSWORD)
+
+
+Welcome = Callable[[Person], Visitor]
+
+
+@pytest.fixture
+def welcome(
+    server: TestClient, settings: Settings, owner: psycopg.Connection[Any], password_hash: str
+) -> Welcome:
+    """Gives a person a password, and a browser in which they are signed in."""
+    seal = sessions.seal(settings)
+
+    def sign_in(person: Person) -> Visitor:
+        session = tokens.mint(tokens.SESSION, person.user_id)
+        owner.execute(
+            "insert into identity.password (user_id, password_hash) values (%s, %s) "
+            "on conflict do nothing",
+            [person.user_id, password_hash],
+        )
+        owner.execute(
+            "insert into identity.session (user_id, session_hash) values (%s, %s)",
+            [person.user_id, session.hash],
+        )
+        cookie = seal.cookies.sign(session.text).decode()
+        return Visitor(server, {seal.cookie_name: cookie})
+
+    return sign_in
+
+
+@pytest.fixture
+def alice_browser(welcome: Welcome, alice: Person) -> Visitor:
+    """A browser in which alice is signed in."""
+    return welcome(alice)
+
+
+Register = Callable[..., Application]
+
+
+@pytest.fixture
+def register(server: TestClient) -> Register:
+    """Registers applications."""
+
+    def make(redirect_uri: str = CALLBACK, **members: Any) -> Application:
+        response = server.post("/oauth/register", json={"redirect_uris": [redirect_uri]} | members)
+        assert response.status_code == 201, response.text
+        return Application(server, response.json()["client_id"], redirect_uri)
+
+    return make
+
+
+@pytest.fixture
+def application(register: Register) -> Application:
+    """An application with a name and one redirect URI."""
+    return register(client_name="Weekly Report")
+
+
+@pytest.fixture
+def status(api: TestClient) -> Opens:
+    """Asks the resource server with a token, and tells the status of its answer."""
+
+    def ask(access_token: str, path: str = "/api/v1/me") -> int:
+        response: Response = api.get(path, headers={"Authorization": f"Bearer {access_token}"})
+        return response.status_code
+
+    return ask

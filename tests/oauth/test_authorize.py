@@ -1,0 +1,351 @@
+"""The authorization endpoint: checklist lines 14 to 22 and 25."""
+
+from urllib.parse import quote, urlencode
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from tests.oauth.conftest import Register
+from tests.oauth.visitor import CALLBACK, CHALLENGE, Application, Visitor, parameters
+
+ISSUER = "http://localhost:8400"
+
+
+def test_a_stranger_is_sent_to_sign_in_and_not_to_the_client(
+    visitor: Visitor, application: Application
+) -> None:
+    response = visitor.get(application.authorize_path())
+
+    assert response.status_code == 303
+    assert response.headers["location"].startswith("/sign-in?next=svc_rq_")
+
+
+def test_who_is_signed_in_is_asked_to_decide(
+    alice_browser: Visitor, application: Application
+) -> None:
+    response = alice_browser.get(application.authorize_path())
+
+    assert response.status_code == 303
+    assert response.headers["location"].startswith("/oauth/consent?request=svc_rq_")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"client_id": None},
+        {"client_id": ""},
+        {"client_id": "svc_client_0000000000000000000000"},
+        {"client_id": "svc_client_"},
+        {"client_id": "' or 1=1 --"},
+        {"client_id": "\0"},
+        {"redirect_uri": None},
+        {"redirect_uri": ""},
+        {"redirect_uri": "https://evil.example/"},
+    ],
+)
+def test_line_14_an_unusable_client_or_redirect_is_a_page_and_goes_nowhere(
+    alice_browser: Visitor, application: Application, changed: dict[str, str | None]
+) -> None:
+    response = alice_browser.get(application.authorize_path(**changed))
+
+    assert response.status_code == 400
+    assert "location" not in response.headers
+    assert "Request refused" in response.text
+
+
+@pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
+def test_line_14_a_repeated_client_or_redirect_is_a_page(
+    alice_browser: Visitor, application: Application, name: str
+) -> None:
+    twice = application.authorize_parameters()[name]
+
+    response = alice_browser.get(f"{application.authorize_path()}&{name}={quote(twice, safe='')}")
+
+    assert response.status_code == 400
+    assert "location" not in response.headers
+
+
+CRAFTED = st.one_of(
+    st.text(max_size=60),
+    st.builds(
+        "".join,
+        st.lists(
+            st.sampled_from(
+                f"{CALLBACK}|https://|http://|//|app.example|evil.example|@|:443|/callback|/|\\"
+                "|?|#|..|%2e%2e|%2f|;|\t| |*".split("|")
+            ),
+            max_size=6,
+        ),
+    ),
+    st.builds(lambda end: CALLBACK + end, st.text(min_size=1, max_size=8)),
+    st.builds(lambda start: start + CALLBACK, st.text(min_size=1, max_size=8)),
+)
+
+
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(crafted=CRAFTED.filter(lambda uri: uri != CALLBACK))
+def test_line_14_no_crafted_redirect_is_ever_followed(
+    alice_browser: Visitor, application: Application, crafted: str
+) -> None:
+    encoded = crafted.encode("utf-8", "surrogatepass")
+    query = urlencode(application.authorize_parameters(redirect_uri=None))
+
+    response = alice_browser.get(f"/oauth/authorize?{query}&redirect_uri={quote(encoded)}")
+
+    assert response.status_code == 400
+    assert "location" not in response.headers
+
+
+@pytest.mark.parametrize(
+    "given_uri",
+    [
+        "https://app.example/callback/",
+        "https://app.example/Callback",
+        "https://app.example/callback?x=1",
+        "https://app.example:443/callback",
+        "https://app.example/call%62ack",
+        "https://app.example/a/../callback",
+    ],
+)
+def test_line_15_a_redirect_uri_matches_exactly(
+    alice_browser: Visitor, application: Application, given_uri: str
+) -> None:
+    response = alice_browser.get(application.authorize_path(redirect_uri=given_uri))
+
+    assert response.status_code == 400
+    assert "location" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"response_type": None}, "invalid_request"),
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": "code token"}, "unsupported_response_type"),
+        ({"response_type": "none"}, "unsupported_response_type"),
+        ({"code_challenge": None}, "invalid_request"),
+        ({"code_challenge": ""}, "invalid_request"),
+        ({"code_challenge": CHALLENGE[:42]}, "invalid_request"),
+        ({"code_challenge": CHALLENGE + "A"}, "invalid_request"),
+        ({"code_challenge": CHALLENGE[:42] + "="}, "invalid_request"),
+        ({"code_challenge": CHALLENGE[:42] + "+"}, "invalid_request"),
+        ({"code_challenge": CHALLENGE + "\n"}, "invalid_request"),
+        ({"code_challenge_method": None}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge_method": "s256"}, "invalid_request"),
+        ({"scope": "read:everything"}, "invalid_scope"),
+        ({"scope": 'read:activity "\\é'}, "invalid_scope"),
+        ({"resource": "https://other.example"}, "invalid_target"),
+        ({"resource": "http://testserver/mcp/"}, "invalid_target"),
+        ({"resource": "http://testserver/mcp#x"}, "invalid_target"),
+        ({"resource": "http://testserver#"}, "invalid_target"),
+        ({"resource": "/mcp"}, "invalid_target"),
+        ({"resource": "testserver"}, "invalid_target"),
+        ({"state": "NUL\0"}, "invalid_request"),
+        ({"unheard_of": "NUL\0"}, "invalid_request"),
+    ],
+)
+def test_lines_16_19_20_other_errors_go_to_the_client_of_who_is_signed_in(
+    alice_browser: Visitor,
+    application: Application,
+    changed: dict[str, str | None],
+    error: str,
+) -> None:
+    response = alice_browser.get(application.authorize_path(**changed))
+
+    assert response.status_code == 303
+    assert response.headers["location"].startswith(f"{CALLBACK}?error={error}&")
+    sent = parameters(response)
+    assert sent["error"] == [error]
+    assert sent["iss"] == [ISSUER]
+    assert sent.get("state") == (None if "state" in changed else ["xyz"])
+    assert all(
+        " " <= letter <= "~" and letter not in '"\\' for letter in sent["error_description"][0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "resource", "error"),
+    [("read:everything", None, "invalid_scope"), (None, "https://x.example", "invalid_target")],
+)
+def test_an_error_for_a_stranger_is_a_page_that_leads_to_the_client_after_sign_in(
+    visitor: Visitor, application: Application, scope: str, resource: str, error: str
+) -> None:
+    response = visitor.get(application.authorize_path(scope=scope, resource=resource))
+
+    assert response.status_code == 400
+    assert "location" not in response.headers
+    assert f'<meta name="oauth-error" content="{error}">' in response.text
+    assert f"<code>{error}</code>" in response.text
+    assert 'href="/sign-in?next=svc_rq_' in response.text
+    assert "Sign in and return to the app" in response.text
+
+
+@pytest.mark.parametrize("state", ["+ & % é", "a+b%20c", "\r\nSet-Cookie: a=b", "=?#/", "💾" * 50])
+def test_line_17_state_comes_back_byte_for_byte_and_iss_once(
+    alice_browser: Visitor, application: Application, state: str
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
+    allowed = alice_browser.submit(page, decision="allow")
+    page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
+    declined = alice_browser.submit(page, decision="decline")
+    refused = alice_browser.get(application.authorize_path(state=state, response_type="token"))
+
+    for response in (allowed, declined, refused):
+        assert parameters(response)["state"] == [state]
+        assert parameters(response)["iss"] == [ISSUER]
+        assert response.headers["location"].count("iss=") == 1
+        assert "set-cookie" not in response.headers
+
+
+@pytest.mark.parametrize("state", [None, ""])
+def test_no_state_sent_is_no_state_sent_back(
+    alice_browser: Visitor, application: Application, state: str | None
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
+
+    response = alice_browser.submit(page, decision="allow")
+
+    assert parameters(response).keys() == {"code", "iss"}
+
+
+@pytest.mark.parametrize(
+    "name", ["response_type", "scope", "state", "code_challenge", "resource", "x"]
+)
+def test_line_18_a_repeated_parameter_is_refused(
+    alice_browser: Visitor, application: Application, name: str
+) -> None:
+    path = f"{application.authorize_path()}&{name}=a&{name}=b"
+
+    response = alice_browser.get(path)
+
+    assert parameters(response)["error"] == ["invalid_request"]
+    assert name in parameters(response)["error_description"][0]
+
+
+def test_line_18_an_unknown_parameter_is_ignored(
+    alice_browser: Visitor, application: Application
+) -> None:
+    response = alice_browser.get(application.authorize_path(prompt="none", nonce="n"))
+
+    assert response.headers["location"].startswith("/oauth/consent?request=")
+
+
+def test_line_20_declining_is_access_denied(
+    alice_browser: Visitor, application: Application
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = alice_browser.submit(page, decision="decline")
+
+    assert response.status_code == 303
+    assert parameters(response) == {
+        "error": ["access_denied"],
+        "error_description": ["The user declined."],
+        "state": ["xyz"],
+        "iss": [ISSUER],
+    }
+
+
+def test_lines_21_and_22_no_other_origin_reads_or_frames_it(
+    alice_browser: Visitor, application: Application
+) -> None:
+    origin = {"Origin": "https://evil.example"}
+    responses = [
+        alice_browser.get(application.authorize_path(), headers=origin),
+        alice_browser.get(application.authorize_path(scope="nothing"), headers=origin),
+        alice_browser.get(application.authorize_path(client_id="x"), headers=origin),
+        alice_browser.post("/oauth/authorize", headers=origin),
+    ]
+
+    assert [response.status_code for response in responses] == [303, 303, 400, 405]
+    for response in responses:
+        assert "access-control-allow-origin" not in response.headers
+        assert response.headers["x-frame-options"] == "DENY"
+        assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["cache-control"] == "no-store"
+
+
+def test_line_25_the_query_of_the_redirect_uri_is_kept(
+    register: Register, alice_browser: Visitor
+) -> None:
+    application = register("https://app.example/cb?tenant=a%2Fb&x")
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = alice_browser.submit(page, decision="allow")
+
+    assert response.headers["location"].startswith(
+        "https://app.example/cb?tenant=a%2Fb&x&code=svc_ac_"
+    )
+
+
+@pytest.mark.parametrize(
+    ("registered", "granted"),
+    [
+        (None, "read:activity"),
+        ("read:profile read:music", "read:music read:profile"),
+    ],
+)
+def test_without_scope_what_was_registered_is_asked_for_else_activity(
+    register: Register, alice_browser: Visitor, registered: str | None, granted: str
+) -> None:
+    application = register(scope=registered)
+
+    pair = application.pair(alice_browser, scope=None)
+
+    assert pair["scope"] == granted
+
+
+def test_more_may_be_asked_for_than_was_registered(
+    register: Register, alice_browser: Visitor
+) -> None:
+    application = register(scope="read:profile")
+
+    pair = application.pair(alice_browser, scope="read:health")
+
+    assert pair["scope"] == "read:health"
+
+
+@pytest.mark.parametrize("length", [8_000, 20_000])
+def test_a_long_state_is_kept_or_the_whole_query_refused(
+    alice_browser: Visitor, application: Application, length: int
+) -> None:
+    response = alice_browser.get(application.authorize_path(state="s" * length))
+
+    assert response.status_code == (303 if length == 8_000 else 400)
+
+
+def test_fifty_one_parameters_are_a_page(alice_browser: Visitor, application: Application) -> None:
+    more = "".join(f"&p{n}=1" for n in range(44))
+
+    response = alice_browser.get(application.authorize_path() + more)
+
+    assert response.status_code == 400
+    assert "location" not in response.headers
+
+
+def test_the_issuer_does_not_follow_the_host_header(
+    server: TestClient, alice_browser: Visitor, application: Application
+) -> None:
+    response = alice_browser.get(
+        application.authorize_path(response_type="token"),
+        headers={"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"},
+    )
+
+    assert parameters(response)["iss"] == [ISSUER]
+
+
+def test_what_waits_is_stored_without_its_id(
+    visitor: Visitor, application: Application, owner: psycopg.Connection[tuple[str]]
+) -> None:
+    response = visitor.get(application.authorize_path())
+
+    request_id = response.headers["location"].partition("next=")[2]
+    rows = owner.execute("select t::text from oauth.authorization_request as t").fetchall()
+    assert len(rows) == 1
+    assert request_id not in rows[0][0]

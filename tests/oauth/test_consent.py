@@ -1,0 +1,303 @@
+"""The consent page: checklist lines 20, 23 and 24."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+from tests.oauth.conftest import Register, Welcome
+from tests.oauth.visitor import Application, Visitor, forms, parameters
+
+Rows = psycopg.Connection[Any]
+
+
+def codes(owner: Rows) -> int:
+    row = owner.execute("select count(*) from oauth.authorization_code").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_the_page_says_who_asks_for_what_and_where_the_answer_goes(
+    alice_browser: Visitor, application: Application
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert page.status_code == 200
+    assert "Weekly Report" in page.text
+    assert "its own claim" in page.text
+    assert "app.example" in page.text
+    assert "See which apps and sites you use" in page.text
+    assert "See your name, e-mail address, time zone" in page.text
+    assert "http://testserver" in page.text
+    assert "90 days" in page.text
+    assert "alice@example.org" in page.text
+    assert [value for name, value in forms(page)[0].fields if name == "scope"] == [
+        "read:activity",
+        "read:profile",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "notice"),
+    [
+        ("http://127.0.0.1:3000/cb", "a program on this device"),
+        ("cursor://anysphere/cb", "opens an app on this device"),
+    ],
+)
+def test_the_page_warns_of_what_runs_on_the_device(
+    register: Register, alice_browser: Visitor, redirect_uri: str, notice: str
+) -> None:
+    application = register(redirect_uri)
+
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert notice in page.text
+
+
+def test_a_name_with_markup_is_shown_as_it_is(register: Register, alice_browser: Visitor) -> None:
+    application = register(client_name='<script>alert("x")</script>')
+
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert "<script" not in page.text
+    assert "&lt;script&gt;" in page.text
+
+
+def test_what_is_new_for_a_known_application_is_marked(
+    application: Application, alice_browser: Visitor
+) -> None:
+    application.pair(alice_browser, scope="read:activity")
+
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert "You have let this application in before" in page.text
+    assert page.text.count('<span class="tag">new</span>') == 1
+
+
+def test_line_24_what_is_ticked_is_what_the_token_gets(
+    application: Application, alice_browser: Visitor
+) -> None:
+    code = application.code(alice_browser, ticked=["read:profile"])
+
+    response = application.exchange(code)
+
+    assert response.json()["scope"] == "read:profile"
+
+
+def test_nothing_ticked_is_a_decline(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = alice_browser.submit(page, decision="allow", scope=None)
+
+    assert parameters(response)["error"] == ["access_denied"]
+    assert codes(owner) == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"scope": ["read:activity", "read:health"]},
+        {"scope": ["read:everything"]},
+        {"decision": "maybe"},
+        {"decision": None},
+        {"decision": ["allow", "decline"]},
+    ],
+)
+def test_a_decision_that_no_page_offered_is_refused(
+    application: Application, alice_browser: Visitor, owner: Rows, changed: dict[str, Any]
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = alice_browser.submit(page, **{"decision": "allow"} | changed)
+
+    assert response.status_code == 400
+    assert codes(owner) == 0
+
+
+@pytest.mark.parametrize("token", [None, "", "x", "é", "A" * 43])
+def test_line_23_a_form_without_its_token_is_refused(
+    application: Application, alice_browser: Visitor, owner: Rows, token: str | None
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = alice_browser.submit(page, decision="allow", csrf=token)
+
+    assert response.status_code == 403
+    assert "location" not in response.headers
+    assert codes(owner) == 0
+
+
+def test_line_23_the_token_of_another_request_is_refused(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    other = alice_browser.follow(alice_browser.get(application.authorize_path(scope="read:health")))
+    foreign = dict(forms(other)[0].fields)["csrf"]
+
+    response = alice_browser.submit(page, decision="allow", csrf=foreign)
+
+    assert response.status_code == 403
+    assert codes(owner) == 0
+
+
+def test_line_23_another_sessions_request_is_refused(
+    application: Application,
+    alice_browser: Visitor,
+    welcome: Welcome,
+    bob: Person,
+    owner: Rows,
+) -> None:
+    bob_browser = welcome(bob)
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    posted = bob_browser.submit(page, decision="allow")
+    opened = bob_browser.get(f"/oauth/consent?request={dict(forms(page)[0].fields)['request']}")
+
+    assert posted.status_code == 403
+    assert opened.status_code == 400
+    assert "Weekly Report" not in opened.text
+    assert codes(owner) == 0
+    assert alice_browser.submit(page, decision="allow").status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://localhost:8400.evil.example"},
+        {"Origin": "http://localhost:8401"},
+    ],
+)
+def test_line_23_a_form_that_a_browser_says_comes_from_elsewhere_is_refused(
+    application: Application, alice_browser: Visitor, owner: Rows, headers: dict[str, str]
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    fields = dict(forms(page)[0].fields) | {"decision": "allow"}
+
+    response = alice_browser.post("/oauth/consent", fields, headers=headers)
+
+    assert response.status_code == 403
+    assert "set-cookie" not in response.headers
+    assert codes(owner) == 0
+
+
+@pytest.mark.parametrize("origin", ["null", "http://localhost:8400"])
+def test_a_form_of_our_own_page_is_taken_with_what_browsers_say_of_it(
+    application: Application, alice_browser: Visitor, origin: str
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    fields = dict(forms(page)[0].fields) | {"decision": "allow"}
+
+    response = alice_browser.post(
+        "/oauth/consent", fields, headers={"Origin": origin, "Sec-Fetch-Site": "same-origin"}
+    )
+
+    assert response.status_code == 303
+
+
+def test_a_stranger_cannot_decide(
+    application: Application, visitor: Visitor, alice_browser: Visitor
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = visitor.submit(page, decision="allow")
+
+    assert response.status_code == 403
+
+
+def test_of_two_submits_one_gets_a_code(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    first = alice_browser.submit(page, decision="allow")
+    second = alice_browser.submit(page, decision="allow")
+
+    assert first.status_code == 303
+    assert second.status_code == 400
+    assert "no longer open" in second.text
+    assert codes(owner) == 1
+
+
+def test_the_page_of_an_answered_request_says_so(
+    application: Application, alice_browser: Visitor
+) -> None:
+    sent = alice_browser.get(application.authorize_path())
+    alice_browser.submit(alice_browser.follow(sent), decision="decline")
+
+    response = alice_browser.follow(sent)
+
+    assert response.status_code == 400
+    assert "no longer open" in response.text
+
+
+def test_a_request_that_waited_too_long_is_gone(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    owner.execute("update oauth.authorization_request set expires_at = now() - interval '1 s'")
+
+    response = alice_browser.submit(page, decision="allow")
+
+    assert response.status_code == 400
+    assert codes(owner) == 0
+
+
+def test_a_request_waits_for_a_quarter_of_an_hour(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    alice_browser.get(application.authorize_path())
+
+    row = owner.execute(
+        "select extract(epoch from expires_at - created_at)::int from oauth.authorization_request"
+    ).fetchone()
+
+    assert row == (900,)
+
+
+@pytest.mark.parametrize("request_id", ["", "x", "svc_rq_" + "0" * 71, "%00", "%ff"])
+def test_an_id_that_is_none_is_an_ordinary_error(server: TestClient, request_id: str) -> None:
+    response = Visitor(server).get(f"/oauth/consent?request={request_id}")
+
+    assert response.status_code == 400
+
+
+def test_two_tabs_with_two_requests_do_not_disturb_each_other(
+    register: Register, alice_browser: Visitor
+) -> None:
+    one, other = register("https://one.example/cb"), register("https://other.example/cb")
+    one_page = alice_browser.follow(alice_browser.get(one.authorize_path(state="1")))
+    other_page = alice_browser.follow(alice_browser.get(other.authorize_path(state="2")))
+
+    one_answer = alice_browser.submit(one_page, decision="allow")
+    other_answer = alice_browser.submit(other_page, decision="decline")
+
+    assert one_answer.headers["location"].startswith("https://one.example/cb?code=")
+    assert parameters(one_answer)["state"] == ["1"]
+    assert other_answer.headers["location"].startswith("https://other.example/cb?error=")
+    assert parameters(other_answer)["state"] == ["2"]
+
+
+def test_consent_is_asked_every_time(application: Application, alice_browser: Visitor) -> None:
+    application.pair(alice_browser)
+
+    response = alice_browser.get(application.authorize_path())
+
+    assert response.headers["location"].startswith("/oauth/consent?request=")
+
+
+def test_an_account_deleted_meanwhile_is_no_internal_error(
+    application: Application, alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    owner.execute("delete from identity.user where user_id = %s", [alice.user_id])
+
+    response = alice_browser.submit(page, decision="allow")
+
+    assert response.status_code == 403

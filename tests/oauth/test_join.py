@@ -1,0 +1,163 @@
+"""One-time links for a first account."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from authserver import accounts
+from shared import tokens
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.oauth.conftest import PASSWORD
+from tests.oauth.visitor import Visitor
+
+Rows = psycopg.Connection[Any]
+
+PREFIX = "http://localhost:8400/join?link=svc_ln_"
+
+
+def first_link(settings: Settings) -> str:
+    link = accounts.first_account_link(settings)
+    assert link is not None
+    return link
+
+
+def test_the_first_account_is_made_by_a_link_and_is_an_administrators(
+    visitor: Visitor, settings: Settings, owner: Rows
+) -> None:
+    link = first_link(settings)
+
+    page = visitor.get(link)
+    response = visitor.submit(page, email="Alice@Example.org", password=PASSWORD)
+
+    assert link.startswith(PREFIX)
+    assert page.status_code == 200
+    assert response.status_code == 303
+    assert response.headers["location"] == "/"
+    assert "alice@example.org" in visitor.get("/").text
+    assert owner.execute("select email, is_admin, timezone from identity.user").fetchall() == [
+        ("alice@example.org", True, "UTC")
+    ]
+
+
+def test_there_is_no_link_once_there_is_an_account(
+    visitor: Visitor, settings: Settings, alice: Person
+) -> None:
+    assert accounts.first_account_link(settings) is None
+
+
+def test_a_link_that_was_open_is_worth_nothing_once_there_is_an_account(
+    visitor: Visitor, settings: Settings, owner: Rows
+) -> None:
+    page = visitor.get(first_link(settings))
+    owner.execute("insert into identity.user (email) values ('bob@example.org')")
+
+    response = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+
+    assert response.status_code == 400
+    assert "cannot be used" in response.text
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
+
+
+def test_a_link_works_once(visitor: Visitor, settings: Settings, owner: Rows) -> None:
+    link = first_link(settings)
+    other = Visitor(visitor.client)
+    page, other_page = visitor.get(link), other.get(link)
+    visitor.submit(page, email="alice@example.org", password=PASSWORD)
+
+    late = other.submit(other_page, email="bob@example.org", password=PASSWORD)
+
+    assert late.status_code == 400
+    assert other.get(link).status_code == 400
+    assert owner.execute("select email from identity.user").fetchall() == [("alice@example.org",)]
+
+
+def test_of_eight_rivals_one_gets_the_account(
+    visitor: Visitor, settings: Settings, owner: Rows
+) -> None:
+    link = first_link(settings)
+    visitors = [Visitor(visitor.client) for _ in range(8)]
+    pages = [each.get(link) for each in visitors]
+
+    with ThreadPoolExecutor(8) as rivals:
+        responses = list(
+            rivals.map(
+                lambda n: visitors[n].submit(
+                    pages[n], email=f"rival{n}@example.org", password=PASSWORD
+                ),
+                range(8),
+            )
+        )
+
+    assert sorted(response.status_code for response in responses) == [303] + [400] * 7
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
+
+
+def test_a_new_link_takes_the_place_of_an_earlier_one(visitor: Visitor, settings: Settings) -> None:
+    earlier, later = first_link(settings), first_link(settings)
+
+    assert visitor.get(earlier).status_code == 400
+    assert visitor.get(later).status_code == 200
+
+
+def test_a_link_lives_for_a_day(visitor: Visitor, settings: Settings, owner: Rows) -> None:
+    link = first_link(settings)
+    lifetime = owner.execute("select expires_at - created_at = '1 day' from identity.invitation")
+    is_a_day = lifetime.fetchone()
+    page = visitor.get(link)
+    owner.execute("update identity.invitation set expires_at = now()")
+
+    assert is_a_day == (True,)
+    assert visitor.submit(page, email="alice@example.org", password=PASSWORD).status_code == 400
+    assert visitor.get(link).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "said"),
+    [
+        ("alice", PASSWORD, "Enter an e-mail address"),
+        ("", PASSWORD, "Enter an e-mail address"),
+        ("alice@@example.org", PASSWORD, "Enter an e-mail address"),
+        ("älice@example.org", PASSWORD, "Enter an e-mail address"),
+        ("a" * 250 + "@x.org", PASSWORD, "Enter an e-mail address"),
+        ("alice@example.org", "", "at least 12 characters"),
+        ("alice@example.org", "elevenchars", "at least 12 characters"),
+        ("alice@example.org", "é" * 513, "at most 1024 bytes"),
+        ("alice@example.org", "Password1234!", "easy to guess"),
+    ],
+)
+def test_what_is_not_taken_is_said_beside_its_field_and_the_link_still_works(
+    visitor: Visitor, settings: Settings, owner: Rows, email: str, password: str, said: str
+) -> None:
+    page = visitor.get(first_link(settings))
+
+    refused = visitor.submit(page, email=email, password=password)
+    again = visitor.submit(refused, email="alice@example.org", password=PASSWORD)
+
+    assert refused.status_code == 400
+    assert said in refused.text
+    assert 'aria-invalid="true"' in refused.text
+    if password:
+        assert password not in refused.text
+    assert again.status_code == 303
+
+
+@pytest.mark.parametrize("link", ["", "x", "svc_ln_" + "0" * 71, "%00", "%ff"])
+def test_a_link_that_was_never_made_is_an_ordinary_error(visitor: Visitor, link: str) -> None:
+    assert visitor.get(f"/join?link={link}").status_code == 400
+
+
+def test_an_unknown_link_is_refused(visitor: Visitor) -> None:
+    link = tokens.mint(tokens.LINK, tokens.NOBODY)
+
+    assert visitor.get(f"/join?link={link.text}").status_code == 400
+
+
+def test_only_the_hash_of_a_link_is_stored(settings: Settings, owner: Rows) -> None:
+    link = first_link(settings)
+
+    stored = str(owner.execute("select i::text from identity.invitation as i").fetchall())
+
+    assert link[len(PREFIX) : -6] not in stored

@@ -1,0 +1,214 @@
+"""What every page has, under which name it is shown, and what an error looks like."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from httpx2 import Response
+from psycopg.conninfo import make_conninfo
+from starlette.testclient import TestClient
+
+import authserver.app
+from shared import database
+from shared.settings import Settings
+from tests.oauth.visitor import Application, Visitor
+
+STRICT = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+def every_page(browser: Visitor, application: Application) -> dict[str, Response]:
+    stranger = Visitor(browser.client)
+    return {
+        "home": browser.get("/"),
+        "consent": browser.follow(browser.get(application.authorize_path())),
+        "sign-in": stranger.get("/sign-in"),
+        "refusal": stranger.get(application.authorize_path(scope="x")),
+        "bad client": stranger.get(application.authorize_path(client_id="x")),
+        "not found": stranger.get("/nothing"),
+        "method": stranger.post("/oauth/authorize"),
+        "bad link": stranger.get("/join?link=x"),
+        "forged form": stranger.post("/sign-out", {"next": "/"}),
+        "large form": stranger.post("/sign-in", {"email": "a" * 70_000}),
+    }
+
+
+def test_line_21_every_page_has_the_headers(
+    alice_browser: Visitor, application: Application
+) -> None:
+    pages = every_page(alice_browser, application)
+
+    assert {name: page.status_code for name, page in pages.items()} == {
+        "home": 200,
+        "consent": 200,
+        "sign-in": 200,
+        "refusal": 400,
+        "bad client": 400,
+        "not found": 404,
+        "method": 405,
+        "bad link": 400,
+        "forged form": 403,
+        "large form": 413,
+    }
+    for name, page in pages.items():
+        may_end_at_client = name in ("consent", "sign-in")
+        expected = STRICT if may_end_at_client else f"{STRICT}; form-action 'self'"
+        assert page.headers["content-security-policy"] == expected, name
+        assert page.headers["x-frame-options"] == "DENY"
+        assert page.headers["referrer-policy"] == "no-referrer"
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert page.headers["cross-origin-opener-policy"] == "same-origin"
+        assert page.headers["cache-control"] == "no-store"
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "access-control-allow-origin" not in page.headers
+
+
+def test_no_page_has_anything_inline_or_from_elsewhere(
+    alice_browser: Visitor, application: Application
+) -> None:
+    for name, page in every_page(alice_browser, application).items():
+        assert not re.search(r"<script|<style|\sstyle=|\son\w+=|javascript:", page.text), name
+        assert re.findall(r'(?:src|href|action)="([^"/][^"]*|//[^"]*)"', page.text) == [], name
+
+
+def test_the_style_sheet_is_served_under_the_address_that_pages_name(visitor: Visitor) -> None:
+    address = re.search(r'href="(/static/[^"]+)"', visitor.get("/sign-in").text)
+    assert address is not None
+
+    response = visitor.get(address[1])
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/css; charset=utf-8"
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/", "/static/../app.py", "/static/%2e%2e/app.py", "/static/x"]
+)
+def test_nothing_else_is_served_as_a_file(visitor: Visitor, path: str) -> None:
+    assert visitor.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8400", "[::1]:8400", "evil.example", "localhost", ""])
+@pytest.mark.parametrize(
+    "path", ["/", "/sign-in?next=%2F", "/nothing", "/oauth/authorize?a=b&c=%2B"]
+)
+def test_a_page_under_another_name_leads_to_the_issuers(
+    visitor: Visitor, host: str, path: str
+) -> None:
+    response = visitor.get(path, headers={"Host": host})
+
+    assert response.status_code == 307
+    assert response.headers["location"] == f"http://localhost:8400{path}"
+    assert "set-cookie" not in response.headers
+
+
+def test_the_name_that_is_led_to_is_always_the_issuers(visitor: Visitor) -> None:
+    response = visitor.get(
+        "http://localhost:8400//evil.example/%0d%0aX:y", headers={"Host": "other"}
+    )
+
+    assert response.headers["location"].startswith("http://localhost:8400//evil.example/")
+    assert "\n" not in response.headers["location"]
+
+
+def test_letter_case_of_the_name_does_not_matter(visitor: Visitor) -> None:
+    assert visitor.get("/sign-in", headers={"Host": "LocalHost:8400"}).status_code == 200
+
+
+def test_the_default_port_of_the_issuer_may_be_named_or_not(settings: Settings) -> None:
+    app = authserver.app.create(replace(settings, auth_url="https://auth.example"))
+    with TestClient(app, "https://auth.example", follow_redirects=False) as client:
+        named = client.get("/sign-in", headers={"Host": "auth.example:443"})
+        other = client.get("/sign-in", headers={"Host": "auth.example:80"})
+
+    assert named.status_code == 200
+    assert other.status_code == 307
+
+
+def test_machines_are_answered_under_any_name(server: TestClient) -> None:
+    response = server.post("/oauth/token", headers={"Host": "10.0.0.7"}, follow_redirects=False)
+
+    assert response.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/sign-in", "GET, HEAD, POST"),
+        ("/sign-out", "POST"),
+        ("/", "GET, HEAD"),
+        ("/oauth/authorize", "GET, HEAD"),
+        ("/oauth/consent", "GET, HEAD, POST"),
+        ("/oauth/register", "POST"),
+    ],
+)
+def test_a_method_that_is_not_allowed_is_405_with_those_that_are(
+    visitor: Visitor, path: str, allowed: str
+) -> None:
+    response = visitor.client.delete(path)
+
+    assert response.status_code == 405
+    assert response.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize("path", ["/sign-in/", "/oauth/authorize/", "/Sign-In", "/oauth"])
+def test_a_path_that_is_none_is_404_and_never_a_redirect(visitor: Visitor, path: str) -> None:
+    response = visitor.get(path)
+
+    assert response.status_code == 404
+    assert "There is nothing here" in response.text
+
+
+@pytest.fixture
+def unreachable(settings: Settings) -> Iterator[TestClient]:
+    """The server with a database that is not there."""
+    url = database.role_url(settings, "authserver")
+    nowhere = make_conninfo(url, host="127.0.0.1", port=1, hostaddr="127.0.0.1")
+    app = authserver.app.create(replace(settings, role_urls={"authserver": nowhere}))
+    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_without_the_database_people_get_a_page_and_machines_an_error(
+    unreachable: TestClient, application: Application
+) -> None:
+    page = unreachable.get(application.authorize_path())
+    answer = unreachable.post(
+        "/oauth/register", json={"redirect_uris": ["https://app.example/callback"]}
+    )
+
+    assert page.status_code == 503
+    assert page.headers["retry-after"] == "1"
+    assert "Try again in a few seconds" in page.text
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.json()["error"] == "temporarily_unavailable"
+
+
+def test_without_the_database_what_needs_none_still_answers(unreachable: TestClient) -> None:
+    assert unreachable.get("/.well-known/oauth-authorization-server").status_code == 200
+    assert unreachable.get("/sign-in").status_code == 200
+
+
+def test_a_mistake_of_ours_is_a_page_or_an_error_and_never_a_stack_trace(
+    settings: Settings,
+) -> None:
+    app = authserver.app.create(settings)
+    # Nobody opened the pool of this one, which no handler expects.
+    client = TestClient(app, "http://localhost:8400", raise_server_exceptions=False)
+
+    answer = client.post(
+        "/oauth/register", json={"redirect_uris": ["https://app.example/callback"]}
+    )
+    page = client.get("/oauth/authorize?client_id=svc_client_0000000000000000000000")
+
+    for response in (answer, page):
+        assert response.status_code in (500, 503)
+        assert "Traceback" not in response.text
+        assert "psycopg" not in response.text
+        assert response.headers["x-request-id"]

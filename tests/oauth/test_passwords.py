@@ -1,0 +1,82 @@
+"""Which passwords are taken."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from authserver import passwords
+from authserver.passwords import UnacceptablePassword
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "an owl reads under the lamp",
+        "Tr0ub4dour&3x",
+        "8f!2#9@4$7%1a&",
+        "пароль из трёх слов",
+        "パスワードではない文字列です",
+        "hunter2 hunter2 hunter2",
+        "gw9-Lk2-pq7-Zx",
+        "password manager made this one up",
+        "the quick lamp " * 60,
+    ],
+)
+def test_long_and_unusual_ones_are_taken(password: str) -> None:
+    passwords.check(password, "alice@example.org")
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "password1234",
+        "P@ssw0rd!2024",
+        "passwordpassword",
+        "Welcome2024!!!",
+        "letmein-letmein",
+        "iloveyou1234",
+        "Sunshine2025!",
+        "qwertyuiop12",
+        "1q2w3e4r5t6y",
+        "1qaz2wsx3edc",
+        "abcdefghijkl",
+        "zyxwvutsrqpo",
+        "123456789012",
+        "098765432109",
+        "aaaaaaaaaaaa",
+        "abababababab",
+        "201806231999",
+        "administrator1",
+        "adminadmin!!",
+        "changeme12345",
+    ],
+)
+def test_common_ones_and_their_variants_are_refused(password: str) -> None:
+    with pytest.raises(UnacceptablePassword, match="easy to guess"):
+        passwords.check(password, "alice@example.org")
+
+
+def test_ones_own_address_is_refused() -> None:
+    with pytest.raises(UnacceptablePassword, match="easy to guess"):
+        passwords.check("alice.cooper2024", "alice.cooper@example.org")
+
+
+def test_length_is_counted_in_characters_below_and_in_bytes_above() -> None:
+    with pytest.raises(UnacceptablePassword, match="12 characters"):
+        passwords.check("eleven char", "")
+    with pytest.raises(UnacceptablePassword, match="1024 bytes"):
+        passwords.check("éa" * 342, "")
+
+
+def test_one_letter_composed_in_two_ways_is_the_same_password() -> None:
+    assert passwords.normalized("caf\u00e9") == passwords.normalized("cafe\u0301")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), st.text(max_size=30))
+def test_any_text_is_taken_or_refused(password: str, email: str) -> None:
+    try:
+        passwords.check(password, email)
+    except UnacceptablePassword:
+        return
+
+    assert len(passwords.normalized(password)) >= 12

@@ -1,0 +1,365 @@
+"""Signing in and out, sessions and their cookies; checklist lines 56 (text) and 57."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from http.cookies import SimpleCookie
+from typing import Any
+
+import psycopg
+import pytest
+from argon2 import PasswordHasher
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+import authserver.app
+from authserver import sign_in
+from shared import tokens
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.oauth.conftest import PASSWORD, Welcome
+from tests.oauth.visitor import Application, Visitor, forms, parameters
+
+Rows = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def alice_has_a_password(alice: Person, welcome: Welcome) -> Person:
+    """Alice, with PASSWORD, signed in somewhere else."""
+    welcome(alice)
+    return alice
+
+
+def enter(visitor: Visitor, email: str, password: str, path: str = "/sign-in") -> Response:
+    return visitor.submit(visitor.get(path), email=email, password=password)
+
+
+def test_the_right_password_signs_in(visitor: Visitor, alice_has_a_password: Person) -> None:
+    response = enter(visitor, "alice@example.org", PASSWORD)
+
+    assert response.status_code == 303
+    assert response.headers["location"] == "/"
+    assert "alice@example.org" in visitor.get("/").text
+
+
+def test_letter_case_and_spaces_around_an_address_do_not_matter(
+    visitor: Visitor, alice_has_a_password: Person
+) -> None:
+    assert enter(visitor, " Alice@Example.ORG ", PASSWORD).status_code == 303
+
+
+def test_line_56_wrong_password_and_unknown_user_get_the_same_page(
+    visitor: Visitor, alice_has_a_password: Person, bob: Person
+) -> None:
+    def page(email: str, password: str) -> tuple[int, str]:
+        response = enter(visitor, email, password)
+        return response.status_code, response.text.replace(email, "EMAIL")
+
+    wrong = page("alice@example.org", "not the password")
+
+    assert wrong[0] == 400
+    assert "is not right" in wrong[1]
+    assert page("nobody@example.org", PASSWORD) == wrong
+    assert page("bob@example.org", PASSWORD) == wrong
+    assert page("alice@example.org", "p" * 1025) == wrong
+    assert page("älice@example.org", PASSWORD) == wrong
+
+
+@pytest.mark.parametrize(
+    ("email", "password"), [("", PASSWORD), ("alice@example.org", ""), ("", "")]
+)
+def test_an_empty_field_signs_nobody_in(
+    visitor: Visitor, alice_has_a_password: Person, email: str, password: str
+) -> None:
+    response = enter(visitor, email, password)
+
+    assert response.status_code == 400
+    assert visitor.get("/").status_code == 303
+
+
+def test_what_was_typed_is_kept_but_never_the_password(visitor: Visitor) -> None:
+    response = enter(visitor, 'x"><b>@example.org', "hunter2 hunter2 hunter2")
+
+    assert "x&#34;&gt;&lt;b&gt;@example.org" in response.text
+    assert "hunter2" not in response.text
+
+
+def test_a_password_kept_under_old_parameters_is_hashed_again(
+    visitor: Visitor, alice: Person, owner: Rows
+) -> None:
+    weak = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
+    owner.execute("insert into identity.password values (%s, %s)", [alice.user_id, weak])
+
+    first = enter(visitor, "alice@example.org", PASSWORD)
+    stored = owner.execute("select password_hash from identity.password").fetchone()
+    second = enter(Visitor(visitor.client), "alice@example.org", PASSWORD)
+
+    assert first.status_code == 303
+    assert stored is not None
+    assert stored[0].startswith("$argon2id$")
+    assert stored[0] != weak
+    assert second.status_code == 303
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+    visitor: Visitor, alice_has_a_password: Person
+) -> None:
+    response = enter(visitor, "alice@example.org", PASSWORD)
+
+    cookie = SimpleCookie(response.headers["set-cookie"])["svc_session"]
+    assert cookie["httponly"] is True
+    assert cookie["samesite"] == "lax"
+    assert cookie["path"] == "/"
+    assert cookie["domain"] == ""
+    assert cookie["max-age"] == "2592000"
+    assert cookie["secure"] == ""
+
+
+@pytest.fixture
+def https(settings: Settings) -> Iterator[TestClient]:
+    """The same server as people reach it over https."""
+    app = authserver.app.create(replace(settings, auth_url="https://auth.example"))
+    with TestClient(app, "https://auth.example") as client:
+        yield client
+
+
+def test_over_https_the_cookie_belongs_to_this_very_host(https: TestClient) -> None:
+    response = https.get("/sign-in")
+
+    name, _, rest = response.headers["set-cookie"].partition("=")
+    assert name == "__Host-svc_session"
+    assert "; Secure" in rest
+    assert "; Path=/" in rest
+    assert "omain" not in rest
+
+
+def test_signing_in_gives_the_browser_a_new_session(
+    visitor: Visitor, alice_has_a_password: Person
+) -> None:
+    visitor.get("/sign-in")
+    planted = visitor.cookies["svc_session"]
+    enter(visitor, "alice@example.org", PASSWORD)
+
+    victim = Visitor(visitor.client, {"svc_session": planted})
+
+    assert visitor.cookies["svc_session"] != planted
+    assert victim.get("/").status_code == 303
+
+
+def test_the_database_knows_a_session_by_its_hash_alone(
+    visitor: Visitor, alice_has_a_password: Person, owner: Rows
+) -> None:
+    enter(visitor, "alice@example.org", PASSWORD)
+
+    text = visitor.cookies["svc_session"].rpartition(".")[0]
+    stored = str(owner.execute("select s::text from identity.session as s").fetchall())
+    token = tokens.parse(tokens.SESSION, text)
+    assert token is not None
+    assert token.hash.hex() in stored
+    assert text[7:-6] not in stored
+
+
+@pytest.mark.parametrize("change", ["unsigned", "bad signature", "other user", "no ASCII", "long"])
+def test_a_forged_cookie_is_nobodys(alice_browser: Visitor, bob: Person, change: str) -> None:
+    good = alice_browser.cookies["svc_session"]
+    text, _, signature = good.rpartition(".")
+    forged = {
+        "unsigned": text,
+        "bad signature": f"{text}.{'A' if signature[0] != 'A' else 'B'}{signature[1:]}",
+        "other user": f"{tokens.mint(tokens.SESSION, bob.user_id).text}.{signature}",
+        "no ASCII": f"{text}.\u00e9",
+        "long": f"{text}.{'A' * 5000}",
+    }[change]
+
+    response = Visitor(alice_browser.client).get(
+        "/", headers={"Cookie": f"svc_session={forged}".encode()}
+    )
+
+    assert response.status_code == 303
+    assert response.headers["location"] == "/sign-in"
+
+
+def test_a_signed_cookie_without_a_session_is_nobodys(alice_browser: Visitor, owner: Rows) -> None:
+    owner.execute("delete from identity.session")
+
+    assert alice_browser.get("/").headers["location"] == "/sign-in"
+
+
+def test_a_session_ends_after_thirty_idle_days(alice_browser: Visitor, owner: Rows) -> None:
+    owner.execute("update identity.session set seen_at = now() - interval '29 days 23 hours'")
+    before = alice_browser.get("/")
+    refreshed = owner.execute("select seen_at > now() - interval '1 minute' from identity.session")
+    is_refreshed = refreshed.fetchone()
+    owner.execute("update identity.session set seen_at = now() - interval '30 days 1 second'")
+
+    after = alice_browser.get("/")
+
+    assert before.status_code == 200
+    assert "Max-Age=2592000" in before.headers["set-cookie"]
+    assert is_refreshed == (True,)
+    assert after.status_code == 303
+
+
+def test_a_page_looked_at_again_within_the_hour_writes_nothing(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    before = owner.execute("select xmin::text, seen_at from identity.session").fetchall()
+
+    response = alice_browser.get("/")
+
+    assert "set-cookie" not in response.headers
+    assert owner.execute("select xmin::text, seen_at from identity.session").fetchall() == before
+
+
+def test_signing_out_ends_the_session_for_good(alice_browser: Visitor, owner: Rows) -> None:
+    stolen = dict(alice_browser.cookies)
+
+    response = alice_browser.submit(alice_browser.get("/"))
+
+    assert response.headers["location"] == "/sign-in"
+    assert alice_browser.get("/").status_code == 303
+    assert Visitor(alice_browser.client, stolen).get("/").status_code == 303
+    assert owner.execute("select count(*) from identity.session").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("path", ["/sign-out", "/oauth/consent", "/join"])
+def test_nothing_is_done_for_a_form_without_its_token(alice_browser: Visitor, path: str) -> None:
+    link = tokens.mint(tokens.LINK, tokens.NOBODY).text
+    request = tokens.mint(tokens.REQUEST, tokens.NOBODY).text
+
+    response = alice_browser.post(path, {"link": link, "request": request, "decision": "allow"})
+
+    assert response.status_code == 403
+    assert "set-cookie" not in response.headers
+    assert alice_browser.get("/").status_code == 200
+
+
+def test_signing_in_needs_the_forms_token(visitor: Visitor, alice_has_a_password: Person) -> None:
+    page = visitor.get("/sign-in")
+
+    response = visitor.submit(page, email="alice@example.org", password=PASSWORD, csrf="x" * 43)
+
+    assert response.status_code == 403
+    assert "Please try again" in response.text
+    assert visitor.submit(response, email="alice@example.org", password=PASSWORD).status_code == 303
+
+
+def test_another_site_can_neither_sign_in_nor_touch_the_cookie(
+    visitor: Visitor, alice_has_a_password: Person
+) -> None:
+    page = visitor.get("/sign-in")
+    fields = dict(forms(page)[0].fields) | {"email": "alice@example.org", "password": PASSWORD}
+
+    response = Visitor(visitor.client).post(
+        "/sign-in",
+        fields,
+        headers={"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+    )
+
+    assert response.status_code == 403
+    assert "set-cookie" not in response.headers
+
+
+def test_a_second_tab_that_signs_in_late_just_goes_on(
+    visitor: Visitor, application: Application, alice_has_a_password: Person
+) -> None:
+    one = visitor.follow(visitor.get(application.authorize_path(state="1")))
+    other = visitor.follow(visitor.get(application.authorize_path(state="2")))
+    first = visitor.submit(one, email="alice@example.org", password=PASSWORD)
+
+    second = visitor.submit(other, email="alice@example.org", password="whatever it is")
+
+    for response, state in ((second, "2"), (first, "1")):
+        consent = visitor.follow(response)
+        assert consent.status_code == 200
+        assert parameters(visitor.submit(consent, decision="allow"))["state"] == [state]
+
+
+def test_a_stranger_signs_in_consents_and_gets_a_code(
+    visitor: Visitor, application: Application, alice_has_a_password: Person
+) -> None:
+    sign_in_page = visitor.follow(visitor.get(application.authorize_path()))
+    signed_in = visitor.submit(sign_in_page, email="alice@example.org", password=PASSWORD)
+    consent = visitor.follow(signed_in)
+    answer = visitor.submit(consent, decision="allow")
+
+    assert "An application asks for access" in sign_in_page.text
+    assert application.exchange(parameters(answer)["code"][0]).status_code == 200
+
+
+def test_a_strangers_error_goes_to_the_client_after_sign_in(
+    visitor: Visitor, application: Application, alice_has_a_password: Person
+) -> None:
+    refusal = visitor.get(application.authorize_path(scope="read:everything"))
+    link = refusal.text.partition('href="/sign-in?next=')[2].partition('"')[0]
+    signed_in = enter(visitor, "alice@example.org", PASSWORD, f"/sign-in?next={link}")
+
+    response = visitor.follow(signed_in)
+
+    assert response.status_code == 303
+    assert response.headers["location"].startswith(
+        "https://app.example/callback?error=invalid_scope&"
+    )
+    assert parameters(response)["state"] == ["xyz"]
+    assert parameters(response)["iss"] == ["http://localhost:8400"]
+
+
+def test_use_another_account_takes_the_request_along(
+    alice_browser: Visitor,
+    application: Application,
+    welcome: Welcome,
+    bob: Person,
+) -> None:
+    welcome(bob)
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    signed_out = alice_browser.submit(page, form=1)
+    signed_in = alice_browser.submit(
+        alice_browser.follow(signed_out), email="bob@example.org", password=PASSWORD
+    )
+    consent = alice_browser.follow(signed_in)
+
+    assert "bob@example.org" in consent.text
+    assert "alice@example.org" not in consent.text
+    assert "code" in parameters(alice_browser.submit(consent, decision="allow"))
+
+
+@pytest.mark.parametrize(
+    "going_to",
+    [
+        "//evil.example",
+        "https:evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "%2f%2fevil.example",
+        "/%2f%2fevil.example",
+        "\t//evil.example",
+        "javascript:alert(1)",
+        "/oauth/consent?request=x",
+        "svc_rq_x",
+        "/..//evil.example",
+        "/\r\nLocation: https://evil.example",
+    ],
+)
+def test_line_57_next_leads_nowhere_else(
+    visitor: Visitor, alice_has_a_password: Person, alice_browser: Visitor, going_to: str
+) -> None:
+    page = visitor.get("/sign-in", params={"next": going_to})
+    response = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+    already = alice_browser.get("/sign-in", params={"next": going_to})
+    late = alice_browser.submit(page, email="", password="", next=going_to)
+
+    assert sign_in.way_on(going_to) == "/"
+    for each in (response, already, late):
+        assert each.status_code == 303
+        assert each.headers["location"] == "/"
+    assert "evil" not in page.text
+
+
+def test_a_request_id_with_a_forged_checksum_carries_no_characters_of_its_own() -> None:
+    honest = tokens.mint(tokens.REQUEST, tokens.NOBODY)
+    body = honest.text[:29] + "&x=//evil.example\r\n" + "0" * 24
+    forged = body + tokens._checksum(body)
+
+    assert sign_in.way_on(honest.text) == f"/oauth/consent?request={honest.text}"
+    assert sign_in.way_on(forged) == "/"

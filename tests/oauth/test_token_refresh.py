@@ -1,0 +1,270 @@
+"""Refreshing with rotation: checklist lines 35 to 41."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.oauth.conftest import Opens, Register
+from tests.oauth.visitor import Application, Visitor
+
+Rows = psycopg.Connection[Any]
+
+
+def test_line_35_a_refresh_rotates_and_leaves_earlier_access_tokens_alive(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    first = application.pair(alice_browser)
+
+    response = application.refresh(first["refresh_token"])
+
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    second = response.json()
+    assert second["refresh_token"] != first["refresh_token"]
+    assert second["expires_in"] == 3600
+    assert second["scope"] == "read:activity read:profile"
+    assert status(first["access_token"]) == 200
+    assert status(second["access_token"]) == 200
+    assert application.refresh(second["refresh_token"]).status_code == 200
+
+
+def test_line_36_a_rotated_token_kills_the_grant(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+
+    replayed = application.refresh(first["refresh_token"])
+
+    assert replayed.status_code == 400
+    assert replayed.json()["error"] == "invalid_grant"
+    assert status(first["access_token"]) == 401
+    assert status(second["access_token"]) == 401
+    assert application.refresh(second["refresh_token"]).json()["error"] == "invalid_grant"
+
+
+def test_line_37_a_narrower_scope_narrows_the_grant_for_good(
+    application: Application, alice_browser: Visitor
+) -> None:
+    first = application.pair(alice_browser, scope="read:activity read:profile read:music")
+
+    narrowed = application.refresh(
+        first["refresh_token"], scope="read:profile read:activity"
+    ).json()
+    kept = application.refresh(narrowed["refresh_token"]).json()
+    widened = application.refresh(kept["refresh_token"], scope="read:activity read:music")
+    after = application.refresh(kept["refresh_token"])
+
+    assert narrowed["scope"] == "read:activity read:profile"
+    assert kept["scope"] == "read:activity read:profile"
+    assert widened.status_code == 400
+    assert widened.json()["error"] == "invalid_scope"
+    assert after.status_code == 200
+
+
+def test_a_narrowed_access_token_carries_no_more(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    first = application.pair(alice_browser)
+
+    narrowed = application.refresh(first["refresh_token"], scope="read:activity").json()
+
+    assert status(narrowed["access_token"]) == 403
+
+
+@pytest.mark.parametrize("scope", ["read:health", "read:activity read:health", "read:everything"])
+def test_line_37_a_wider_or_unknown_scope_rotates_nothing(
+    application: Application, alice_browser: Visitor, scope: str
+) -> None:
+    first = application.pair(alice_browser)
+
+    refused = application.refresh(first["refresh_token"], scope=scope)
+
+    assert refused.status_code == 400
+    assert refused.json()["error"] == "invalid_scope"
+    assert application.refresh(first["refresh_token"]).status_code == 200
+
+
+def test_line_38_a_current_token_by_another_client_changes_nothing(
+    application: Application, register: Register, alice_browser: Visitor, status: Opens
+) -> None:
+    thief = register()
+    pair = application.pair(alice_browser)
+
+    refused = thief.refresh(pair["refresh_token"])
+
+    assert refused.status_code == 400
+    assert refused.json()["error"] == "invalid_grant"
+    assert status(pair["access_token"]) == 200
+    assert application.refresh(pair["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize("thief", ["another client", "svc_client_0000000000000000000000", "x"])
+def test_line_38_a_rotated_token_by_anybody_kills_the_grant(
+    application: Application,
+    register: Register,
+    alice_browser: Visitor,
+    status: Opens,
+    thief: str,
+) -> None:
+    client_id = register().client_id if thief == "another client" else thief
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+
+    replayed = application.refresh(first["refresh_token"], client_id=client_id)
+
+    assert replayed.status_code == 400
+    assert replayed.json()["error"] == "invalid_grant"
+    assert status(second["access_token"]) == 401
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"client_id": None},
+        {"scope": "read:everything"},
+        {"scope": "read:health"},
+        {"resource": "https://other.example"},
+    ],
+)
+def test_a_rotated_token_kills_the_grant_whatever_else_is_wrong(
+    application: Application,
+    alice_browser: Visitor,
+    status: Opens,
+    changed: dict[str, str | None],
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+
+    replayed = application.refresh(first["refresh_token"], **changed)
+
+    assert replayed.json()["error"] == "invalid_grant"
+    assert status(second["access_token"]) == 401
+
+
+def test_line_39_of_eight_rivals_one_wins_and_then_the_grant_is_dead(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    for _ in range(5):
+        pair = application.pair(alice_browser)
+
+        with ThreadPoolExecutor(8) as rivals:
+            responses = list(rivals.map(application.refresh, [pair["refresh_token"]] * 8))
+
+        won = [response for response in responses if response.status_code == 200]
+        lost = [response for response in responses if response.status_code == 400]
+        assert len(won) == 1
+        assert len(lost) == 7
+        assert {response.json()["error"] for response in lost} == {"invalid_grant"}
+        assert status(pair["access_token"]) == 401
+        assert status(won[0].json()["access_token"]) == 401
+        assert application.refresh(won[0].json()["refresh_token"]).status_code == 400
+
+
+def test_line_40_a_refresh_that_races_a_revoke_leaves_nothing_alive(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    for _ in range(10):
+        pair = application.pair(alice_browser)
+
+        with ThreadPoolExecutor(2) as rivals:
+            refreshing = rivals.submit(application.refresh, pair["refresh_token"])
+            revoking = rivals.submit(application.revoke, pair["refresh_token"])
+            refreshed, revoked = refreshing.result(), revoking.result()
+
+        assert revoked.status_code == 200
+        assert refreshed.status_code in (200, 400)
+        assert status(pair["access_token"]) == 401
+        if refreshed.status_code == 200:
+            assert status(refreshed.json()["access_token"]) == 401
+            assert application.refresh(refreshed.json()["refresh_token"]).status_code == 400
+
+
+def test_line_41_a_refresh_token_ends_when_it_is_idle_for_ninety_days(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    pair = application.refresh(application.pair(alice_browser)["refresh_token"]).json()
+    lifetimes = owner.execute(
+        "select distinct expires_at - issued_at = interval '90 days' from oauth.refresh_token"
+    ).fetchall()
+    owner.execute("update oauth.refresh_token set expires_at = now() where rotated_at is null")
+
+    response = application.refresh(pair["refresh_token"])
+
+    assert lifetimes == [(True,)]
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_grant"
+
+
+def test_an_access_token_ends_after_an_hour(
+    application: Application, alice_browser: Visitor, status: Opens, owner: Rows
+) -> None:
+    pair = application.pair(alice_browser)
+    lifetime = owner.execute(
+        "select extract(epoch from expires_at - issued_at)::int from oauth.access_token"
+    ).fetchone()
+    owner.execute("update oauth.access_token set expires_at = now()")
+
+    assert lifetime == (3600,)
+    assert status(pair["access_token"]) == 401
+    assert application.refresh(pair["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["refresh_token", "client_id"])
+def test_a_missing_parameter_is_an_invalid_request(
+    application: Application, alice_browser: Visitor, name: str
+) -> None:
+    pair = application.pair(alice_browser)
+
+    missing: dict[str, Any] = {"refresh_token": pair["refresh_token"]} | {name: ""}
+
+    refused = application.refresh(**missing)
+
+    assert refused.status_code == 400
+    assert refused.json()["error"] == "invalid_request"
+    assert application.refresh(pair["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize("token", ["x", "svc_rt_" + "0" * 71])
+@pytest.mark.parametrize("is_client_known", [True, False])
+def test_a_token_that_was_never_issued_is_refused(
+    application: Application, token: str, is_client_known: bool
+) -> None:
+    client_id = application.client_id if is_client_known else "x"
+
+    response = application.refresh(token, client_id=client_id)
+
+    assert (response.status_code, response.json()["error"]) == (
+        (400, "invalid_grant") if is_client_known else (401, "invalid_client")
+    )
+
+
+@pytest.mark.parametrize("bound", [None, "http://testserver/mcp"])
+def test_the_resource_of_a_grant_stays(
+    application: Application, alice_browser: Visitor, bound: str | None
+) -> None:
+    pair = application.pair(alice_browser, **({"resource": bound} if bound else {}))
+
+    different = application.refresh(pair["refresh_token"], resource="http://testserver")
+    absent = application.refresh(pair["refresh_token"])
+    same = application.refresh(absent.json()["refresh_token"], resource=bound)
+
+    assert different.status_code == 400
+    assert different.json()["error"] == "invalid_target"
+    assert absent.status_code == 200
+    assert same.status_code == 200
+
+
+def test_at_most_one_refresh_token_of_a_grant_is_current(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    first = application.pair(alice_browser)
+    application.refresh(first["refresh_token"])
+
+    current = owner.execute(
+        "select count(*), count(*) filter (where rotated_at is null) from oauth.refresh_token"
+    ).fetchone()
+
+    assert current == (2, 1)

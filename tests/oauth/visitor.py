@@ -1,0 +1,172 @@
+"""People and applications of these tests: a browser without JavaScript, and an OAuth client."""
+
+import base64
+import hashlib
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+CALLBACK = "https://app.example/callback"
+VERIFIER = "a-verifier-of-43-characters-or-more-0123456789"
+CHALLENGE = (
+    base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+)
+
+
+@dataclass
+class Form:
+    """A form of a page, with the values that it would send as it stands."""
+
+    action: str
+    method: str
+    fields: list[tuple[str, str]] = field(default_factory=list)
+
+
+class _Forms(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[Form] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "form":
+            self.forms.append(Form(given.get("action") or "", given.get("method") or "get"))
+        if tag == "input" and given.get("name"):
+            is_box = given.get("type") == "checkbox"
+            if not is_box or "checked" in given:
+                self.forms[-1].fields.append((given["name"] or "", given.get("value") or ""))
+
+
+def forms(page: Response) -> list[Form]:
+    """Return the forms of a page."""
+    parser = _Forms()
+    parser.feed(page.text)
+    return parser.forms
+
+
+def parameters(response: Response) -> dict[str, list[str]]:
+    """Return the query of the address that a redirect leads to."""
+    return parse_qs(urlsplit(response.headers["location"]).query, keep_blank_values=True)
+
+
+@dataclass
+class Visitor:
+    """A browser: it keeps cookies and follows no redirect by itself."""
+
+    client: TestClient
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def get(self, path: str, **options: Any) -> Response:
+        """Open a page."""
+        return self._send("GET", path, **options)
+
+    def post(self, path: str, data: Any = None, **options: Any) -> Response:
+        """Send fields, which need not be those of a form."""
+        return self._send("POST", path, data=data, **options)
+
+    def submit(self, page: Response, *, form: int = 0, **changed: Any) -> Response:
+        """Send a form of ``page`` as a browser would; None leaves a field out, a list repeats it."""
+        sent = forms(page)[form]
+        fields = [(name, value) for name, value in sent.fields if name not in changed]
+        for name, value in changed.items():
+            values = value if isinstance(value, list) else [value]
+            fields += [(name, each) for each in values if each is not None]
+        body = urlencode(fields)
+        return self._send(
+            "POST",
+            sent.action,
+            content=body,
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )
+
+    def follow(self, response: Response) -> Response:
+        """Go where a redirect within the service leads."""
+        location = response.headers["location"]
+        assert location.startswith(("/", "http://localhost:8400/")), location
+        return self.get(location)
+
+    def _send(self, method: str, path: str, **options: Any) -> Response:
+        headers = dict(options.pop("headers", {}))
+        if self.cookies:
+            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        self.client.cookies.clear()
+        response = self.client.request(
+            method, path, headers=headers, follow_redirects=False, **options
+        )
+        self.cookies.update(response.cookies)
+        self.client.cookies.clear()
+        return response
+
+
+@dataclass
+class Application:
+    """A registered client, which keeps nothing but its id."""
+
+    client: TestClient
+    client_id: str
+    redirect_uri: str = CALLBACK
+
+    def authorize_path(self, **changed: str | None) -> str:
+        """Return the path of an authorization request; None leaves a parameter out."""
+        return "/oauth/authorize?" + urlencode(self.authorize_parameters(**changed))
+
+    def authorize_parameters(self, **changed: str | None) -> dict[str, str]:
+        """Return the parameters of a good authorization request, but for what is changed."""
+        given = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": "read:activity read:profile",
+            "state": "xyz",
+            "code_challenge": CHALLENGE,
+            "code_challenge_method": "S256",
+        } | changed
+        return {name: value for name, value in given.items() if value is not None}
+
+    def exchange(self, code: str, **changed: str | None) -> Response:
+        """Present a code."""
+        return self.token(
+            grant_type="authorization_code",
+            code=code,
+            **{
+                "client_id": self.client_id,
+                "redirect_uri": self.redirect_uri,
+                "code_verifier": VERIFIER,
+            }
+            | changed,
+        )
+
+    def refresh(self, refresh_token: str, **changed: str | None) -> Response:
+        """Present a refresh token."""
+        return self.token(
+            grant_type="refresh_token",
+            refresh_token=refresh_token,
+            **{"client_id": self.client_id} | changed,
+        )
+
+    def token(self, **fields: str | None) -> Response:
+        """Send these fields to the token endpoint."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        return self.client.post("/oauth/token", data=given)
+
+    def revoke(self, token: str, **fields: str) -> Response:
+        """Give a token back."""
+        return self.client.post("/oauth/revoke", data={"token": token} | fields)
+
+    def code(self, visitor: Visitor, *, ticked: list[str] | None = None, **changed: Any) -> str:
+        """Return a code that a signed-in visitor agreed to, with what is ticked or all of it."""
+        page = visitor.follow(visitor.get(self.authorize_path(**changed)))
+        scopes: dict[str, Any] = {} if ticked is None else {"scope": ticked}
+        return parameters(visitor.submit(page, decision="allow", **scopes))["code"][0]
+
+    def pair(self, visitor: Visitor, **changed: Any) -> dict[str, Any]:
+        """Return the token response to a code that a signed-in visitor agreed to."""
+        sent_again = {"resource": changed["resource"]} if "resource" in changed else {}
+        response = self.exchange(self.code(visitor, **changed), **sent_again)
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
