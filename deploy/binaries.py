@@ -7,6 +7,7 @@ directory, once a version.
 
 import importlib.metadata
 import importlib.util
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -34,6 +35,8 @@ def copied_binaries(data_dir: Path, say: Callable[[str], None]) -> Path:
     if not copy.exists():
         say(f"Copying PostgreSQL {bundled_version()} to {copy}")
         _copy_package(copy)
+    if copy.stat().st_uid != os.geteuid():
+        raise EmbeddedError(f"{copy} belongs to somebody else: remove it")
     for other in data_dir.glob("postgresql-*"):
         if other != copy:
             shutil.rmtree(other, ignore_errors=True)

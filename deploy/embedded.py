@@ -40,6 +40,7 @@ from deploy.account import (
     EmbeddedError,
     may_enter,
     own_account,
+    run,
     run_checked,
     server_account,
     spawn,
@@ -190,10 +191,8 @@ class EmbeddedPostgres:
         else:
             self._say("Initialising the database (first start only)")
             self._initialise(programs, account)
-        socket_dir = _make_socket_dir(self.data_dir, account)
-        process = self._launch(programs, account, socket_dir)
-        self._await_ready(process)
-        self._socket_dir = socket_dir
+        self._socket_dir = _make_socket_dir(self.data_dir, account)
+        self._await_ready(self._launch(programs, account, self._socket_dir))
         self._make_database()
 
     def _initialise(self, programs: Path, account: Account) -> None:
@@ -287,18 +286,12 @@ class EmbeddedPostgres:
         return f"{said[-1] if said else 'no reason given'} (see {start_log})"
 
     def _make_database(self) -> None:
-        try:
-            psycopg.connect(self.url, connect_timeout=10).close()
-        except psycopg.OperationalError:
-            # Most likely it is not there yet; createdb tells of any other reason.
-            command = [
-                str(binaries() / "createdb"),
-                f"--host={self._socket_dir}",
-                f"--port={_PORT}",
-                f"--username={SUPERUSER}",
-                DATABASE,
-            ]
-            run_checked(command, own_account())
+        """Make our database unless there is one: the first start may have ended before it did."""
+        account = own_account()
+        where = [f"--host={self._socket_dir}", f"--port={_PORT}", f"--username={SUPERUSER}"]
+        connect = [str(binaries() / "psql"), *where, f"--dbname={DATABASE}", "--command=\\q"]
+        if run(connect, account).status != 0:
+            run_checked([str(binaries() / "createdb"), *where, DATABASE], account)
 
 
 def running_url(data_dir: Path) -> str | None:

@@ -153,7 +153,7 @@ def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
         children.append(_start(server, chosen, lifeline))
     for child in children:
         _await_answer(child, signals)
-    _welcome(chosen)
+    _say(_welcome(chosen))
     while True:
         for child in children:
             _check_child(child)
@@ -196,7 +196,7 @@ def _servers(chosen: Settings) -> tuple[_Server, _Server]:
             command="resource",
             url=chosen.base_url,
             probe="/healthz",
-            roles=("reader", "ingester", "worker"),
+            roles=("reader", "ingester"),
         ),
     )
 
@@ -241,26 +241,27 @@ def _check_database(chosen: Settings) -> None:
         raise UpError(f"DATABASE_URL cannot be reached: {_one_line(error)}") from error
 
 
-def _welcome(chosen: Settings) -> None:
-    """Say where everything is, and how to begin."""
-    _say("")
-    _say(f"Authorization server   {chosen.auth_url}")
-    _say(f"Resource server        {chosen.base_url}")
-    _say("")
+def _welcome(chosen: Settings) -> str:
+    """Return where everything is, and how to begin."""
     try:
         link = first_account_link(chosen)
     except psycopg.Error as error:
         raise UpError(f"the first account's link cannot be made: {_one_line(error)}") from error
     if link is None:
-        _say(f"Sign in at {chosen.auth_url}")
+        beginning = f"Sign in at {chosen.auth_url}"
     else:
-        _say("Make the first account with this link, which works once:")
-        _say(f"    {link}")
-    _say("")
-    _say("Try it:")
-    _say(f"    curl {chosen.base_url}/healthz")
-    _say("")
-    _say("Ctrl-C stops everything, and the data is kept.")
+        beginning = f"Make the first account with this link, which works once:\n    {link}"
+    return f"""
+Authorization server   {chosen.auth_url}
+Resource server        {chosen.base_url}
+
+{beginning}
+
+Try it:
+    curl {chosen.base_url}/healthz
+
+Ctrl-C stops everything, and the data is kept.
+"""
 
 
 def _one_line(error: psycopg.Error) -> str:

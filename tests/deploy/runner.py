@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,16 @@ class Login:
     gid: int | None = None
 
     def run(
-        self, *words: str, stdin: str = "", **variables: str
+        self, variables: dict[str, str], *words: str, stdin: str = "", cwd: Path = Path("/")
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of ``svc`` to its end."""
+        """Run a command of ``svc`` to its end, with these settings."""
         return subprocess.run(
             [*self.command, *words],
             env=self.variables | variables,
             input=stdin,
             capture_output=True,
             check=False,
+            cwd=cwd,
             user=self.uid,
             group=self.gid,
             extra_groups=None if self.uid is None else [],
@@ -55,6 +57,7 @@ class Runner:
     ) -> None:
         """Start it; its output goes to files in ``parent``."""
         self.login = login
+        self.cwd = cwd
         self.variables = variables
         self.out = parent / "out"
         self.err = parent / "err"
@@ -72,9 +75,18 @@ class Runner:
                 start_new_session=True,
             )
 
+    def __enter__(self) -> Self:
+        """Leave the end to the end of the block."""
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        """Stop it if it still runs."""
+        if self.process.poll() is None:
+            self.stop()
+
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run another command of ``svc`` with the same settings."""
-        return self.login.run(*words, stdin=stdin, **self.variables)
+        """Run another command of ``svc`` with the same settings, at the same place."""
+        return self.login.run(self.variables, *words, stdin=stdin, cwd=self.cwd)
 
     def wait_for(self, text: str) -> None:
         """Wait until ``text`` has been printed."""

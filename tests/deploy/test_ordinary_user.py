@@ -130,26 +130,25 @@ def test_an_ordinary_user_starts_stops_and_starts_again(
     login: Login, home: Path, ports: tuple[int, int]
 ) -> None:
     uid = str(os.geteuid() if login.uid is None else login.uid)
-    first = Runner(home.parent, addresses(ports), login=login, cwd=home)
-    first.wait_until_up()
-    children = [pid for pid, _ in first.children()]
-    owners = {owner(pid) for pid in children}
-    probe = get("127.0.0.1", ports[1], "/healthz")
-    added = first.run(
-        *("user", "add", "alice@example.org", "--password-stdin"),
-        stdin="correct horse battery staple\n",
-    )
-    stopped = first.stop()
-    wait_until_gone(*children)
 
-    second = Runner(home.parent, addresses(ports), login=login, cwd=home)
-    second.wait_until_up()
+    with Runner(home.parent, addresses(ports), login=login, cwd=home) as first:
+        first.wait_until_up()
+        children = [pid for pid, _ in first.children()]
+        owners = {owner(pid) for pid in children}
+        probe = get("127.0.0.1", ports[1], "/healthz")
+        added = first.run(
+            *("user", "add", "alice@example.org", "--password-stdin"),
+            stdin="correct horse battery staple\n",
+        )
+        stopped = first.stop()
+    wait_until_gone(*children)
+    with Runner(home.parent, addresses(ports), login=login, cwd=home) as second:
+        second.wait_until_up()
     said = second.out.read_text().splitlines()
 
-    assert second.stop() == 0
     assert stopped == 0
-    assert (added.returncode, added.stderr) == (0, "")
     assert probe[0] == 200
+    assert (added.returncode, added.stderr) == (0, "")
     assert len(children) == 3
     assert owners == {uid}
     assert said[0] == f"Data directory: {home / '.data'}"
@@ -164,7 +163,7 @@ def test_a_data_directory_that_an_ordinary_user_cannot_write_is_named(
     closed = home.parent / "closed"
     closed.mkdir(mode=0o555)
 
-    result = login.run("up", SVC_DATA_DIR=str(closed / "data"), **addresses(ports))
+    result = login.run({"SVC_DATA_DIR": str(closed / "data")} | addresses(ports), "up")
 
     assert result.returncode == 1
     assert result.stderr == (
@@ -182,7 +181,7 @@ def test_an_ordinary_user_has_no_say_over_another_ones_database(
     if login.uid is None:
         (closed / "postgres").chmod(0)
 
-    result = login.run("up", SVC_DATA_DIR=str(closed), **addresses(ports))
+    result = login.run({"SVC_DATA_DIR": str(closed)} | addresses(ports), "up")
 
     (closed / "postgres").chmod(0o700)
     assert result.returncode == 1

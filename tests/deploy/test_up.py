@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,32 +25,28 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 Start = Callable[..., Runner]
+Owner = psycopg.Connection[tuple[object, ...]]
 
 
 @pytest.fixture
 def start(ports: tuple[int, int]) -> Iterator[Start]:
     """Start a runner on this test's ports; what still runs afterwards is ended."""
-    started: list[Runner] = []
+    with ExitStack() as running:
 
-    def start_one(data_dir: Path, **variables: str) -> Runner:
-        chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports) | variables
-        started.append(Runner(data_dir.parent, chosen))
-        return started[-1]
+        def start_one(data_dir: Path, **variables: str) -> Runner:
+            chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports) | variables
+            return running.enter_context(Runner(data_dir.parent, chosen))
 
-    yield start_one
-    for runner in started:
-        if runner.process.poll() is None:
-            runner.stop()
+        yield start_one
 
 
 @pytest.fixture(scope="module")
 def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterator[Runner]:
     """A runner for tests that only look at it."""
     chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
-    runner = Runner(standing_data_dir.parent, chosen)
-    runner.wait_until_up()
-    yield runner
-    assert runner.stop() == 0
+    with Runner(standing_data_dir.parent, chosen) as runner:
+        runner.wait_until_up()
+        yield runner
 
 
 def test_the_data_directory_is_said_first(standing: Runner, standing_data_dir: Path) -> None:
@@ -100,25 +98,27 @@ def test_the_link_for_the_first_account_works(
 
 @on_linux
 def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) -> None:
-    logins = {
-        words: sorted(
-            re.findall(r"^\w*DATABASE_URL\w*", environ_of(standing.child(words)), re.MULTILINE)
-        )
-        for words in ("auth serve", "resource serve")
-    }
-
-    assert logins == {
-        "auth serve": ["SVC_AUTHSERVER_DATABASE_URL"],
-        "resource serve": [
-            "SVC_INGESTER_DATABASE_URL",
-            "SVC_READER_DATABASE_URL",
-            "SVC_WORKER_DATABASE_URL",
-        ],
-    }
+    assert logins_of(standing, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]
+    assert logins_of(standing, "resource serve") == [
+        "SVC_INGESTER_DATABASE_URL",
+        "SVC_READER_DATABASE_URL",
+    ]
 
 
-def environ_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/environ").read_text().replace("\0", "\n")
+def logins_of(runner: Runner, words: str) -> list[str]:
+    """Return which variables of a server hold a login."""
+    variables = Path(f"/proc/{runner.child(words)}/environ").read_text().split("\0")
+    return sorted(
+        name
+        for name, _, value in (variable.partition("=") for variable in variables)
+        if value.startswith("postgresql:") or "user=" in value or "PASS" in name
+    )
+
+
+def test_the_servers_are_out_of_reach_of_the_terminal(standing: Runner) -> None:
+    children = [pid for pid, _ in standing.children()]
+
+    assert [os.getsid(pid) for pid in children] == children
 
 
 def test_other_commands_find_the_running_database(standing: Runner) -> None:
@@ -132,7 +132,7 @@ def test_other_commands_find_the_running_database(standing: Runner) -> None:
 def test_a_second_runner_on_the_same_directory_is_refused(
     standing: Runner, ports: tuple[int, int], standing_data_dir: Path
 ) -> None:
-    second = SELF.run("up", **({"SVC_DATA_DIR": str(standing_data_dir)} | addresses(ports)))
+    second = SELF.run({"SVC_DATA_DIR": str(standing_data_dir)} | addresses(ports), "up")
 
     assert second.returncode == 1
     assert second.stderr == (
@@ -142,15 +142,12 @@ def test_a_second_runner_on_the_same_directory_is_refused(
     assert standing.process.poll() is None
 
 
-@pytest.mark.parametrize("wanted", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_everything(
-    start: Start, used_data_dir: Path, wanted: signal.Signals
-) -> None:
+def test_the_end_of_the_terminal_stops_everything(start: Start, used_data_dir: Path) -> None:
     runner = start(used_data_dir)
     runner.wait_until_up()
     children = [pid for pid, _ in runner.children()]
 
-    runner.process.send_signal(wanted)
+    runner.process.send_signal(signal.SIGHUP)
 
     assert runner.wait() == 0
     assert len(children) == 3
@@ -189,25 +186,6 @@ def read_until(terminal: int, text: bytes) -> bytes:
     while text not in seen:
         seen += os.read(terminal, 4096)
     return seen
-
-
-def test_starting_again_keeps_accounts_and_says_where_to_sign_in(
-    start: Start, used_data_dir: Path, ports: tuple[int, int]
-) -> None:
-    first = start(used_data_dir)
-    first.wait_until_up()
-    added = first.run(
-        "user", "add", "alice@example.com", "--password-stdin", stdin="correct horse battery"
-    )
-    assert added.returncode == 0, added.stderr
-    first.stop()
-
-    second = start(used_data_dir)
-    second.wait_until_up()
-
-    said = second.out.read_text()
-    assert f"Sign in at http://localhost:{ports[0]}" in said
-    assert "first account" not in said
 
 
 @each_loopback
@@ -272,22 +250,30 @@ def test_a_database_url_that_is_none_is_not_repeated(start: Start, data_dir: Pat
     )
 
 
-def test_a_database_of_ones_own_is_used_and_none_is_started(
-    start: Start, data_dir: Path, deployment: Settings, ports: tuple[int, int]
+@on_linux
+def test_a_database_of_ones_own_is_used_and_no_server_gets_its_owner(
+    start: Start, data_dir: Path, deployment: Settings, owner: Owner, ports: tuple[int, int]
 ) -> None:
     assert deployment.database_url is not None
     data_dir.mkdir()
     # The roles belong to the whole server of this test run, and so do their passwords.
     secrets = (deployment.data_dir / "secrets.json").read_text()
     (data_dir / "secrets.json").write_text(secrets)
-
-    runner = start(data_dir, DATABASE_URL=deployment.database_url)
-
+    runner = start(data_dir, DATABASE_URL=deployment.database_url, PGPASSWORD="owners")
     runner.wait_until_up()
-    assert get("127.0.0.1", ports[1], "/healthz")[0] == 200
+
+    probe = get("127.0.0.1", ports[1], "/healthz")
+
+    assert probe[0] == 200
     assert [path.name for path in data_dir.iterdir()] == ["secrets.json"]
     assert len(runner.children()) == 2
+    assert logins_of(runner, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]
+    assert logins_of(runner, "resource serve") == [
+        "SVC_INGESTER_DATABASE_URL",
+        "SVC_READER_DATABASE_URL",
+    ]
     assert runner.stop() == 0
+    assert not owner.closed
 
 
 def test_a_role_of_another_database_needs_database_url(start: Start, data_dir: Path) -> None:
@@ -339,6 +325,21 @@ def test_a_server_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -> 
     wait_until_gone(*children)
 
 
+def test_a_server_that_hangs_is_killed(used_data_dir: Path, ports: tuple[int, int]) -> None:
+    impatient = "from deploy import cli, up; up._STOP_TIMEOUT = 0.5; cli.main()"
+    login = replace(SELF, command=(sys.executable, "-c", impatient))
+    chosen = {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports)
+    with Runner(used_data_dir.parent, chosen, login=login) as runner:
+        runner.wait_until_up()
+        children = [pid for pid, _ in runner.children()]
+        os.kill(runner.child("resource serve"), signal.SIGSTOP)
+
+        status = runner.stop()
+
+    assert status == 0
+    wait_until_gone(*children)
+
+
 def test_a_server_that_cannot_start_is_named_with_its_last_words(
     start: Start, used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
@@ -367,13 +368,18 @@ def test_a_database_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -
     wait_until_gone(*children)
 
 
-def test_a_killed_runner_takes_the_servers_along_and_the_next_one_starts(
-    start: Start, used_data_dir: Path
+def test_a_killed_runner_takes_the_servers_along_and_loses_no_data(
+    start: Start, used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     killed = start(used_data_dir)
     killed.wait_until_up()
     servers = [killed.child("auth serve"), killed.child("resource serve")]
     postgres = killed.child("/bin/postgres")
+    added = killed.run(
+        *("user", "add", "alice@example.org", "--password-stdin"),
+        stdin="correct horse battery staple\n",
+    )
+    assert added.returncode == 0, added.stderr
 
     killed.process.kill()
     killed.wait()
@@ -381,7 +387,9 @@ def test_a_killed_runner_takes_the_servers_along_and_the_next_one_starts(
     runner = start(used_data_dir)
     runner.wait_until_up()
 
-    assert "Stopping a PostgreSQL that a crash left running" in runner.out.read_text()
+    said = runner.out.read_text()
+    assert "Stopping a PostgreSQL that a crash left running" in said
+    assert f"Sign in at http://localhost:{ports[0]}" in said
     wait_until_gone(postgres)
     assert runner.stop() == 0
 

@@ -1,0 +1,75 @@
+# Everything a person does with this repository. `make help` lists it.
+#
+#   make run PYTHON=python3.12     with another Python than python3; 3.11 or newer
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# A stamp holds the directory it was made in. An environment that was moved, or whose Python is gone,
+# is made again.
+USABLE := $(shell test "$$(cat .venv/.run 2>/dev/null)" = "$(CURDIR)" && $(BIN)/python -c 'print("yes")' 2>/dev/null)
+ifneq ($(USABLE),yes)
+REMAKE := remake
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test test-fast check bench proof lock chromium remake
+
+help: ## List what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: .venv/.run ## Start everything on this machine, until Ctrl-C
+	@exec $(BIN)/svc up
+
+test: .venv/.dev chromium ## Run all tests
+	@$(BIN)/pytest -n auto
+
+test-fast: .venv/.dev ## Run the tests, but for those with a browser or broken connections
+	@$(BIN)/pytest -n auto --ignore tests/browser --ignore tests/faults
+
+check: .venv/.dev ## Check format, lint and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: .venv/.dev ## Measure requests per second, beside what the machine could do
+	@$(BIN)/python -m tests.bench
+
+proof: .venv/.dev ## Run what takes long: many more examples, foreign tools
+	@$(BIN)/pytest -n auto tests/proof
+
+lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
+	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade --extra dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+
+UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+.venv/.run: requirements.lock pyproject.toml $(REMAKE)
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "svc needs Python 3.11 or newer, and $(PYTHON) is not here: make run PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "svc needs Python 3.11 or newer, and $(PYTHON) is older: make run PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
+	@echo "Making the virtual environment .venv"
+	@$(PYTHON) -m venv $(if $(REMAKE),--clear) .venv
+	@echo "Installing dependencies"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --no-build-isolation --no-deps -e .
+	@echo "$(CURDIR)" > $@
+
+.venv/.dev: .venv/.run requirements-dev.lock
+	@echo "Installing what tests and checks need"
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Playwright drives the Chromium of the system's packages.
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	  else \
+	    echo "The tests need Chromium: sudo apt-get install chromium" >&2; exit 1; \
+	  fi
