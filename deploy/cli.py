@@ -26,7 +26,8 @@ from shared.settings import Settings, SettingsError
 def svc(context: click.Context) -> None:
     """Personal Activity Analytics Service: your own measured life behind one honest API."""
     chosen = settings.read()
-    if chosen.database_url is None:
+    # A server that was handed its own roles' URLs has no business with the owner's.
+    if chosen.database_url is None and not chosen.role_urls:
         chosen = replace(chosen, database_url=embedded.running_url(chosen.data_dir))
     context.obj = chosen
 

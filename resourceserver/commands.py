@@ -55,7 +55,13 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
     help="Or set SVC_TOKEN, which other users cannot see.",
 )
 @click.option("--url", metavar="URL", help="The resource server; default: SVC_BASE_URL.")
-@click.option("--retries", type=click.IntRange(0, 100), default=5, show_default=True)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="How often to try again where the server does not answer.",
+)
 @click.pass_obj
 def ingest(
     chosen: Settings, *, file: str, stream: str, token: str, url: str | None, retries: int

@@ -165,11 +165,10 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         async for piece in pieces:
-            rest, is_full = piece, True
-            # A full piece of output may leave more behind even when all input has been consumed.
-            while rest or is_full:
+            rest = piece
+            while rest:
                 inflated = inflater.decompress(rest, _PIECE)
-                rest, is_full = inflater.unconsumed_tail, len(inflated) == _PIECE
+                rest = inflater.unconsumed_tail
                 yield inflated
                 await asyncio.sleep(0)
     except zlib.error as error:

@@ -34,7 +34,9 @@ CLIENT: Final = "svc_client_"
 """Client ids carry no user and no checksum; they are no secrets (RFC 6749, section 2.2)."""
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_VALUES: Final = {digit: value for value, digit in enumerate(_DIGITS)}
+# Two digits at a time halve the work, and every request spells or reads a token.
+_PAIRS: Final = tuple(left + right for left in _DIGITS for right in _DIGITS)
+_VALUES: Final = {pair: value for value, pair in enumerate(_PAIRS)}
 _USER_LENGTH: Final = 22
 _SECRET_LENGTH: Final = 43
 _CHECKSUM_LENGTH: Final = 6
@@ -90,11 +92,8 @@ def parse(prefix: str, text: str) -> Token | None:
     ):
         return None
     number = 0
-    for digit in body[len(prefix) : len(prefix) + _USER_LENGTH]:
-        value = _VALUES.get(digit)
-        if value is None:
-            return None
-        number = number * 62 + value
+    for start in range(len(prefix), len(prefix) + _USER_LENGTH, 2):
+        number = number * len(_PAIRS) + _VALUES[body[start : start + 2]]
     # 22 digits can spell numbers above 128 bits, which are no user id.
     return Token(text, UUID(int=number)) if number < 2**128 else None
 
@@ -117,8 +116,9 @@ def _checksum(body: str) -> str:
 
 
 def _base62(number: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        number, digit = divmod(number, 62)
-        digits.append(_DIGITS[digit])
-    return "".join(reversed(digits))
+    """Return ``number``, which must fit, in ``length`` digits."""
+    pairs = []
+    for _ in range(0, length, 2):
+        number, pair = divmod(number, len(_PAIRS))
+        pairs.append(_PAIRS[pair])
+    return "".join(reversed(pairs))[-length:]

@@ -32,6 +32,13 @@ class RequestLog:
         started = time.perf_counter()
         request_id = _request_id(scope)
         status = 500
+        is_body_read = not _has_body(scope)
+
+        async def receive_noted() -> Message:
+            nonlocal is_body_read
+            message = await receive()
+            is_body_read = is_body_read or not message.get("more_body", False)
+            return message
 
         async def send_named(message: Message) -> None:
             nonlocal status
@@ -42,10 +49,13 @@ class RequestLog:
                     (b"x-request-id", request_id),
                     (b"x-content-type-options", b"nosniff"),
                 ]
+                if not is_body_read:
+                    # Else the web server would go on taking in the rest of a refused body.
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
-            await self.app(scope, receive, send_named)
+            await self.app(scope, receive_noted, send_named)
         finally:
             route = scope.get("route")
             access_log.info(
@@ -59,6 +69,14 @@ class RequestLog:
             )
 
 
+def _has_body(scope: Scope) -> bool:
+    """Tell whether a request announces a body (RFC 9112, section 6)."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
 def _request_id(scope: Scope) -> bytes:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
@@ -69,5 +87,6 @@ def _request_id(scope: Scope) -> bytes:
 def configure_logging() -> None:
     """Send our log lines, and the web server's warnings, to standard error."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     for noisy in ("httpx2", "httpcore2", "psycopg.pool"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

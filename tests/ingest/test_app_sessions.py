@@ -238,6 +238,8 @@ def test_devices_are_made_once_each(api: TestClient, alice: Person) -> None:
     events = [
         HOUR | {"idempotency_key": "a", "device": "laptop"},
         HOUR | {"idempotency_key": "b", "device": " laptop ", "platform": "linux"},
+        HOUR | {"idempotency_key": "b2", "device": "laptop", "platform": "windows"},
+        HOUR | {"idempotency_key": "b3", "device": "laptop"},
         HOUR | {"idempotency_key": "c", "device": "Cafe\u0301"},
         HOUR | {"idempotency_key": "d"},
         HOUR | {"idempotency_key": "e", "device": "never", "app": ""},
@@ -251,7 +253,7 @@ def test_devices_are_made_once_each(api: TestClient, alice: Person) -> None:
         "select name, platform, count(*) from activity.device join activity.app_session"
         ' using (user_id, device_id) group by name, platform order by name collate "C"'
     ).fetchall()
-    assert devices == [("Caf\u00e9", None, 1), ("laptop", "linux", 3), ("phone", None, 1)]
+    assert devices == [("Caf\u00e9", None, 1), ("laptop", "linux", 5), ("phone", None, 1)]
 
 
 def test_full_addresses_are_a_setting(alice: Person, full_url_api: TestClient) -> None:

@@ -4,11 +4,13 @@ import gzip
 import itertools
 import json
 import re
+import socket
 import tracemalloc
 import zlib
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -220,6 +222,47 @@ def test_a_full_batch_at_every_limit_fits(
         " from activity.app_session"
     ).fetchone()
     assert row == (2048, 4096, 1000)
+
+
+def send_until_cut_off(connection: socket.socket) -> int:
+    """How many bytes the other side took before it hung up."""
+    for sent in range(0, 1024 * MIB, 65536):
+        try:
+            connection.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+        except ConnectionError:
+            return sent
+    return 1024 * MIB
+
+
+@pytest.mark.parametrize(("is_known", "status"), [(True, b"413"), (False, b"401")])
+def test_a_client_that_does_not_stop_is_cut_off(
+    address: str, alice: Person, is_known: bool, status: bytes
+) -> None:
+    token = alice.token(SCOPE) if is_known else "nonsense"
+    host, port = address.removeprefix("http://").split(":")
+
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(
+            f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
+        sent = send_until_cut_off(connection)
+        answer = connection.recv(4096)
+
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"\r\nconnection: close\r\n" in answer
+    assert sent < 64 * MIB
+
+
+def test_a_connection_is_kept_after_a_refused_batch(address: str, alice: Person) -> None:
+    headers = JSON | alice.headers(SCOPE)
+
+    with httpx2.Client(base_url=address, headers=headers) as client:
+        refused = client.post(PATH, content=b"{")
+        unread = client.post(PATH, content=b"{}", headers={"Content-Type": "text/plain"})
+
+    assert "connection" not in refused.headers
+    assert unread.headers["connection"] == "close"
 
 
 # Compression

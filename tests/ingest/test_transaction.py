@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -138,6 +138,40 @@ def test_rivals_with_the_same_batch_write_it_once(
     assert sum(result["accepted"] for result in results) == 200
     assert sum(result["duplicates"] for result in results) == 200 * (rivals - 1)
     assert count(alice) == 200
+
+
+HOLD_SESSION = """
+insert into activity.app_session
+       (user_id, idempotency_key, device_id, started_at, ended_at, app)
+select user_id, 'laptop:2', device_id, now(), now(), 'x' from activity.device
+"""
+HOLD_DEVICE = "insert into activity.device (user_id, name) select user_id, '2' from identity.user"
+
+
+@pytest.mark.parametrize("hold", [HOLD_SESSION, HOLD_DEVICE])
+def test_rivals_in_opposite_order_do_not_deadlock(
+    api: TestClient, alice: Person, owner: psycopg.Connection[Any], hold: LiteralString
+) -> None:
+    headers = {"Content-Type": "application/json"} | alice.headers(SCOPE)
+    api.post(PATH, json={"events": numbered([0])}, headers=headers)
+    events = [event | {"device": event["idempotency_key"][-1]} for event in numbered([1, 2, 3])]
+    there = Exchange(api, headers, iter([encoded(*events)]), ends=True)
+    back = Exchange(api, headers, iter([encoded(*reversed(events))]), ends=True)
+
+    async def run() -> None:
+        # The middle one of three is held, so that each rival has its first before any its last.
+        owner.execute("begin")
+        owner.execute(hold)
+        rivals = asyncio.gather(there.run(), back.run())
+        await asyncio.sleep(0.3)
+        owner.execute("rollback")
+        await rivals
+
+    assert api.portal is not None
+    api.portal.call(run)
+
+    assert (there.status, back.status) == (200, 200)
+    assert there.body["accepted"] + back.body["accepted"] == 3
 
 
 def test_rivals_with_overlapping_batches_in_any_order_write_their_union(

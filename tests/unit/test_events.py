@@ -267,6 +267,10 @@ def test_decomposed_names_are_measured_composed() -> None:
     assert stored(HOUR | {"app": "\u03b1\u0313\u0300\u0345" * 255})["app"] == "\u1f82" * 255
 
 
+def test_names_that_only_look_alike_stay_apart() -> None:
+    assert stored(HOUR | {"app": "\ufb01sh\u2460"})["app"] == "\ufb01sh\u2460"
+
+
 def test_a_megabyte_of_combining_marks_is_refused_at_once() -> None:
     assert rejection(HOUR | {"app": "a" + "\u0301\u0316" * 500_000})[0] == "string_too_long"
     assert len(stored(HOUR | {"category": "a" + "\u0301\u0316" * 500_000})["category"]) == 64
