@@ -5,7 +5,7 @@ own, which the caller raises when it has decided what the rest of the request me
 """
 
 import asyncio
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -21,32 +21,27 @@ _BODY_TIMEOUT_S: Final = 10.0
 
 @dataclass(frozen=True, repr=False)
 class Form:
-    """The parameters that came, in their order; the same name may come more than once."""
+    """The parameters that came; the same name may have come more than once."""
 
-    pairs: tuple[tuple[str, str], ...]
+    values: Mapping[str, Sequence[str]]
 
     def get(self, name: str) -> str | None:
         """Return the one value of ``name``, or None where it is omitted, empty or repeated."""
-        values = self.all(name)
+        values = self.values.get(name, ())
         return values[0] if len(values) == 1 and values[0] else None
 
-    def all(self, name: str) -> tuple[str, ...]:
+    def all(self, name: str) -> Sequence[str]:
         """Return every value of ``name``."""
-        return tuple(value for key, value in self.pairs if key == name)
-
-    def has(self, name: str) -> bool:
-        """Tell whether ``name`` came at all."""
-        return any(key == name for key, _ in self.pairs)
+        return self.values.get(name, ())
 
     def check(self, *, ignoring: tuple[str, ...] = ()) -> None:
         """Raise InvalidRequest for a parameter that is repeated or not text, but not for ``ignoring``."""
-        counted = Counter(name for name, _ in self.pairs)
-        for name, value in self.pairs:
+        for name, values in self.values.items():
             if name in ignoring:
                 continue
-            if counted[name] > 1:
+            if len(values) > 1:
                 raise InvalidRequest(f"the parameter {name} is repeated")
-            if not is_text(value):
+            if not is_text(values[0]):
                 raise InvalidRequest(f"the parameter {name} is not text in UTF-8")
 
 
@@ -67,7 +62,10 @@ def decode(encoded: bytes) -> Form:
         )
     except ValueError as error:
         raise InvalidRequest(f"at most {MAX_FIELDS} parameters are taken") from error
-    return Form(tuple(pairs))
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return Form(values)
 
 
 async def read(request: Request) -> Form:

@@ -15,15 +15,15 @@ async def one(
     connection: Connection, shape: type[Row], statement: str, parameters: Parameters
 ) -> Row | None:
     """Return the first row that ``statement`` answers, or None where there is none."""
-    async with connection.cursor(row_factory=class_row(shape)) as cursor:
-        await cursor.execute(statement, parameters)
-        return await cursor.fetchone()
+    cursor = connection.cursor(row_factory=class_row(shape))
+    await cursor.execute(statement, parameters)
+    return await cursor.fetchone()
 
 
 async def every(
     connection: Connection, shape: type[Row], statement: str, parameters: Parameters
 ) -> list[Row]:
     """Return all rows that ``statement`` answers."""
-    async with connection.cursor(row_factory=class_row(shape)) as cursor:
-        await cursor.execute(statement, parameters)
-        return await cursor.fetchall()
+    cursor = connection.cursor(row_factory=class_row(shape))
+    await cursor.execute(statement, parameters)
+    return await cursor.fetchall()

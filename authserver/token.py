@@ -21,6 +21,7 @@ from authserver.forms import Form
 from authserver.grants import CodePresentation, RefreshPresentation, TokenPair
 from authserver.server import Server
 from shared import scopes, tokens
+from shared.tokens import Token
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 _CREDENTIALS: Final = frozenset(
@@ -38,7 +39,7 @@ async def issue(server: Server, request: Request) -> Response:
     code = tokens.parse(tokens.CODE, form.get("code") or "")
     refresh_token = tokens.parse(tokens.REFRESH, form.get("refresh_token") or "")
     try:
-        presented = presentation(request, form, server.settings.base_url)
+        presented = presentation(request, form, code, refresh_token, server.settings.base_url)
     except OAuthError:
         if code is not None or refresh_token is not None:
             async with server.pool.connection() as connection:
@@ -53,7 +54,7 @@ async def issue(server: Server, request: Request) -> Response:
 
 
 def presentation(
-    request: Request, form: Form, base_url: str
+    request: Request, form: Form, code: Token | None, refresh_token: Token | None, base_url: str
 ) -> CodePresentation | RefreshPresentation:
     """Return what is presented, well-formed. Raises the first error of these, in this order."""
     refuse_credentials_in_query(request)
@@ -61,16 +62,18 @@ def presentation(
     refuse_client_authentication(request)
     grant_type = required(form, "grant_type")
     if grant_type == "authorization_code":
+        required(form, "code")
         return CodePresentation(
-            code=tokens.parse(tokens.CODE, required(form, "code")),
+            code=code,
             client_id=required(form, "client_id"),
             redirect_uri=required(form, "redirect_uri"),
             code_challenge=challenge(required_verifier(form)),
             resource=known_resource(form, base_url),
         )
     if grant_type == "refresh_token":
+        required(form, "refresh_token")
         return RefreshPresentation(
-            refresh_token=tokens.parse(tokens.REFRESH, required(form, "refresh_token")),
+            refresh_token=refresh_token,
             client_id=required(form, "client_id"),
             scopes=known_scopes(form),
             resource=known_resource(form, base_url),
@@ -80,8 +83,8 @@ def presentation(
 
 def refuse_credentials_in_query(request: Request) -> None:
     """Raise InvalidRequest for what must be in the body, where no log keeps it."""
-    in_query = {name for name, _ in forms.decode(request.scope["query_string"]).pairs}
-    if in_query & _CREDENTIALS:
+    query = request.scope["query_string"]
+    if query and not _CREDENTIALS.isdisjoint(forms.decode(query).values):
         raise InvalidRequest("parameters go into the body, not into the query")
 
 

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from shared import database
 from shared.settings import Settings
+from tests.conftest import Connect
 from tests.oauth.visitor import Application, Visitor
 
 STRICT = (
@@ -193,6 +194,22 @@ def test_without_the_database_people_get_a_page_and_machines_an_error(
 def test_without_the_database_what_needs_none_still_answers(unreachable: TestClient) -> None:
     assert unreachable.get("/.well-known/oauth-authorization-server").status_code == 200
     assert unreachable.get("/sign-in").status_code == 200
+
+
+def test_after_a_restart_of_the_database_one_request_at_most_is_lost(
+    alice_browser: Visitor, connect_as: Connect
+) -> None:
+    alice_browser.get("/")
+    connect_as("authserver").execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user"
+        " and datname = current_database() and pid <> pg_backend_pid()"
+    )
+
+    first = alice_browser.get("/")
+    second = alice_browser.get("/")
+
+    assert first.status_code in (200, 503)
+    assert second.status_code == 200
 
 
 def test_a_mistake_of_ours_is_a_page_or_an_error_and_never_a_stack_trace(
