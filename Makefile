@@ -15,10 +15,10 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast check bench proof lock chromium remake
+.PHONY: help run test test-fast test-oldest check bench proof lock chromium remake
 
 help: ## List what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/.run ## Start everything on this machine, until Ctrl-C
 	@exec $(BIN)/svc up
@@ -37,14 +37,20 @@ check: .venv/.dev ## Check format, lint and types
 bench: .venv/.dev ## Measure requests per second, beside what the machine could do
 	@$(BIN)/python -m tests.bench
 
-proof: .venv/.dev ## Run what takes long: many more examples, foreign tools
-	@$(BIN)/pytest -n auto tests/proof
+proof: .venv/.dev ## Try every property with thousands of examples (PROFILE=bounded: hundreds)
+	@$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=$(PROFILE)
+
+PROFILE ?= proof
+
+test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
+	@tests/oldest.sh
 
 lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade --extra dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 
-UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  --no-emit-find-links --no-emit-index-url
 
 .venv/.run: requirements.lock pyproject.toml $(REMAKE)
 	@command -v $(PYTHON) >/dev/null || \

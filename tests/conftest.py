@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -26,6 +27,17 @@ from deploy.migrate import migrate
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
+
+# How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`.
+# Fixtures serve all examples of a test; those that write start from an account of their own.
+for profile, examples in {"suite": 100, "bounded": 300, "proof": 5000}.items():
+    hypothesis.settings.register_profile(
+        profile,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    )
+hypothesis.settings.load_profile("suite")
 
 TEMPLATE = f"svc_test_{os.getpid()}"
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

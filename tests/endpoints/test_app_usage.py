@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -168,11 +168,6 @@ SESSIONS = st.lists(
 
 
 @given(sessions=SESSIONS, edges=st.tuples(INSTANTS, INSTANTS))
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 def test_any_sessions_give_what_the_slow_model_gives(
     api: TestClient,
     owner: psycopg.Connection[Any],

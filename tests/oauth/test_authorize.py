@@ -4,7 +4,7 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -85,9 +85,7 @@ CRAFTED = st.one_of(
 )
 
 
-@settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=400)
 @given(crafted=CRAFTED.filter(lambda uri: uri != CALLBACK))
 def test_line_14_no_crafted_redirect_is_ever_followed(
     alice_browser: Visitor, application: Application, crafted: str

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -130,9 +130,6 @@ BYTES = st.one_of(
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(body=BYTES, is_json=st.booleans())
 def test_no_body_is_an_internal_error(
     server: TestClient, path: str, body: bytes, is_json: bool
@@ -145,9 +142,6 @@ def test_no_body_is_an_internal_error(
 
 
 @pytest.mark.parametrize("path", ["/oauth/authorize", "/oauth/consent", "/sign-in", "/join", "/"])
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(query=BYTES)
 def test_no_query_is_an_internal_error(alice_browser: Visitor, path: str, query: bytes) -> None:
     response = alice_browser.get(f"{path}?{quote(query, safe='%&=+;')}")

@@ -4,7 +4,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resourceserver.events import (
@@ -756,7 +756,6 @@ changed = st.lists(changes, max_size=3).map(lambda pairs: HOUR | dict(pairs))
 events = anything | changed | changed | changed
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(events, max_size=4), st.none() | st.text(), st.booleans())
 def test_the_counts_of_any_batch_add_up_and_no_row_breaks_a_limit(
     sent: list[Any], client: str | None, full_urls: bool
@@ -796,7 +795,6 @@ def assert_within_limits(row: Row) -> None:
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200) | anything.map(lambda value: json.dumps(value).encode()))
 def test_any_body_is_read_or_refused(body: bytes) -> None:
     try:
