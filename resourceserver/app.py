@@ -10,7 +10,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from resourceserver import endpoint, errors, ingest, metadata, probes
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.lines import Lines
-from resourceserver.session import Reader
+from resourceserver.session import PATIENT_S, Reader
 from shared import database, settings
 from shared.settings import Settings
 from shared.web import RequestLog
@@ -24,7 +24,11 @@ def create(chosen: Settings | None = None) -> Starlette:
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
     writers = Lines.to(
-        database.login(chosen, "ingester"), size=WRITERS, depth=1, prepare=chosen.prepare
+        database.login(chosen, "ingester"),
+        size=WRITERS,
+        depth=1,
+        patience_s=PATIENT_S,
+        prepare=chosen.prepare,
     )
 
     @asynccontextmanager

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from psycopg.errors import ForeignKeyViolation, NotNullViolation
+from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver import events, fields, lines, session
-from resourceserver.errors import PRIVATE, DatabaseUnavailable, Problem
+from resourceserver.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
 from resourceserver.events import APP_SESSIONS, Row, Stream, Verdict
 from resourceserver.lines import Lines
 from resourceserver.session import Credential, Reader
@@ -216,6 +216,9 @@ async def write(writers: Lines, who: Credential, stream: Stream, rows: list[Row]
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements of ours.
         raise DatabaseUnavailable from error
+    except InsufficientPrivilege as error:
+        # The token was revoked while the batch waited: the policies see no session any more.
+        raise Unauthorized.invalid_token(who.scopes) from error
     except psycopg.Error as error:
         raise session.problem(error, who) from error
     return written.command_tuples or 0

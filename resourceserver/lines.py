@@ -78,11 +78,16 @@ def _written(parameters: tuple[str, ...], values: Mapping[str, Any]) -> list[byt
     return [None if value is None else _WRITERS[type(value)](value) for value in given]
 
 
+class ConnectionLostError(psycopg.OperationalError):
+    """A connection that was good broke before the answer came; what was asked may have been done."""
+
+
 @dataclass(eq=False)
 class _Turn:
     """What one request waits for: the results between two syncs."""
 
     answer: asyncio.Future[PGresult]
+    asked_at: float
     last: PGresult | None = None
     error: psycopg.Error | None = None
 
@@ -104,6 +109,11 @@ class _Turn:
         else:
             self.answer.set_exception(psycopg.InternalError("the server sent no result"))
 
+    def fail(self, error: psycopg.Error) -> None:
+        """Tell whoever still waits that no answer will come."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
 
 @dataclass(eq=False)
 class Line:
@@ -111,18 +121,24 @@ class Line:
 
     url: str
     prepare: bool
-    turns: deque[_Turn] = field(default_factory=deque)
+    patience_s: float
+    """How long an answer may take before the connection counts as dead."""
+    asked: int = 0
+    """How many requests use it, those that wait for it to connect among them."""
+    _turns: deque[_Turn] = field(default_factory=deque)
     _connection: psycopg.AsyncConnection[Any] | None = None
     # libpq forgets the socket of a connection that it has given up; the event loop must not.
     _socket: int = -1
     _connecting: asyncio.Task[None] | None = None
     _prepared: set[bytes] = field(default_factory=set)
     _is_writing: bool = False
+    _watch: asyncio.TimerHandle | None = None
 
     async def run(self, steps: Sequence[Step]) -> PGresult:
         """Return the result of the last of ``steps``, which run in one transaction.
 
-        Raises psycopg.Error: the first step's that failed, or OperationalError for a lost connection.
+        Raises psycopg.Error: the first step's that failed; ConnectionLostError; OperationalError where
+        there is no connection to be had or the answer takes too long.
         """
         if self._connection is None:
             await self._connect()
@@ -132,11 +148,7 @@ class Line:
         # All who come while the connection is being made wait for the same one.
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._make_connection())
-        try:
-            await asyncio.shield(self._connecting)
-        finally:
-            if self._connecting is not None and self._connecting.done():
-                self._connecting = None
+        await asyncio.shield(self._connecting)
 
     async def _make_connection(self) -> None:
         try:
@@ -144,6 +156,8 @@ class Line:
                 connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
         except TimeoutError as error:
             raise psycopg.OperationalError("the database does not answer") from error
+        finally:
+            self._connecting = None
         connection.pgconn.enter_pipeline_mode()
         self._connection = connection
         self._prepared = set()
@@ -152,28 +166,30 @@ class Line:
 
     def _send(self, steps: Sequence[Step]) -> asyncio.Future[PGresult]:
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[PGresult] = loop.create_future()
+        turn = _Turn(loop.create_future(), loop.time())
+        # Before anything is sent: a value that cannot be written must not leave half a turn behind.
+        ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
         pgconn = self._pgconn()
         if pgconn is None:
-            answer.set_exception(psycopg.OperationalError("the connection is lost"))
-            return answer
+            turn.fail(ConnectionLostError("the connection is lost"))
+            return turn.answer
         try:
             if self.prepare:
                 self._prepare(pgconn, steps)
-            for wanted, values in steps:
-                written = _written(wanted.parameters, values)
+            for wanted, written in ready:
                 if self.prepare:
                     pgconn.send_query_prepared(wanted.name, written)
                 else:
                     pgconn.send_query_params(wanted.text, written)
             pgconn.pipeline_sync()
-            self.turns.append(_Turn(answer))
+            self._turns.append(turn)
             self._write()
         except psycopg.OperationalError as error:
-            self._lose(error)
-            if not answer.done():
-                answer.set_exception(error)
-        return answer
+            turn.fail(ConnectionLostError(str(error)))
+            self._lose(ConnectionLostError(str(error)))
+        if self._watch is None and self._turns:
+            self._watch = loop.call_later(self.patience_s, self._look_after_the_first)
+        return turn.answer
 
     def _prepare(self, pgconn: PGconn, steps: Sequence[Step]) -> None:
         """Prepare what this connection has not seen yet, in transactions before the request's own.
@@ -181,15 +197,16 @@ class Line:
         In the request's own, a refused session would skip the preparing too, and the statement would
         be missing from then on.
         """
+        loop = asyncio.get_running_loop()
         for wanted, _ in steps:
             if wanted.name in self._prepared:
                 continue
             pgconn.send_prepare(wanted.name, wanted.text)
             pgconn.pipeline_sync()
             self._prepared.add(wanted.name)
-            prepared = asyncio.get_running_loop().create_future()
+            prepared = loop.create_future()
             prepared.add_done_callback(partial(self._check_prepared, wanted.name))
-            self.turns.append(_Turn(prepared))
+            self._turns.append(_Turn(prepared, loop.time()))
 
     def _check_prepared(self, name: bytes, prepared: asyncio.Future[PGresult]) -> None:
         # Who asked is told by the statement itself, which fails too; the next to ask prepares again.
@@ -214,7 +231,7 @@ class Line:
         try:
             self._write()
         except psycopg.OperationalError as error:
-            self._lose(error)
+            self._lose(ConnectionLostError(str(error)))
 
     def _read(self) -> None:
         """Hand out the results that have arrived, in the order of the asking."""
@@ -226,40 +243,58 @@ class Line:
             # What was held back while the server was busy sending can go out now.
             if self._is_writing:
                 self._write()
-            while self.turns and not pgconn.is_busy():
+            while self._turns and not pgconn.is_busy():
                 result = pgconn.get_result()
                 if result is None:
                     continue
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                    self.turns.popleft().end()
+                    self._turns.popleft().end()
                 else:
-                    self.turns[0].take(result)
+                    self._turns[0].take(result)
         except psycopg.OperationalError as error:
-            self._lose(error)
+            self._lose(ConnectionLostError(str(error)))
+
+    def _look_after_the_first(self) -> None:
+        """Give up a connection whose first turn has waited too long; else look again when it would have.
+
+        The server's own time limit cannot end a question where the server has stopped, or the way to
+        it has. One timer for a line is enough, since the first has waited longest.
+        """
+        self._watch = None
+        if not self._turns:
+            return
+        loop = asyncio.get_running_loop()
+        left = self._turns[0].asked_at + self.patience_s - loop.time()
+        if left > 0:
+            self._watch = loop.call_later(left, self._look_after_the_first)
+        else:
+            self._lose(psycopg.OperationalError("the database does not answer"))
 
     def _pgconn(self) -> PGconn | None:
         return None if self._connection is None else self._connection.pgconn
 
     def _lose(self, error: psycopg.OperationalError) -> None:
         """Give the connection up, and tell all who wait for its answers."""
-        self.close()
-        turns, self.turns = self.turns, deque()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._socket)
+            if self._is_writing:
+                loop.remove_writer(self._socket)
+                self._is_writing = False
+            connection.pgconn.finish()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        turns, self._turns = self._turns, deque()
         for turn in turns:
-            # The server may have said why before it hung up.
-            turn.error = turn.error or error
-            turn.end()
+            turn.fail(error)
 
     def close(self) -> None:
-        """Close the connection, if there is one. Questions under way are not answered any more."""
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._socket)
-        if self._is_writing:
-            loop.remove_writer(self._socket)
-            self._is_writing = False
-        connection.pgconn.finish()
+        """Close the connection, and stop making one. Who still waits is told."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._lose(psycopg.OperationalError("the server is stopping"))
 
 
 @dataclass(frozen=True)
@@ -270,12 +305,12 @@ class Lines:
     places: asyncio.Semaphore
 
     @classmethod
-    def to(cls, url: str, *, size: int, depth: int, prepare: bool) -> "Lines":
+    def to(cls, url: str, *, size: int, depth: int, patience_s: float, prepare: bool) -> "Lines":
         """Return ``size`` lines to ``url``, each for at most ``depth`` requests at a time.
 
-        They connect when they are first needed.
+        They connect when they are first needed, and give an answer ``patience_s`` seconds to come.
         """
-        lines = tuple(Line(url, prepare) for _ in range(size))
+        lines = tuple(Line(url, prepare, patience_s) for _ in range(size))
         return cls(lines, asyncio.Semaphore(size * depth))
 
     async def run(self, steps: Sequence[Step], *, may_repeat: bool = True) -> PGresult:
@@ -285,26 +320,34 @@ class Lines:
         by then may have been answered once already. Raises psycopg.Error, among them OperationalError
         where no place becomes free in time.
         """
-        if self.places.locked():
-            try:
-                async with asyncio.timeout(database.WAIT_S):
-                    await self.places.acquire()
-            except TimeoutError as error:
-                raise psycopg.OperationalError("every connection is busy") from error
-        else:
-            # Does not wait, and so needs no timer.
-            await self.places.acquire()
+        await self._take_place()
+        line = min(self.lines, key=lambda line: line.asked)
+        line.asked += 1
         try:
-            line = min(self.lines, key=lambda line: len(line.turns))
             try:
                 return await line.run(steps)
-            except psycopg.OperationalError as error:
-                # A lost connection has no SQLSTATE, or one that says the server is going away.
-                if may_repeat and (error.sqlstate or "57P").startswith("57P"):
-                    return await line.run(steps)
-                raise
+            except ConnectionLostError:
+                if not may_repeat:
+                    raise
+            except psycopg.errors.InvalidSqlStatementName:
+                # Somebody between us and the server forgot what this connection had prepared, and so
+                # nothing of this has been done.
+                line.close()
+            return await line.run(steps)
         finally:
+            line.asked -= 1
             self.places.release()
+
+    async def _take_place(self) -> None:
+        if not self.places.locked():
+            # Does not wait, and so needs no timer.
+            await self.places.acquire()
+            return
+        try:
+            async with asyncio.timeout(database.WAIT_S):
+                await self.places.acquire()
+        except TimeoutError as error:
+            raise psycopg.OperationalError("every connection is busy") from error
 
     def close(self) -> None:
         """Close all lines."""

@@ -29,6 +29,9 @@ OPEN_SESSION: Final = lines.statement(SQL["open_session"])
 QUICK_LINES: Final = 2
 PATIENT_LINES: Final = 8
 """Most connections of one process for each kind of question."""
+QUICK_S: Final = 5.0
+PATIENT_S: Final = 25.0
+"""How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,10 @@ class Reader:
         """Return a reader for ``chosen``; it connects when it is first asked."""
         url = database.login(chosen, "reader")
         return cls(
-            Lines.to(url, size=QUICK_LINES, depth=256, prepare=chosen.prepare),
-            Lines.to(url, size=PATIENT_LINES, depth=1, prepare=chosen.prepare),
+            Lines.to(url, size=QUICK_LINES, depth=256, patience_s=QUICK_S, prepare=chosen.prepare),
+            Lines.to(
+                url, size=PATIENT_LINES, depth=1, patience_s=PATIENT_S, prepare=chosen.prepare
+            ),
         )
 
     async def read(
@@ -94,7 +99,11 @@ class Reader:
             result = await chosen.run(((OPEN_SESSION, who.parameters()), (question, values)))
         except psycopg.Error as error:
             raise problem(error, who) from error
-        return result.get_value(0, 0) or b""
+        answer = result.get_value(0, 0)
+        if answer is None:
+            # Every question has one row, unless its user went away after the session was opened.
+            raise Unauthorized.invalid_token(who.scopes)
+        return answer
 
     async def check(self, who: Credential) -> None:
         """Open and leave the session: raises what ``read`` would for this credential."""

@@ -37,6 +37,9 @@ def login(chosen: Settings, role: str) -> str:
         connect_timeout=2,
         # A peer that has vanished without a word is given up after this many milliseconds.
         tcp_user_timeout=3000,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=3,
     )
 
 

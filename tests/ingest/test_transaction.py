@@ -109,7 +109,7 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
 
     async def run() -> None:
         login = database.login(deployment, "ingester")
-        with closing(Lines.to(login, size=1, depth=1, prepare=True)) as writers:
+        with closing(Lines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             assert await ingest.write(writers, who, APP_SESSIONS, [first]) == 1
             with owner.transaction():
                 # The device is found, and then the sessions have to wait until it is gone.

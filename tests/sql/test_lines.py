@@ -1,14 +1,16 @@
 """Connections shared by many requests: whose answer is whose."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from uuid import UUID
 
 import psycopg
 import pytest
 
 from resourceserver import lines, session
-from resourceserver.errors import Unauthorized
+from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.lines import Lines
 from resourceserver.session import Credential, Reader
 from shared import database, tokens
@@ -19,9 +21,14 @@ ECHO = lines.statement("select %(text)s::text")
 WHO = lines.statement("select user_id || '/' || %(n)s::text from identity.user")
 
 
+def to(chosen: Settings, *, size: int, depth: int, patience_s: float = 30) -> Lines:
+    url = database.login(chosen, "reader")
+    return Lines.to(url, size=size, depth=depth, patience_s=patience_s, prepare=True)
+
+
 def with_lines(chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, size: int = 1) -> None:
     async def run() -> None:
-        shared = Lines.to(database.login(chosen, "reader"), size=size, depth=1000, prepare=True)
+        shared = to(chosen, size=size, depth=1000)
         await use(shared)
         shared.close()
 
@@ -141,7 +148,7 @@ def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
     sleep = lines.statement("select pg_sleep(3)::text")
 
     async def run() -> None:
-        alone = Lines.to(database.login(deployment, "reader"), size=1, depth=1, prepare=True)
+        alone = to(deployment, size=1, depth=1)
         sleeping = asyncio.create_task(alone.run(((sleep, {}),)))
         await asyncio.sleep(0.2)
         with pytest.raises(psycopg.OperationalError, match="busy"):
@@ -167,5 +174,84 @@ def test_the_session_is_opened_before_the_question_in_one_transaction(
 
         later = await shared.run(((inside, {}),))
         assert str(alice.user_id).encode() not in (later.get_value(0, 0) or b"")
+
+    with_lines(deployment, use)
+
+
+def test_questions_that_take_long_run_side_by_side_from_the_first(deployment: Settings) -> None:
+    meet = lines.statement(
+        """
+        select pg_sleep(0.3)::text,
+               count(*)::text
+          from pg_stat_activity
+         where application_name = 'svc reader'
+           and datname = current_database()
+        """
+    )
+
+    async def run() -> None:
+        patient = to(deployment, size=4, depth=1)
+        await asyncio.gather(*(patient.run(((meet, {}),)) for _ in range(4)))
+
+        assert [line.asked for line in patient.lines] == [0, 0, 0, 0]
+        assert all(line._connection is not None for line in patient.lines)
+        patient.close()
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(deployment: Settings) -> None:
+    sleep = lines.statement("select pg_sleep(3)::text")
+
+    async def run() -> None:
+        hasty = to(deployment, size=1, depth=8, patience_s=0.3)
+        answers = await asyncio.gather(
+            hasty.run(((sleep, {}),)), echo(hasty, "behind"), return_exceptions=True
+        )
+        assert [type(answer) for answer in answers] == [psycopg.OperationalError] * 2
+        assert await echo(hasty, "later") == b"later"
+        hasty.close()
+
+    asyncio.run(run())
+
+
+def test_a_server_that_accepts_and_says_nothing_is_given_up(deployment: Settings) -> None:
+    async def run(port: int) -> None:
+        nobody = replace(deployment, role_urls={"reader": f"host=127.0.0.1 port={port} dbname=svc"})
+        reader = Reader.of(nobody)
+        token = tokens.mint(tokens.ACCESS, UUID(int=1))
+
+        async with asyncio.timeout(2):
+            with pytest.raises(DatabaseUnavailable):
+                await reader.check(Credential(token, (), ()))
+        reader.close()
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        # The system takes connections on its behalf; nobody ever reads what they bring.
+        silent.listen()
+        asyncio.run(run(silent.getsockname()[1]))
+
+
+def test_a_value_that_cannot_be_written_disturbs_nobody(deployment: Settings) -> None:
+    async def use(shared: Lines) -> None:
+        unknown = tokens.mint(tokens.ACCESS, UUID(int=1))
+        opening = (session.OPEN_SESSION, Credential(unknown, (), ()).parameters())
+        with pytest.raises(UnicodeEncodeError):
+            await shared.run((opening, (ECHO, {"text": "\ud800"})))
+
+        assert await echo(shared, "fine") == b"fine"
+
+    with_lines(deployment, use)
+
+
+def test_a_statement_that_the_server_forgot_is_prepared_again(deployment: Settings) -> None:
+    forget = lines.statement("deallocate all")
+
+    async def use(shared: Lines) -> None:
+        assert await echo(shared, "first") == b"first"
+        await shared.run(((forget, {}),))
+
+        assert await echo(shared, "second") == b"second"
 
     with_lines(deployment, use)
