@@ -67,15 +67,11 @@ def _apply_files(url: str, say: Callable[[str], None]) -> None:
         database.execute(_STATEMENTS["prepare_ledger"])
         applied: dict[str, str] = dict(database.execute(_STATEMENTS["applied_files"]).fetchall())
         migrations = sorted((SQL_DIR / "migrations").glob("[0-9]*.sql"))
-        for path in migrations[: _first_new(migrations, applied)]:
-            if applied[path.name] != _digest(path):
-                raise MigrationError(f"sql/migrations/{path.name} was changed after it was applied")
-        # The session's functions come before tables of later migrations could need them, and are
-        # made in full only after those tables exist; PL/pgSQL looks names up when it runs.
-        pending = migrations[_first_new(migrations, applied) :]
+        pending = _pending(migrations, applied)
         standing = [SQL_DIR / name for name in _STANDING]
-        stale = [path for path in standing if pending or applied.get(path.name) != _digest(path)]
-        for path in [*pending, *stale]:
+        # All or none of them: what one makes, another closes to those who have no business with it.
+        is_stale = any(applied.get(path.name) != _digest(path) for path in standing)
+        for path in [*pending, *(standing if pending or is_stale else ())]:
             say(f"applying {path.name}")
             with database.transaction():
                 database.execute(path.read_text(encoding="utf-8"))
@@ -86,13 +82,26 @@ def _apply_files(url: str, say: Callable[[str], None]) -> None:
             say(f"warning: the server's time zone data is wrong or too old for {zone}")
 
 
-def _first_new(migrations: list[Path], applied: dict[str, str]) -> int:
-    """Return how many migrations ran already. Raises MigrationError for a schema newer than we are."""
+def _pending(migrations: list[Path], applied: Mapping[str, str]) -> list[Path]:
+    """Return the migrations that did not run yet.
+
+    Raises MigrationError for a schema that is newer than we are, or that was made by other files.
+    """
     known = {path.name for path in migrations} | set(_STANDING)
     newer = sorted(applied.keys() - known)
     if newer:
         raise MigrationError(f"the database is newer than this program: it has {newer[0]}")
-    return sum(path.name in applied for path in migrations)
+    pending: list[Path] = []
+    for path in migrations:
+        if path.name not in applied:
+            pending.append(path)
+        elif pending:
+            raise MigrationError(
+                f"sql/migrations/{pending[0].name} has to come before {path.name}, which was applied"
+            )
+        elif applied[path.name] != _digest(path):
+            raise MigrationError(f"sql/migrations/{path.name} was changed after it was applied")
+    return pending
 
 
 def _digest(path: Path) -> str:

@@ -7,13 +7,14 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
-from resourceserver import endpoint, errors, ingest, metadata, probes
+from resourceserver import endpoint, ingest, metadata, probes
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.errors import Answers, InternalError
 from resourceserver.lines import Lines
 from resourceserver.session import PATIENT_S, Reader
 from shared import database, settings
 from shared.settings import Settings
-from shared.web import RequestLog
+from shared.web import LastResort, RequestLog
 
 WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
@@ -31,6 +32,8 @@ def create(chosen: Settings | None = None) -> Starlette:
         prepare=chosen.prepare,
     )
 
+    answers = Answers(f"{chosen.base_url}{metadata.PATH}")
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
@@ -44,8 +47,12 @@ def create(chosen: Settings | None = None) -> Starlette:
             *metadata.routes(chosen),
             *probes.routes(chosen, reader),
         ],
-        middleware=[Middleware(RequestLog), Middleware(GZipMiddleware, minimum_size=1024)],
-        exception_handlers=errors.handlers(chosen),
+        middleware=[
+            Middleware(RequestLog),
+            Middleware(LastResort, answer=lambda _: answers.of(InternalError())),
+            Middleware(GZipMiddleware, minimum_size=1024),
+        ],
+        exception_handlers=answers.handlers(),
         lifespan=lifespan,
     )
     # A path with a slash too many is another path, and there is nothing.

@@ -15,18 +15,15 @@ Raised where the fact is known, turned into an answer here, once, at the edge.
 """
 
 import json
-import logging
+from dataclasses import dataclass
+from typing import cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
-from shared.settings import Settings
-
-log = logging.getLogger("svc.error")
-
-PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization"}
+PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization, Accept-Encoding"}
 """For every answer that needed a credential: personal data must not rest in caches."""
 
 
@@ -130,46 +127,48 @@ class InvalidParameter(ParameterProblem):
     code = "invalid_parameter"
 
 
-def handlers(chosen: Settings) -> dict[type[Exception], ExceptionHandler]:
-    """Return the exception handlers of the application."""
-    metadata_url = f"{chosen.base_url}/.well-known/oauth-protected-resource"
+@dataclass(frozen=True)
+class Answers:
+    """Writes problems as answers. ``metadata_url`` is where a challenge sends clients (RFC 9728)."""
 
-    def answer(problem: Problem, headers: dict[str, str]) -> Response:
-        return Response(
-            problem.body(), problem.status, headers | extra(problem), media_type="application/json"
-        )
+    metadata_url: str
 
-    def extra(problem: Problem) -> dict[str, str]:
+    def of(self, problem: Problem) -> Response:
+        """Return the answer to a failed request."""
+        headers = self._headers(problem)
+        return Response(problem.body(), problem.status, headers, media_type="application/json")
+
+    def handlers(self) -> dict[type[Exception], ExceptionHandler]:
+        """Return the exception handlers of the application."""
+
+        async def problem_raised(_: Request, error: Exception) -> Response:
+            return self.of(cast("Problem", error))
+
+        async def framework_raised(_: Request, error: Exception) -> Response:
+            raised = cast("HTTPException", error)
+            answer = self.of(MethodNotAllowed() if raised.status_code == 405 else NotFound())
+            answer.headers.update(raised.headers or {})
+            return answer
+
+        return {Problem: problem_raised, HTTPException: framework_raised}
+
+    def _headers(self, problem: Problem) -> dict[str, str]:
         match problem:
-            case Unauthorized():
-                error = 'error="invalid_token", ' if problem.is_token_invalid else ""
-                scopes = " ".join(problem.scopes)
-                challenge = f'Bearer {error}resource_metadata="{metadata_url}", scope="{scopes}"'
-                return PRIVATE | {"WWW-Authenticate": challenge}
-            case InsufficientScope():
-                scopes = " ".join(problem.scopes)
-                challenge = (
-                    f'Bearer error="insufficient_scope", scope="{scopes}", '
-                    f'resource_metadata="{metadata_url}", error_description="{problem.message}"'
-                )
-                return PRIVATE | {"WWW-Authenticate": challenge}
-            case ParameterProblem():
-                return PRIVATE
+            case NotFound() | MethodNotAllowed() | InternalError():
+                return {"Cache-Control": "no-store"}
+            case Unauthorized() | InsufficientScope():
+                return PRIVATE | {"WWW-Authenticate": self._challenge(problem)}
             case DatabaseUnavailable():
-                return {"Cache-Control": "no-store", "Retry-After": "1"}
-        return {"Cache-Control": "no-store"}
+                return PRIVATE | {"Retry-After": "1"}
+        return PRIVATE
 
-    async def problem_raised(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Problem)  # noqa: S101 -- registered for Problem alone
-        return answer(error, {})
-
-    async def framework_raised(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 -- registered for HTTPException alone
-        problem = MethodNotAllowed() if error.status_code == 405 else NotFound()
-        return answer(problem, dict(error.headers or {}))
-
-    async def unexpected(request: Request, error: Exception) -> Response:
-        log.error("unexpected error in %s", request.scope.get("route"), exc_info=error)
-        return answer(InternalError(), {})
-
-    return {Problem: problem_raised, HTTPException: framework_raised, Exception: unexpected}
+    def _challenge(self, problem: "Unauthorized | InsufficientScope") -> str:
+        scope = " ".join(problem.scopes)
+        where = f'resource_metadata="{self.metadata_url}"'
+        if isinstance(problem, InsufficientScope):
+            return (
+                f'Bearer error="{problem.code}", scope="{scope}", {where}, '
+                f'error_description="{problem.message}"'
+            )
+        error = 'error="invalid_token", ' if problem.is_token_invalid else ""
+        return f'Bearer {error}{where}, scope="{scope}"'

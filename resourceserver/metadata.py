@@ -11,6 +11,12 @@ from shared.scopes import SCOPES
 from shared.settings import Settings
 
 PATH: Final = "/.well-known/oauth-protected-resource"
+# The document is for every origin, whatever headers of its own a client sends along.
+PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": "GET",
+    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Max-Age": "7200",
+}
 
 
 def routes(chosen: Settings) -> list[Route]:
@@ -26,7 +32,10 @@ def routes(chosen: Settings) -> list[Route]:
     ).encode()
     headers = {"Access-Control-Allow-Origin": "*", "Cache-Control": "public, max-age=3600"}
 
-    async def protected_resource_metadata(_: Request) -> Response:
+    async def protected_resource_metadata(request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=headers | PREFLIGHT)
         return Response(document, headers=headers, media_type="application/json")
 
-    return [Route(PATH, protected_resource_metadata, name="protected_resource_metadata")]
+    methods = ["GET", "OPTIONS"]
+    return [Route(PATH, protected_resource_metadata, methods=methods, name="resource_metadata")]

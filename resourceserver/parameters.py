@@ -32,6 +32,9 @@ _INSTANT: Final = re.compile(
     r" ?(?:([Zz])|([+ \-])(\d\d)(?::?(\d\d))?)",
     re.ASCII,
 )
+FIRST_DAY: Final = date(1900, 1, 1)
+LAST_DAY: Final = date(9998, 12, 31)
+"""Before, local time had no rules that time zone data knows; after, a day's end has no name."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -71,9 +74,12 @@ def parse_day(text: str) -> date:
     if not _DAY.fullmatch(text):
         raise ValueError("must be a calendar day, such as 2025-06-16")
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError as error:
         raise ValueError("is not a day that exists") from error
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise ValueError(f"must be between {FIRST_DAY} and {LAST_DAY}")
+    return day
 
 
 @cache

@@ -17,7 +17,12 @@ import psycopg
 from starlette.requests import Request
 
 from resourceserver import lines
-from resourceserver.errors import DatabaseUnavailable, InsufficientScope, Unauthorized
+from resourceserver.errors import (
+    DatabaseUnavailable,
+    InsufficientScope,
+    InvalidParameter,
+    Unauthorized,
+)
 from resourceserver.lines import Lines, Statement
 from shared import database, queries, tokens
 from shared.settings import Settings
@@ -57,9 +62,10 @@ def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, 
     """Return the credential of a request (RFC 6750, section 2.1). Raises Unauthorized."""
     given = request.headers.getlist("authorization")
     scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    if scheme.lower() != "bearer":
+    text = text.strip(" ")
+    if scheme.lower() != "bearer" or not text:
         raise Unauthorized(scopes)
-    token = tokens.parse(tokens.ACCESS, text.strip(" "))
+    token = tokens.parse(tokens.ACCESS, text)
     if token is None:
         raise Unauthorized.invalid_token(scopes)
     return Credential(token, scopes, resources)
@@ -125,6 +131,9 @@ def problem(error: psycopg.Error, who: Credential) -> Exception:
             return Unauthorized.invalid_token(who.scopes)
         case "SV403":
             return InsufficientScope(who.scopes, error.diag.message_primary or "")
+        case "22023":
+            # Python knows the zone and the database does not.
+            return InvalidParameter("tz", "is not known to the database")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable()
     return error

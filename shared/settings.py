@@ -77,7 +77,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
-        lifeline=int(environment["SVC_LIFELINE"]) if environment.get("SVC_LIFELINE") else None,
+        lifeline=_descriptor(environment, "SVC_LIFELINE"),
     )
 
 
@@ -143,6 +143,13 @@ def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool
     if given in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
         return default if not given else given in ("1", "true", "yes", "on")
     raise SettingsError(f"{name}: {given!r} is neither on nor off")
+
+
+def _descriptor(environment: Mapping[str, str], name: str) -> int | None:
+    given = environment.get(name)
+    if given and not given.isdecimal():
+        raise SettingsError(f"{name}: {given!r} is no file descriptor")
+    return int(given) if given else None
 
 
 @dataclass(frozen=True, repr=False)

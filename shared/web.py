@@ -4,12 +4,15 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 access_log = logging.getLogger("svc.access")
+error_log = logging.getLogger("svc.error")
 
 _REQUEST_ID: Final = re.compile(rb"[0-9A-Za-z_-]{8,64}")
 
@@ -31,6 +34,7 @@ class RequestLog:
             return
         started = time.perf_counter()
         request_id = _request_id(scope)
+        scope["svc.request_id"] = request_id.decode()
         status = 500
         is_body_read = not _has_body(scope)
 
@@ -67,6 +71,39 @@ class RequestLog:
                 status,
                 (time.perf_counter() - started) * 1000,
             )
+
+
+@dataclass(frozen=True)
+class LastResort:
+    """A middleware that answers what no handler expected, and writes it down under the request's id.
+
+    It stands inside RequestLog, so that this answer too has its id and its line.
+    """
+
+    app: ASGIApp
+    answer: Callable[[str], Response]
+    """Makes the answer for a path; it says nothing of what went wrong."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        has_started = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_noted)
+        except Exception:
+            error_log.exception("request_id=%s unexpected error", scope.get("svc.request_id"))
+            if has_started:
+                # The answer cannot be mended any more; its connection is broken off.
+                raise
+            await self.answer(scope["path"])(scope, receive, send)
 
 
 def _has_body(scope: Scope) -> bool:

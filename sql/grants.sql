@@ -1,7 +1,9 @@
 -- Who may do what: every grant and revoke of the schema. May run again at any time.
 
-revoke all on all functions in schema svc from public;
-revoke all on all procedures in schema svc from public;
+-- What is made from now on is nobody's but the owner's until a line below says otherwise.
+alter default privileges revoke execute on functions from public;
+revoke all on all functions in schema svc from public, svc_reader, svc_ingester, svc_authserver, svc_worker;
+revoke all on all procedures in schema svc from public, svc_reader, svc_ingester, svc_authserver, svc_worker;
 
 -- The authorization server: accounts and grants, no activity data.
 grant usage on schema identity, oauth to svc_authserver;
@@ -19,9 +21,16 @@ grant select on oauth.live_access_token to svc_authserver;
 
 -- The resource server, reading. `svc.secure_user_table` grants select on each table of user data.
 grant usage on schema svc, activity, identity, reference to svc_reader;
-grant execute on all functions in schema svc to svc_reader;
 grant execute on procedure svc.open_session to svc_reader;
-revoke execute on function svc.secure_user_table from svc_reader;
+grant execute
+    on function svc.session_user_id,
+                svc.instant,
+                svc.duration_ms,
+                svc.percent,
+                svc.productivity,
+                svc.day_start,
+                svc.owned_segments
+    to svc_reader;
 grant select on reference.category to svc_reader;
 
 -- The resource server, writing: it inserts what trackers send and reads no session back.

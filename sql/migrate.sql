@@ -12,10 +12,12 @@ select pg_advisory_unlock(7382041)
 select pg_advisory_lock(7382042)
 
 -- name: admit_owner
--- Lets the owner make schemas in this database. The login is the database's owner or a superuser.
+-- Lets the owner, and no server, make things in this database. The login is the database's owner or a superuser.
 do $$
 begin
     execute format('grant create on database %I to svc_owner', current_database());
+    -- Nobody who serves requests makes tables, temporary ones included.
+    execute format('revoke temporary on database %I from public', current_database());
 end
 $$
 

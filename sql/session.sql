@@ -50,7 +50,9 @@ $$;
 -- Whose session is open: the owner of the live token whose hash the session holds, else null.
 -- The settings alone prove nothing, since whoever can run SQL can set them; so the token is looked up
 -- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or
--- null. Policies call this in a scalar subquery, so that it runs once for each table of a query.
+-- null. What this cannot prevent: whoever runs whole statements of their own on a connection can leave
+-- things behind on it, a prepared statement of another meaning for example. Injection into a part of one
+-- statement cannot, since the protocol in use carries one statement a message. Policies call this in a scalar subquery, so that it runs once for each table of a query.
 create or replace function svc.session_user_id()
 returns uuid
 language plpgsql

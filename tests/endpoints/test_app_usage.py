@@ -152,28 +152,35 @@ def test_of_equal_starts_the_first_device_in_byte_order_owns_the_time(
     ]
 
 
-# Few distinct instants make equal starts, equal ends and zero lengths common.
-INSTANTS = st.integers(0, 40).map(lambda n: n * 977)
+# Few distinct instants make equal starts, equal ends and zero lengths common; some lie a day away, so
+# that sessions of nearly a day reach into ranges that begin long after them.
+INSTANTS = st.builds(
+    lambda n, days: n * 977 + days * 43_200_000,
+    st.integers(0, 40),
+    st.sampled_from([0, 0, 0, 1, 2]),
+)
+LENGTHS = st.one_of(
+    st.integers(0, 40).map(lambda n: n * 977), st.sampled_from([0, 82_800_000, 86_400_000])
+)
 SESSIONS = st.lists(
     st.builds(
         lambda device, app, start, length, idle: (device, app, start, start + length, idle),
         st.sampled_from(["a", "B", "ä"]),
         st.sampled_from(["x", "Y", "é", "z"]),
         INSTANTS,
-        st.one_of(INSTANTS, st.just(0), st.just(86_400_000)),
+        LENGTHS,
         st.sampled_from([False, False, False, True]),
     ),
     max_size=25,
 )
 
 
-@given(sessions=SESSIONS, edges=st.tuples(INSTANTS, INSTANTS))
-def test_any_sessions_give_what_the_slow_model_gives(
+def with_sessions(
     api: TestClient,
     owner: psycopg.Connection[Any],
     sessions: list[tuple[str, str, int, int, bool]],
-    edges: tuple[int, int],
-) -> None:
+) -> tuple[Person, list[Session]]:
+    """Return an account that has posted ``sessions`` and nothing else, and what the model makes of them."""
     owner.execute("delete from identity.user where email = 'carol@example.org'")
     row = owner.execute(
         "insert into identity.user (email) values ('carol@example.org') returning user_id"
@@ -199,6 +206,17 @@ def test_any_sessions_give_what_the_slow_model_gives(
             for s in model
         ],
     )
+    return carol, model
+
+
+@given(sessions=SESSIONS, edges=st.tuples(INSTANTS, INSTANTS))
+def test_any_sessions_give_what_the_slow_model_gives(
+    api: TestClient,
+    owner: psycopg.Connection[Any],
+    sessions: list[tuple[str, str, int, int, bool]],
+    edges: tuple[int, int],
+) -> None:
+    carol, model = with_sessions(api, owner, sessions)
     start, end = sorted(edges)
 
     body = ask(api, carol, instant(start), instant(end))
@@ -207,3 +225,53 @@ def test_any_sessions_give_what_the_slow_model_gives(
         (row["app"], row["total_ms"], row["session_count"], row["longest_session_ms"])
         for row in body["data"]
     ] == app_usage(model, start, end)
+
+
+def test_a_session_that_began_long_before_the_range_counts(api: TestClient, alice: Person) -> None:
+    post(
+        api,
+        alice,
+        [{"app": "Film", "started_at": "2025-06-15T10:00:00Z", "ended_at": "2025-06-16T09:30:00Z"}],
+    )
+
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z")
+
+    assert body["totals"] == {"tracked_ms": 1_800_000, "app_count": 1, "session_count": 1}
+
+
+def test_of_equal_starts_on_one_device_app_and_then_key_decide(
+    api: TestClient, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("A", "09:00:00", "09:10:00", idempotency_key="2", category="Games"),
+            event("A", "09:00:00", "09:10:00", idempotency_key="1", category="Writing"),
+            event("B", "09:00:00", "09:20:00"),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z")
+
+    assert [(row["app"], row["total_ms"], row["category"]) for row in body["data"]] == [
+        ("A", 600_000, "Writing"),
+        ("B", 600_000, "Uncategorized"),
+    ]
+
+
+def test_of_categories_with_the_same_time_the_first_by_name_is_the_apps(
+    api: TestClient, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("A", "09:00:00", "09:10:00", category="Writing"),
+            event("A", "10:00:00", "10:10:00", category="Design"),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T11:00:00Z")
+
+    assert [row["category"] for row in body["data"]] == ["Design"]

@@ -2,11 +2,17 @@
 
 from typing import Any
 
+import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from resourceserver.parameters import parse_instant
 from tests.conftest import Person
-from tests.endpoints.test_app_usage import post
+from tests.endpoints.test_app_usage import EPOCH, SESSIONS, post, with_sessions
+from tests.endpoints.test_app_usage import ask as ask_usage
+from tests.endpoints.timeline import counted, owned_ms
 
 PATH = "/api/v1/analytics/daily"
 
@@ -156,3 +162,38 @@ def test_ten_years_of_days_are_listed_and_one_more_is_refused(
     assert refused.status_code == 400
     assert refused.json()["parameter"] == "to"
     assert longest["daily_average"]["tracked_ms"] is None
+
+
+@given(sessions=SESSIONS, tz=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]))
+def test_any_sessions_give_days_that_the_slow_model_gives(
+    api: TestClient,
+    owner: psycopg.Connection[Any],
+    sessions: list[tuple[str, str, int, int, bool]],
+    tz: str,
+) -> None:
+    carol, model = with_sessions(api, owner, sessions)
+
+    body = ask(api, carol, "2025-06-15", "2025-06-18", tz)
+
+    for day in body["data"]:
+        start, end = since_epoch(day["starts_at"]), since_epoch(day["ends_at"])
+        assert day["tracked_ms"] == sum(owned_ms(model, start, end).values())
+        assert day["session_count"] == len(counted(model, start, end))
+    usage = ask_usage(api, carol, body["data"][0]["starts_at"], body["data"][-1]["ends_at"])
+    assert body["totals"]["tracked_ms"] == usage["totals"]["tracked_ms"]
+
+
+def since_epoch(text: str) -> int:
+    return round((parse_instant(text) - EPOCH).total_seconds() * 1000)
+
+
+@pytest.mark.parametrize("date", ["0001-01-01", "1899-12-31", "9999-01-01"])
+def test_days_beyond_the_known_calendar_are_refused(
+    api: TestClient, alice: Person, date: str
+) -> None:
+    answer = api.get(
+        PATH, params={"from": date, "to": date}, headers=alice.headers("read:activity")
+    )
+
+    assert answer.status_code == 400
+    assert answer.json()["parameter"] == "from"

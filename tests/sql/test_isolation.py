@@ -60,14 +60,15 @@ def test_a_session_shows_its_own_user_alone(
     assert outside == []
 
 
+@pytest.mark.parametrize("role", ["reader", "ingester"])
 @pytest.mark.parametrize("local", [True, False])
 def test_settings_alone_open_nothing(
-    connect_as: Connect, marked: tuple[Person, Person], local: bool
+    connect_as: Connect, marked: tuple[Person, Person], local: bool, role: str
 ) -> None:
     alice, bob = marked
     token = tokens.parse(tokens.ACCESS, alice.token())
     assert token is not None
-    reader = connect_as("reader")
+    connection = connect_as(role)
     forgeries = [
         {"svc.user_id": str(bob.user_id)},
         {"svc.user_id": str(bob.user_id), "svc.token_hash": "00" * 32},
@@ -76,10 +77,10 @@ def test_settings_alone_open_nothing(
     ]
 
     for forgery in forgeries:
-        with reader.transaction():
+        with connection.transaction():
             for name, value in forgery.items():
-                reader.execute("select set_config(%s, %s, %s)", [name, value, local])
-            seen = apps(reader)
+                connection.execute("select set_config(%s, %s, %s)", [name, value, local])
+            seen = connection.execute("select name from activity.device").fetchall()
 
         assert seen == [], forgery
 
@@ -246,10 +247,19 @@ def test_an_ingester_cannot_write_into_another_account(
             "call svc.open_session(%s, %s, array['ingest:app_sessions'], '{}')",
             [alice.user_id, token.hash],
         )
-        with pytest.raises(errors.InsufficientPrivilege, match="row-level security"):
-            ingester.execute(
-                "insert into activity.device (user_id, name) values (%s, 'stolen')", [bob.user_id]
-            )
+        for statement in (
+            "insert into activity.device (user_id, name) values (%s, 'stolen')",
+            """
+            insert into activity.app_session
+                   (user_id, idempotency_key, device_id, app, started_at, ended_at)
+            values (%s, 'k', gen_random_uuid(), 'a', now(), now())
+            """,
+        ):
+            with (
+                pytest.raises(errors.InsufficientPrivilege, match="row-level security"),
+                ingester.transaction(),
+            ):
+                ingester.execute(statement, [bob.user_id])
 
 
 def test_every_table_of_user_data_is_secured(db: Rows) -> None:
@@ -257,21 +267,118 @@ def test_every_table_of_user_data_is_secured(db: Rows) -> None:
         """
         select table_class.oid::regclass::text,
                relrowsecurity,
-               exists (
-                   select from pg_policy
+               (
+                   select pg_get_expr(polqual, polrelid) || ' | ' || pg_get_expr(polwithcheck, polrelid)
+                     from pg_policy
                     where polrelid = table_class.oid
                       and polname = 'own_rows'
+                      and polcmd = '*'
                )
           from pg_class as table_class
-         where relnamespace = 'activity'::regnamespace
+         where (relnamespace = 'activity'::regnamespace or table_class.oid = 'identity.user'::regclass)
            and relkind in ('r', 'p')
         """
     ).fetchall()
 
-    assert tables
-    assert [
-        name for name, is_enabled, has_policy in tables if not (is_enabled and has_policy)
-    ] == []
+    own = "(user_id = ( SELECT svc.session_user_id() AS session_user_id))"
+    assert {name for name, _, _ in tables} >= {"activity.device", 'identity."user"'}
+    assert [row for row in tables if row[1:] != (True, f"{own} | {own}")] == []
+
+
+# Every right of every role that serves requests; a new line here is a decision.
+PRIVILEGES = {
+    "svc_authserver": {
+        "identity.invitation": "INSERT SELECT UPDATE",
+        "identity.password": "DELETE INSERT SELECT UPDATE",
+        "identity.session": "DELETE INSERT SELECT UPDATE",
+        "identity.user": "DELETE INSERT SELECT UPDATE",
+        "oauth.access_token": "DELETE INSERT SELECT UPDATE",
+        "oauth.authorization_code": "DELETE INSERT SELECT UPDATE",
+        "oauth.authorization_request": "DELETE INSERT SELECT UPDATE",
+        "oauth.client": "DELETE INSERT SELECT UPDATE",
+        "oauth.grant": "DELETE INSERT SELECT UPDATE",
+        "oauth.live_access_token": "SELECT",
+        "oauth.refresh_token": "DELETE INSERT SELECT UPDATE",
+    },
+    "svc_ingester": {
+        "activity.app_session": "INSERT",
+        "activity.device": "INSERT SELECT(device_id) SELECT(name) SELECT(user_id)",
+    },
+    "svc_reader": {
+        "activity.app_session": "SELECT",
+        "activity.device": "SELECT",
+        "identity.user": "SELECT",
+        "reference.category": "SELECT",
+    },
+    "svc_worker": {},
+}
+
+
+def test_every_role_has_the_rights_that_it_needs_and_no_other(db: Rows) -> None:
+    rows = db.execute(
+        """
+        with held as (
+            select pg_get_userbyid(grantee) as role,
+                   nspname || '.' || relname as name,
+                   privilege_type as privilege
+              from pg_class
+              join pg_namespace on pg_namespace.oid = relnamespace
+             cross join lateral aclexplode(relacl)
+             union all
+            select pg_get_userbyid(grantee),
+                   nspname || '.' || relname,
+                   privilege_type || '(' || attname || ')'
+              from pg_attribute
+              join pg_class on pg_class.oid = attrelid
+              join pg_namespace on pg_namespace.oid = relnamespace
+             cross join lateral aclexplode(attacl)
+        )
+        select role,
+               name,
+               string_agg(privilege, ' ' order by privilege)
+          from held
+         where role in ('svc_authserver', 'svc_ingester', 'svc_reader', 'svc_worker')
+         group by role,
+                  name
+        """
+    ).fetchall()
+
+    held: dict[str, dict[str, str]] = {role: {} for role in PRIVILEGES}
+    for role, name, privileges in rows:
+        held[role][name] = privileges
+    assert held == PRIVILEGES
+
+
+FUNCTIONS = {
+    "svc_reader": {
+        "day_start",
+        "duration_ms",
+        "instant",
+        "open_session",
+        "owned_segments",
+        "percent",
+        "productivity",
+        "session_user_id",
+    },
+    "svc_ingester": {"open_session", "session_user_id"},
+    "svc_authserver": set(),
+    "svc_worker": set(),
+}
+
+
+@pytest.mark.parametrize("role", sorted(FUNCTIONS))
+def test_every_role_may_call_what_it_needs_and_nothing_else(db: Rows, role: str) -> None:
+    callable_by_role = db.execute(
+        """
+        select proname
+          from pg_proc
+         where pronamespace = 'svc'::regnamespace
+           and has_function_privilege(%s, oid, 'execute')
+        """,
+        [role],
+    ).fetchall()
+
+    assert {name for (name,) in callable_by_role} == FUNCTIONS[role]
 
 
 def test_every_key_of_user_data_begins_with_the_user(db: Rows) -> None:

@@ -73,6 +73,18 @@ def test_a_migration_that_changed_after_it_ran_is_refused(deployment: Settings, 
             )
 
 
+def test_a_migration_missing_before_an_applied_one_is_named(deployment: Settings) -> None:
+    with psycopg.connect(deployment.database_url or "", autocommit=True) as owner:
+        kept = owner.execute(
+            "delete from svc.applied_file where name = '0001_identity.sql' returning name, digest"
+        ).fetchone()
+        try:
+            with pytest.raises(MigrationError, match=r"0001_identity\.sql has to come before"):
+                migrate(deployment, print)
+        finally:
+            owner.execute("insert into svc.applied_file (name, digest) values (%s, %s)", kept)
+
+
 def test_a_schema_of_a_newer_program_is_refused(deployment: Settings) -> None:
     with psycopg.connect(deployment.database_url or "", autocommit=True) as owner:
         owner.execute("insert into svc.applied_file (name, digest) values ('9999_later.sql', 'x')")
@@ -105,3 +117,46 @@ def test_grants_and_policies_may_run_again(db: psycopg.Connection[Any]) -> None:
 
     for name in ("session.sql", "formats.sql", "policies.sql", "grants.sql"):
         db.execute(Path(migration.SQL_DIR / name).read_text())
+
+
+def test_a_changed_file_brings_the_grants_along(empty: Settings) -> None:
+    migrate(empty, print)
+    with psycopg.connect(empty.database_url or "", autocommit=True) as owner:
+        owner.execute("update svc.applied_file set digest = 'old' where name = 'session.sql'")
+    said: list[str] = []
+
+    migrate(empty, said.append)
+
+    assert said == [
+        "applying session.sql",
+        "applying formats.sql",
+        "applying policies.sql",
+        "applying grants.sql",
+    ]
+
+
+def test_a_new_function_is_nobodys_until_it_is_granted(empty: Settings) -> None:
+    migrate(empty, print)
+    with psycopg.connect(empty.database_url or "", autocommit=True) as owner:
+        owner.execute("set role svc_owner")
+        owner.execute("create function svc.later() returns integer language sql return 1")
+        row = owner.execute(
+            "select has_function_privilege('svc_ingester', 'svc.later()', 'execute')"
+        ).fetchone()
+
+    assert row == (False,)
+
+
+def test_no_runtime_role_makes_temporary_tables(empty: Settings) -> None:
+    migrate(empty, print)
+    with psycopg.connect(empty.database_url or "") as owner:
+        may = owner.execute(
+            """
+            select rolname
+              from pg_roles
+             where rolname in ('svc_authserver', 'svc_ingester', 'svc_reader', 'svc_worker')
+               and has_database_privilege(rolname, current_database(), 'temporary')
+            """
+        ).fetchall()
+
+    assert may == []

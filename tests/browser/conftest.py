@@ -1,0 +1,246 @@
+"""A real Chromium in front of the real servers, each a process of its own."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+import psycopg
+import pytest
+from argon2 import PasswordHasher
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from shared.settings import Settings
+from tests.oauth.visitor import CHALLENGE, VERIFIER
+
+PASSWORD = "an owl reads under the lamp"
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass(frozen=True)
+class Service:
+    """Both servers as people and applications reach them."""
+
+    auth_url: str
+    base_url: str
+
+
+@pytest.fixture(scope="session")
+def service(deployment: Settings) -> Iterator[Service]:
+    """Both servers, running until the last test of this worker."""
+    auth_port, base_port = free_port(), free_port()
+    running = Service(f"http://localhost:{auth_port}", f"http://localhost:{base_port}")
+    with process(deployment, running, "auth"), process(deployment, running, "resource"):
+        wait_for(f"{running.auth_url}/.well-known/oauth-authorization-server")
+        wait_for(f"{running.base_url}/healthz")
+        yield running
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def process(deployment: Settings, service: Service, name: str) -> Iterator[None]:
+    """Run one of the servers by its command."""
+    variables = {
+        "DATABASE_URL": deployment.database_url or "",
+        "SVC_DATA_DIR": str(deployment.data_dir),
+        "SVC_AUTH_URL": service.auth_url,
+        "SVC_BASE_URL": service.base_url,
+    }
+    running = subprocess.Popen(
+        [sys.executable, "-m", "deploy.cli", name, "serve"],
+        env=os.environ | variables,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        running.terminate()
+        running.wait(10)
+
+
+def wait_for(address: str) -> None:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            if httpx2.get(address).status_code == 200:
+                return
+        except httpx2.TransportError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(f"{address} does not answer")
+
+
+# Playwright's event loop counts as running in this thread until it is stopped, and no other test could
+# start one of its own; so the browser lives no longer than the tests of this directory.
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert path is not None, "Chromium is missing; as root: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watch:
+    """What a browser did besides showing pages."""
+
+    errors: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(params=[True, False], ids=["scripts", "no scripts"])
+def page(
+    request: pytest.FixtureRequest,
+    chromium: Browser,
+    service: Service,
+    owner: psycopg.Connection[Any],
+) -> Iterator[Page]:
+    """A page of a fresh browser, with JavaScript and without.
+
+    Afterwards: nothing went wrong in it, and it asked nobody but us and the client for anything.
+    """
+    context = chromium.new_context(java_script_enabled=request.param)
+    context.set_default_timeout(5000)
+    page = context.new_page()
+    watch = Watch()
+    page.on("console", lambda message: watch.errors.append(message.text))
+    page.on("pageerror", lambda error: watch.errors.append(str(error)))
+    page.on("request", lambda asked: watch.addresses.append(asked.url))
+    yield page
+    context.close()
+    # The browser itself reports pages whose status is an error.
+    assert [text for text in watch.errors if "Failed to load resource" not in text] == []
+    assert {urlsplit(address).hostname for address in watch.addresses} <= {"localhost", "127.0.0.1"}
+
+
+@pytest.fixture(scope="session")
+def password_hash() -> str:
+    """What is stored for PASSWORD."""
+    return PasswordHasher().hash(PASSWORD)
+
+
+@pytest.fixture
+def person(owner: psycopg.Connection[Any], password_hash: str) -> str:
+    """Alice's address; her password is PASSWORD."""
+    row = owner.execute(
+        "insert into identity.user (email) values ('alice@example.org') returning user_id"
+    ).fetchone()
+    assert row is not None
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [row[0], password_hash],
+    )
+    return "alice@example.org"
+
+
+@dataclass
+class Application:
+    """An application on the person's own device, listening on a loopback address."""
+
+    service: Service
+    redirect_uri: str
+    client_id: str = ""
+    answers: list[dict[str, str]] = field(default_factory=list)
+
+    def register(self) -> None:
+        """Register under a name."""
+        response = httpx2.post(
+            f"{self.service.auth_url}/oauth/register",
+            json={"client_name": "Weekly Report", "redirect_uris": [self.redirect_uri]},
+        )
+        self.client_id = response.json()["client_id"]
+
+    def authorize_url(self, **changed: str) -> str:
+        """Return where the application sends the browser."""
+        query = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": "read:activity read:profile",
+            "state": "xyz",
+            "code_challenge": CHALLENGE,
+            "code_challenge_method": "S256",
+        } | changed
+        return f"{self.service.auth_url}/oauth/authorize?{urlencode(query)}"
+
+    def exchange(self, code: str) -> dict[str, Any]:
+        """Return the token response to a code."""
+        response = httpx2.post(
+            f"{self.service.auth_url}/oauth/token",
+            data={
+                "grant_type": "authorization_code",
+                "client_id": self.client_id,
+                "redirect_uri": self.redirect_uri,
+                "code": code,
+                "code_verifier": VERIFIER,
+            },
+        )
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
+
+    def ask(self, path: str, token: str) -> httpx2.Response:
+        """Ask the resource server."""
+        return httpx2.get(
+            f"{self.service.base_url}{path}", headers={"Authorization": f"Bearer {token}"}
+        )
+
+
+@pytest.fixture
+def application(service: Service, owner: psycopg.Connection[Any]) -> Iterator[Application]:
+    """A registered application; its callback redirects once more before it says that all is done."""
+    listening = Application(service, "")
+
+    class Callback(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if parts.path == "/callback":
+                listening.answers.append(
+                    {name: values[0] for name, values in parse_qs(parts.query).items()}
+                )
+                self.send_response(302)
+                self.send_header("Location", "/done")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>Done</title><p>You may close this window.")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Callback) as callbacks:
+        threading.Thread(target=callbacks.serve_forever, daemon=True).start()
+        listening.redirect_uri = f"http://127.0.0.1:{callbacks.server_port}/callback"
+        listening.register()
+        yield listening
+        callbacks.shutdown()

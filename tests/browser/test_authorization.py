@@ -1,0 +1,178 @@
+"""An authorization as a person meets it, in a real browser against the running servers."""
+
+from dataclasses import replace
+
+from playwright.sync_api import Page, expect
+
+from authserver import accounts
+from shared.settings import Settings
+from tests.browser.conftest import PASSWORD, Application, Service
+
+
+def sign_in(page: Page, email: str, password: str = PASSWORD) -> None:
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_new_user_makes_an_account_and_lets_an_application_in(
+    page: Page, service: Service, deployment: Settings, application: Application
+) -> None:
+    link = accounts.first_account_link(replace(deployment, auth_url=service.auth_url))
+    assert link is not None
+    page.goto(link)
+    page.get_by_label("E-mail address").fill("alice@example.org")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account").click()
+    expect(page.get_by_role("heading")).to_have_text("You are signed in")
+
+    page.goto(application.authorize_url())
+    expect(page.get_by_text("Weekly Report")).to_be_visible()
+    page.get_by_role("checkbox", name="read:activity").uncheck()
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+
+    answer = application.answers[0]
+    assert answer.keys() == {"code", "state", "iss"}
+    assert answer["state"] == "xyz"
+    assert answer["iss"] == service.auth_url
+    pair = application.exchange(answer["code"])
+    assert pair["scope"] == "read:profile"
+    me = application.ask("/api/v1/me", pair["access_token"])
+    assert me.status_code == 200
+    assert me.json()["data"]["email"] == "alice@example.org"
+    assert me.json()["data"]["is_admin"] is True
+    days = "/api/v1/analytics/daily?from=2025-06-16&to=2025-06-17"
+    assert application.ask(days, pair["access_token"]).status_code == 403
+
+
+def test_a_stranger_signs_in_on_the_way(page: Page, application: Application, person: str) -> None:
+    page.goto(application.authorize_url())
+    expect(page.get_by_role("heading")).to_have_text("Sign in")
+    sign_in(page, person)
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+
+    pair = application.exchange(application.answers[0]["code"])
+    assert pair["scope"] == "read:activity read:profile"
+
+
+def test_declining_tells_the_application_so(
+    page: Page, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url())
+    sign_in(page, person)
+    page.get_by_role("button", name="Decline").click()
+    expect(page).to_have_title("Done")
+
+    assert application.answers[0]["error"] == "access_denied"
+    assert application.answers[0]["state"] == "xyz"
+
+
+def test_unticking_everything_is_declining(
+    page: Page, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url(scope="read:music"))
+    sign_in(page, person)
+    page.get_by_role("checkbox").uncheck()
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+
+    assert application.answers[0]["error"] == "access_denied"
+
+
+def test_a_wrong_password_is_said_and_the_address_kept(
+    page: Page, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url())
+    sign_in(page, person, "a password that is wrong")
+    expect(page.get_by_role("alert")).to_contain_text("is not right")
+    expect(page.get_by_label("E-mail address")).to_have_value(person)
+    expect(page.get_by_label("Password")).to_be_focused()
+    sign_in(page, person)
+
+    expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
+
+
+def test_an_error_is_shown_first_and_returned_after_sign_in(
+    page: Page, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url(scope="read:everything"))
+    expect(page.get_by_text("invalid_scope")).to_be_visible()
+    assert application.answers == []
+    page.get_by_role("link", name="Sign in and return to the app").click()
+    sign_in(page, person)
+    expect(page).to_have_title("Done")
+
+    assert application.answers[0]["error"] == "invalid_scope"
+
+
+def test_everything_works_by_keyboard(page: Page, application: Application, person: str) -> None:
+    page.goto(application.authorize_url())
+    expect(page.get_by_label("E-mail address")).to_be_focused()
+    page.keyboard.type(person)
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Allow")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("Done")
+
+    assert application.exchange(application.answers[0]["code"])["scope"] == "read:profile"
+
+
+def test_two_tabs_with_two_requests_do_not_disturb_each_other(
+    page: Page, application: Application, person: str
+) -> None:
+    other = page.context.new_page()
+    page.goto(application.authorize_url(state="one"))
+    other.goto(application.authorize_url(state="two"))
+    sign_in(page, person)
+    sign_in(other, person)
+    other.get_by_role("button", name="Decline").click()
+    expect(other).to_have_title("Done")
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+
+    assert [answer["state"] for answer in application.answers] == ["two", "one"]
+    assert "code" in application.answers[1]
+
+
+def test_back_after_consent_shows_that_it_is_over(
+    page: Page, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url())
+    sign_in(page, person)
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+    page.go_back()
+
+    expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
+    assert len(application.answers) == 1
+
+
+def test_signing_out_and_using_another_account(
+    page: Page, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url())
+    sign_in(page, person)
+    page.get_by_role("button", name="Use another account").click()
+    expect(page.get_by_role("heading")).to_have_text("Sign in")
+    sign_in(page, person)
+
+    expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
+
+
+def test_the_other_loopback_name_leads_to_the_issuers(
+    page: Page, service: Service, person: str
+) -> None:
+    page.goto(service.auth_url.replace("localhost", "127.0.0.1"))
+    assert page.url == f"{service.auth_url}/sign-in"
+    sign_in(page, person)
+
+    expect(page.get_by_text(person)).to_be_visible()

@@ -1,0 +1,192 @@
+"""What needs no credential, and what every answer has."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from resourceserver.session import Reader
+from shared.scopes import SCOPES
+from shared.settings import Settings
+from tests.conftest import Person
+
+
+@pytest.fixture
+def without_database(deployment: Settings) -> Any:
+    """The resource server, whose database is not there."""
+    nowhere = dict.fromkeys(("reader", "ingester"), "host=127.0.0.1 port=1 dbname=svc")
+    app = resourceserver.app.create(
+        replace(deployment, base_url="http://testserver", role_urls=nowhere)
+    )
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_healthz_tells_that_all_is_well_and_what_runs(api: TestClient) -> None:
+    answer = api.get("/healthz")
+
+    body = answer.json()
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert set(body) == {"status", "database", "build", "uptime_ms", "time"}
+    assert body["status"] == "ok"
+    assert body["database"]["status"] == "ok"
+    assert isinstance(body["database"]["latency_ms"], int)
+    assert body["build"] == {"version": "1.0.0", "commit": "abc1234", "built_at": None}
+
+
+def test_healthz_is_503_without_the_database_and_is_the_error_body_too(
+    without_database: TestClient,
+) -> None:
+    answer = without_database.get("/healthz")
+
+    body = answer.json()
+    assert answer.status_code == 503
+    assert body["status"] == "unavailable"
+    assert body["error"] == "database_unavailable"
+    assert body["message"] == "the database does not answer"
+    assert body["database"] == {"status": "unreachable", "latency_ms": None}
+    assert set(body) == {"status", "error", "message", "database", "build", "uptime_ms", "time"}
+
+
+def test_a_read_without_the_database_is_503_and_says_when_to_come_again(
+    without_database: TestClient, alice: Person
+) -> None:
+    answer = without_database.get("/api/v1/me", headers=alice.headers("read:profile"))
+
+    assert answer.status_code == 503
+    assert answer.json() == {
+        "error": "database_unavailable",
+        "message": "the database does not answer",
+    }
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_the_resource_names_its_issuer_and_scopes(api: TestClient, deployment: Settings) -> None:
+    answer = api.get(
+        "/.well-known/oauth-protected-resource", headers={"Host": "evil.example", "X-Mine": "1"}
+    )
+
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.json() == {
+        "resource": "http://testserver",
+        "authorization_servers": [deployment.auth_url],
+        "scopes_supported": list(SCOPES),
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Personal Activity Analytics",
+    }
+
+
+def test_any_origin_may_ask_for_the_resource_metadata(api: TestClient) -> None:
+    answer = api.options(
+        "/.well-known/oauth-protected-resource", headers={"Origin": "https://a.example"}
+    )
+
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-headers"] == "*"
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1", "/api/v1/nothing", "/api/v1/me/x", "/%00", "/é"])
+def test_a_path_that_is_no_route_is_404_whoever_asks(
+    api: TestClient, alice: Person, path: str
+) -> None:
+    for headers in ({}, alice.headers()):
+        answer = api.get(path, headers=headers)
+
+        assert answer.status_code == 404
+        assert answer.json() == {"error": "not_found", "message": "not found"}
+
+
+def test_a_long_answer_is_compressed_for_those_who_ask(api: TestClient, alice: Person) -> None:
+    params = {"from": "2025-01-01", "to": "2025-12-31"}
+    headers = alice.headers("read:activity")
+
+    plain = api.get(
+        "/api/v1/analytics/daily", params=params, headers=headers | {"Accept-Encoding": "identity"}
+    )
+    packed = api.get(
+        "/api/v1/analytics/daily", params=params, headers=headers | {"Accept-Encoding": "gzip"}
+    )
+
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.json() == plain.json()
+    for answer in (plain, packed):
+        assert set(answer.headers["vary"].split(", ")) == {"Authorization", "Accept-Encoding"}
+
+
+def test_an_error_that_nobody_expected_has_an_id_and_says_no_more(
+    api: TestClient,
+    alice: Person,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail(*_: object, **__: object) -> bytes:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr(Reader, "read", fail)
+
+    answer = api.get("/api/v1/me", headers=alice.headers("read:profile"))
+
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "internal_error"
+    assert "hunter2" not in answer.text
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert any(
+        answer.headers["x-request-id"] in record.getMessage()
+        for record in caplog.records
+        if record.name == "svc.error"
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer ", "Basic YTpi", "bearer", "Token x", "svc_dt_x"],
+)
+def test_what_is_no_bearer_token_counts_as_no_credential(api: TestClient, header: str) -> None:
+    answer = api.get("/api/v1/me", headers={"Authorization": header})
+
+    assert answer.status_code == 401
+    assert "error=" not in answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
+def test_the_scheme_is_known_in_any_case(api: TestClient, alice: Person, scheme: str) -> None:
+    answer = api.get("/api/v1/me", headers={"Authorization": f"{scheme} {alice.token()}"})
+
+    assert answer.status_code == 200
+
+
+def test_two_credentials_are_none(api: TestClient, alice: Person) -> None:
+    good = f"Bearer {alice.token()}"
+
+    answer = api.get("/api/v1/me", headers=[("Authorization", good), ("Authorization", good)])
+
+    assert answer.status_code == 401
+
+
+def test_a_token_in_the_query_is_ignored(api: TestClient, alice: Person) -> None:
+    answer = api.get("/api/v1/me", params={"access_token": alice.token()})
+
+    assert answer.status_code == 401
+
+
+def test_one_log_line_a_request_and_no_secret_in_it(
+    api: TestClient, alice: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    token = alice.token("read:profile")
+
+    answer = api.get(
+        "/api/v1/me", params={"secret": "hunter2"}, headers={"Authorization": f"Bearer {token}"}
+    )
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "svc.access"]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"request_id={answer.headers['x-request-id']} route=me method=GET ")
+    assert token not in caplog.text
+    assert "hunter2" not in "".join(lines)
