@@ -119,12 +119,9 @@ def _found(file: str) -> Found:
 
 def _address(url: str) -> httpx2.URL:
     try:
-        address = httpx2.URL(url)
-    except httpx2.InvalidURL as error:
-        raise click.ClickException(f"{url}: is no address: {error}") from error
-    if address.scheme not in ("http", "https") or not address.host:
-        raise click.ClickException(f"{url}: must begin with http:// or https://")
-    return address
+        return posting.address(url)
+    except PostingError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _report(found: Found, results: list[Result]) -> None:

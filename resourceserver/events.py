@@ -31,6 +31,9 @@ MIN_TIMESTAMP_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z."""
 MAX_DEVICE: Final = 128
 MAX_SOURCE: Final = 128
+MAX_MARKS: Final = 3_000_000
+"""Most commas, colons and opening brackets between the strings of a body. A thousand events at all
+their limits have less: the 4096 bytes of ``metadata`` hold 2730 of them at most."""
 MAX_URL: Final = 2048
 
 CODES: Final[dict[str, str]] = {
@@ -130,6 +133,34 @@ class Verdict(NamedTuple):
     """Valid events with the key of an earlier valid event of the batch, which is the one kept."""
     rejected: list[dict[str, Any]]
     """As they are answered: ``index``, ``code`` and ``message``, ascending by index."""
+
+
+def is_parsable(body: bytes | bytearray) -> bool:
+    """Tell whether ``body`` has no more values than ``parse`` can build in reasonable memory.
+
+    A value takes two bytes of JSON and up to two hundred of memory, so a body within its limit could
+    fill a gigabyte, in events or inside a single one, before anything is known about it.
+    """
+    # Ordinary batches are too short to have as many; counting takes longer than reading them.
+    if len(body) <= MAX_MARKS or _marks(body) <= MAX_MARKS:
+        return True
+    # Perhaps most of them stand in strings. Without escapes, every other piece between quotes does.
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks, is_inside = 0, False
+    for start in range(0, len(plain), _STRETCH):
+        pieces = plain[start : start + _STRETCH].split(b'"')
+        marks += _marks(b"".join(pieces[is_inside::2]))
+        is_inside ^= len(pieces) % 2 == 0
+        if marks > MAX_MARKS:
+            return False
+    return True
+
+
+_STRETCH: Final = 256 * 1024
+
+
+def _marks(text: bytes | bytearray) -> int:
+    return sum(map(text.count, (b",", b":", b"[", b"{")))
 
 
 def parse(body: bytes | bytearray) -> Any:
@@ -250,18 +281,20 @@ def _first(stream: Stream, flaws: _Flaws) -> tuple[str, str]:
 def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
     """Turn the times of ``row`` into ``started_ms`` and ``ended_ms``; return their flaws.
 
-    ``flaws`` is what was found before. Where a time could not be read, little more is said: that
-    flaw is of a code that is tried earlier.
+    ``flaws`` is what was found before. Where a time could not be read, nothing more is said of it.
+    Of the others it is: a duration beyond all numbers has a code that is tried after theirs.
     """
     started = row.pop("started_at", None)
     ended = row.pop("ended_at", None)
     duration = row.pop("duration_ms", None)
-    if ended is None and duration is None:
-        if not {"ended_at", "duration_ms"}.intersection(name for name, _ in flaws):
-            return [("ended_at", Flaw("missing_field", "this or duration_ms is required"))]
-        return []
+    has_end = ended is not None or duration is not None
+    if not has_end and not {"ended_at", "duration_ms"}.intersection(name for name, _ in flaws):
+        return [("ended_at", Flaw("missing_field", "this or duration_ms is required"))]
     if started is None:
         return []
+    if not has_end:
+        # The event is rejected in any case; an end at its start says nothing that is not so.
+        ended = started
     row["started_ms"] = started
     row["ended_ms"] = started + duration if ended is None else ended
     # An end that follows from the duration obeys the same rules, under the name that was sent.

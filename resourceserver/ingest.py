@@ -1,7 +1,7 @@
 """Ingest: what trackers send, judged event by event and written in one transaction.
 
     credential ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
-     401, 403         415       413, 400  400, 413                 401, 503       200
+     401, 403         415     413, 503, 400  400, 413              401, 503       200
 
 The credential is checked before the body is read, so that a stranger's megabytes are never taken
 in, and again in the transaction that writes, so that a token revoked meanwhile writes nothing.
@@ -13,7 +13,8 @@ import asyncio
 import json
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,10 @@ _SMALL: Final = 32 * 1024
 """Bytes of a body that is judged at once: about a hundred events, in about a millisecond."""
 _PIECE: Final = 256 * 1024
 """Most bytes that are inflated before other requests get their turn."""
+_MAX_HELD: Final = 6 * MAX_BODY
+"""Most bytes of all bodies together that are being read or wait for their turn."""
+_PATIENCE_S: Final = 5.0
+"""How long a large body waits for its turn."""
 
 
 class UnsupportedMediaType(Problem):
@@ -61,6 +66,10 @@ class PayloadTooLarge(Problem):
 
     status = 413
     code = "payload_too_large"
+
+
+class Busy(DatabaseUnavailable):
+    """other large batches are being judged; send this one again"""
 
 
 class BatchTooLarge(Problem):
@@ -90,28 +99,34 @@ class InvalidRequest(Problem):
         self.parameter = parameter
 
 
+@dataclass
+class Load:
+    """What the bodies that are being taken in cost this process, all streams together."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a large body is judged."""
+    held: int = 0
+    """How many bytes of bodies there are at this moment."""
+
+
 def routes(chosen: Settings, reader: Reader, writers: Lines) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
-    turn = asyncio.Lock()
-    return [_route(stream, chosen, reader, writers, turn) for stream in STREAMS]
+    load = Load()
+    return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
 
-def _route(
-    stream: Stream, chosen: Settings, reader: Reader, writers: Lines, turn: asyncio.Lock
-) -> Route:
+def _route(stream: Stream, chosen: Settings, reader: Reader, writers: Lines, load: Load) -> Route:
     async def answer(request: Request) -> Response:
         who = session.credential(request, (f"ingest:{stream.name}",), (chosen.base_url,))
         await reader.check(who)
-        body = await read_body(request)
-        now_ms = time.time_ns() // 1_000_000
-        judged = partial(judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
-        if len(body) <= _SMALL:
-            verdict = judged()
-        else:
-            # In a thread, so that the milliseconds of a full batch hold no other request up; in
-            # turn, since more threads would only share one processor and add up their memory.
-            async with turn:
-                verdict = await asyncio.to_thread(judged)
+        body = bytearray()
+        try:
+            await read_body(request, body, load)
+            now_ms = time.time_ns() // 1_000_000
+            judged = partial(judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
+            verdict = judged() if len(body) <= _SMALL else await _in_turn(judged, load.turn)
+        finally:
+            load.held -= len(body)
         accepted = await write(writers, who, stream, verdict.rows)
         result = _result(verdict, accepted, now_ms)
         return Response(result, headers=PRIVATE, media_type="application/json")
@@ -120,10 +135,29 @@ def _route(
     return Route(path, answer, methods=["POST"], name=f"ingest_{stream.name}")
 
 
-async def read_body(request: Request) -> bytearray:
-    """Return the body, inflated. Raises UnsupportedMediaType, PayloadTooLarge and InvalidJSON.
+async def _in_turn(judged: Callable[[], Verdict], turn: asyncio.Lock) -> Verdict:
+    """Return what ``judged`` does, in a thread. Raises what it does, and Busy.
 
-    Never more than ``MAX_BODY`` is taken in, whatever length is announced.
+    In a thread, so that the milliseconds of a full batch hold no other request up; in turn, since
+    more threads would only share one processor and add up their memory.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await turn.acquire()
+    except TimeoutError as error:
+        raise Busy from error
+    try:
+        return await asyncio.to_thread(judged)
+    finally:
+        turn.release()
+
+
+async def read_body(request: Request, body: bytearray, load: Load) -> None:
+    """Append the request's body, inflated, to ``body``, and count it in ``load``.
+
+    Raises UnsupportedMediaType, PayloadTooLarge, InvalidJSON and Busy. Never more than ``MAX_BODY``
+    is taken in, whatever length is announced. What was taken in counts until the caller lets go of
+    it. A small body always finds room, so that large ones cannot keep ordinary trackers out.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
@@ -131,20 +165,22 @@ async def read_body(request: Request) -> bytearray:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise UnsupportedMediaType("Content-Encoding: must be gzip, or none")
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > MAX_BODY:
+    # Any number of zeros may come first, and Python reads no integer of more than 4300 digits.
+    announced = request.headers.get("content-length", "").lstrip("0")
+    if announced.isdecimal() and (len(announced) > 18 or int(announced) > MAX_BODY):
         raise PayloadTooLarge
     pieces = _bounded(request.stream())
     if encoding != "identity":
         pieces = _bounded(_inflated(pieces))
-    body = bytearray()
     try:
         async for piece in pieces:
             body += piece
+            load.held += len(piece)
+            if load.held > _MAX_HELD and len(body) > _SMALL:
+                raise Busy
     except ClientDisconnect as error:
         # Nobody is there to read this, but our log shall not show it as a failure of ours.
         raise InvalidJSON("the body ended early") from error
-    return body
 
 
 async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -180,8 +216,10 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> Verdict:
     """Return what becomes of the events in ``body``.
 
-    Raises InvalidJSON, InvalidRequest and BatchTooLarge, for the batch as a whole.
+    Raises PayloadTooLarge, InvalidJSON, InvalidRequest and BatchTooLarge, for the batch as a whole.
     """
+    if not events.is_parsable(body):
+        raise PayloadTooLarge(f"the body holds more than {events.MAX_MARKS} values")
     try:
         batch = events.read_batch(events.parse(body))
     except events.NotJSONError as error:

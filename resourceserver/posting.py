@@ -121,6 +121,21 @@ def _refuse(constant: str) -> Any:
 _DECODER: Final = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_refuse)
 
 
+def address(url: str) -> httpx2.URL:
+    """Return the address of a server. Raises PostingError, without what may be secret in ``url``."""
+    try:
+        parsed = httpx2.URL(url.strip())
+        host = parsed.raw_host
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise PostingError(f"the server's address is none: {error}") from error
+    if parsed.scheme not in ("http", "https") or not host:
+        raise PostingError("the server's address must begin with http:// or https:// and a host")
+    # Userinfo would take the token's place; the path of the endpoint follows what stands here.
+    if parsed.userinfo or "@" in url or "?" in url or "#" in url:
+        raise PostingError("the server's address must have no user, password, query or fragment")
+    return parsed
+
+
 class Rejection(NamedTuple):
     """An event that the server will not have; ``event`` is its place among all events given, from 0."""
 
@@ -180,7 +195,11 @@ class Poster:
             try:
                 answer = self.http.post(self.path, content=body)
             except httpx2.TransportError as error:
-                problem, least_s = f"cannot be reached: {error or type(error).__name__}", 0.0
+                problem, least_s = f"cannot be reached: {_words(error)}", 0.0
+            except (httpx2.RequestError, httpx2.InvalidURL, UnicodeError) as error:
+                # No answer that can be read, or a name that no resolver takes: that does not pass.
+                message = f"{self.http.base_url} cannot be asked: {_words(error)}"
+                raise PostingError(message) from error
             else:
                 if answer.status_code < 500 and answer.status_code != 429:
                     return answer
@@ -193,6 +212,10 @@ class Poster:
                 self.say(f"{self.http.base_url} {problem}; trying again in {delay_s:.0f} s")
                 self.wait(delay_s)
         raise PostingError(f"{self.http.base_url} {problem}")
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _retry_after_s(answer: httpx2.Response) -> float:

@@ -169,13 +169,26 @@ def test_a_bad_token_is_one_line(address: str, alice: Person) -> None:
     assert revoked.stdout == "accepted 0, duplicates 0, rejected 0, not sent 1\n"
 
 
+NO_SCHEME = "the server's address must begin with http:// or https:// and a host"
+TOO_MUCH = "the server's address must have no user, password, query or fragment"
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("localhost:8401", "localhost:8401: must begin with http:// or https://"),
-        ("ftp://localhost", "ftp://localhost: must begin with http:// or https://"),
-        ("http://", "http://: must begin with http:// or https://"),
-        ("http://[::1", "http://[::1: is no address: Invalid port: ':1'"),
+        ("localhost:8401", NO_SCHEME),
+        ("ftp://localhost", NO_SCHEME),
+        ("http://", NO_SCHEME),
+        ("http://[::1", "the server's address is none: Invalid port: ':1'"),
+        ("http://alice:secret@127.0.0.1:1", TOO_MUCH),
+        ("http://@127.0.0.1:1", TOO_MUCH),
+        ("http://127.0.0.1:1/?x=1", TOO_MUCH),
+        ("http://127.0.0.1:1/#top", TOO_MUCH),
+        (
+            f"http://{'a' * 70}.org",
+            f"http://{'a' * 70}.org cannot be asked: encoding with 'idna' codec failed"
+            " (UnicodeError: label empty or too long)",
+        ),
     ],
 )
 def test_a_wrong_url_is_one_line(alice: Person, url: str, message: str) -> None:
@@ -323,6 +336,16 @@ def test_the_servers_wish_to_wait_is_honoured_within_reason(
     trial.post(["1"])
 
     assert least <= trial.waits[0] <= most
+
+
+def test_an_answer_that_cannot_be_read_is_not_asked_for_again(script: Script) -> None:
+    trial = Trial(script.address)
+    script.answers = [(200, {"Content-Encoding": "gzip"}, b"no gzip")]
+
+    with pytest.raises(PostingError, match="cannot be asked: "):
+        trial.post(["1"])
+
+    assert trial.waits == []
 
 
 def test_the_last_failure_ends_it(script: Script) -> None:

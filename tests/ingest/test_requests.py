@@ -1,10 +1,12 @@
 """The batch as a whole: who may post, in which form, and in which order a request is judged."""
 
+import asyncio
 import gzip
 import itertools
 import json
 import re
 import socket
+import threading
 import tracemalloc
 import zlib
 from datetime import UTC, datetime
@@ -12,10 +14,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
+from starlette.types import Message
 
+from resourceserver import ingest
 from tests.conftest import Person
-from tests.ingest.conftest import HOUR, PATH, SCOPE
+from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange
 
 JSON = {"Content-Type": "application/json"}
 NOTHING_DONE = {"accepted": 0, "duplicates": 0, "rejected": []}
@@ -184,6 +189,81 @@ def test_an_announced_length_over_the_limit_is_not_read_at_all(
     assert refused.taken == 0
 
 
+@pytest.mark.parametrize(("length", "status"), [("0" * 5000 + "13", 200), ("9" * 5000, 413)])
+def test_an_announced_length_of_any_number_of_digits_is_read(
+    exchange: Any, headers: dict[str, str], length: str, status: int
+) -> None:
+    answered = exchange(headers | {"Content-Length": length}, [b'{"events":[]}'])
+
+    assert answered.status == status
+
+
+def test_a_small_body_of_millions_of_values_is_refused_with_little_memory(
+    api: TestClient, headers: dict[str, str]
+) -> None:
+    body = gzip.compress(b'{"events":[' + b"{}," * (13 * MIB) + b"{}]}")
+    assert len(body) < MIB
+
+    tracemalloc.start()
+    answer = api.post(PATH, content=body, headers=headers | {"Content-Encoding": "gzip"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert code(answer) == (413, "payload_too_large")
+    assert answer.json()["message"] == "the body holds more than 3000000 values"
+    assert peak < 160 * MIB
+
+
+def test_large_bodies_find_room_only_while_there_is_some_and_small_ones_always() -> None:
+    load = ingest.Load(held=240 * MIB)
+    small, large = b'{"events":[]}', b'{"events":[]}' + b" " * 32768
+
+    def read(body: bytes) -> bytearray:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        headers = [(b"content-type", b"application/json")]
+        request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
+        taken = bytearray()
+        asyncio.run(ingest.read_body(request, taken, load))
+        return taken
+
+    assert read(small) == small
+    with pytest.raises(ingest.Busy) as refused:
+        read(large)
+    load.held = 0
+    assert read(large) == large
+    assert load.held == len(large)
+    assert (refused.value.status, refused.value.code) == (503, "database_unavailable")
+
+
+def test_a_large_batch_waits_for_its_turn_a_while_and_is_then_sent_away(
+    api: TestClient, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = json.dumps({"events": [HOUR] * 1000}).encode()
+    release = threading.Event()
+    judge = ingest.judge
+    monkeypatch.setattr(ingest, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(
+        ingest, "judge", lambda *given, **named: release.wait(10) and judge(*given, **named)
+    )
+    first, second = (Exchange(api, headers, iter([events]), ends=True) for _ in range(2))
+
+    async def run() -> None:
+        under_way = asyncio.create_task(first.run())
+        await asyncio.sleep(0.3)
+        await second.run()
+        release.set()
+        await under_way
+
+    assert api.portal is not None
+    api.portal.call(run)
+
+    assert (second.status, second.body["error"]) == (503, "database_unavailable")
+    assert (b"retry-after", b"1") in second.sent[0]["headers"]
+    assert first.body["accepted"] + first.body["duplicates"] == 1000
+
+
 def test_a_body_that_ends_early_is_refused(exchange: Any, headers: dict[str, str]) -> None:
     refused = exchange(headers, [b'{"events":[]}'], ends=False)
 
@@ -193,6 +273,8 @@ def test_a_body_that_ends_early_is_refused(exchange: Any, headers: dict[str, str
 def test_a_full_batch_at_every_limit_fits(
     api: TestClient, headers: dict[str, str], alice: Person
 ) -> None:
+    # Every character is of the basic plane: six bytes where it is escaped. Those beyond take twelve,
+    # and a thousand events full of them may exceed 40 MiB; svc ingest then sends them in halves.
     events = [
         {
             "idempotency_key": f"{number:04}" + "\u00e9" * 196,
@@ -299,6 +381,8 @@ def test_a_gzip_body_may_come_byte_by_byte(exchange: Any, headers: dict[str, str
         gzip.compress(b'{"events":[]}') + b"x",
         gzip.compress(b'{"events":') + gzip.compress(b"[]}"),
     ],
+    # Compressed bytes hold the time, and names of tests must not.
+    ids=["empty", "plain", "zlib", "cut", "checksum", "followed", "two members"],
 )
 def test_what_is_not_one_gzip_member_is_refused(
     api: TestClient, headers: dict[str, str], body: bytes

@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from resourceserver import ingest, session
-from resourceserver.errors import DatabaseUnavailable
+from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.events import APP_SESSIONS, judge, read_batch
 from resourceserver.lines import Lines
 from shared import database, tokens
 from shared.settings import Settings
-from tests.conftest import Person
+from tests.conftest import Connect, Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
 
 
@@ -66,10 +66,14 @@ def test_an_account_deleted_while_the_body_comes_writes_nothing(
     assert count(alice) == 0
 
 
-def test_connections_that_died_are_replaced(api: TestClient, alice: Person) -> None:
+def test_connections_that_died_are_replaced(
+    api: TestClient, alice: Person, connect_as: Connect
+) -> None:
     headers = alice.headers(SCOPE)
+    # A role may end its own connections, whatever the login of the tests may.
+    bystander = connect_as("ingester")
     first = api.post(PATH, json={"events": numbered([1])}, headers=headers)
-    alice.connection.execute(
+    bystander.execute(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
         " where application_name = 'svc ingester' and datname = current_database()"
     )
@@ -127,6 +131,33 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
     assert count(alice) == 1
 
 
+def test_a_token_revoked_while_the_batch_waits_writes_nothing(
+    deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    token = tokens.parse(tokens.ACCESS, alice.token(SCOPE))
+    assert token is not None
+    who = session.Credential(token, (SCOPE,), ())
+    batch = read_batch({"events": numbered([1])})
+    rows = judge(APP_SESSIONS, batch, now_ms=2**42, full_urls=False).rows
+
+    async def run() -> None:
+        login = database.login(deployment, "ingester")
+        with closing(Lines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
+            with owner.transaction():
+                # The session is open, and then the batch waits for somebody else's device.
+                owner.execute(HOLD_DEVICE_NAMED, ["default"])
+                later = asyncio.create_task(ingest.write(writers, who, APP_SESSIONS, rows))
+                await asyncio.sleep(0.3)
+                assert not later.done()
+                with psycopg.connect(owner.info.dsn, password=owner.info.password) as other:
+                    other.execute("update oauth.access_token set revoked_at = now()")
+            with pytest.raises(Unauthorized):
+                await later
+
+    asyncio.run(run())
+    assert count(alice) == 0
+
+
 @pytest.mark.parametrize("rivals", [2, 8])
 def test_rivals_with_the_same_batch_write_it_once(
     api: TestClient, alice: Person, rivals: int
@@ -145,6 +176,9 @@ insert into activity.app_session
        (user_id, idempotency_key, device_id, started_at, ended_at, app)
 select user_id, 'laptop:2', device_id, now(), now(), 'x' from activity.device
 """
+HOLD_DEVICE_NAMED = (
+    "insert into activity.device (user_id, name) select user_id, %s from identity.user"
+)
 HOLD_DEVICE = "insert into activity.device (user_id, name) select user_id, '2' from identity.user"
 
 

@@ -16,6 +16,7 @@ from resourceserver.events import (
     Row,
     Stream,
     derived_key,
+    is_parsable,
     judge,
     parse,
     read_batch,
@@ -89,6 +90,33 @@ def test_numbers_beyond_a_double_are_left_to_their_event() -> None:
     assert parse(b"[" + b"9" * 400 + b"]") == [math.inf]
     assert parse(b"[-" + b"9" * 100_000 + b"]") == [-math.inf]
     assert parse(b"[" + b"9" * 308 + b"]") == [10**308 - 1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"events":[' + b"{}," * 1_500_001 + b"{}]}",
+        b'{"events":[{"x":[' + b"0," * 3_000_000 + b"0]}]}",
+        b'{"events":[{"x":[' + b'"a,\\",b\\\\",' * 3_000_000 + b"0]}]}",
+        b"[" * 3_000_001,
+    ],
+    ids=["events", "integers", "strings", "brackets"],
+)
+def test_a_body_of_millions_of_values_is_not_parsed(body: bytes) -> None:
+    assert not is_parsable(body)
+
+
+@pytest.mark.parametrize("text", [b",", b'\\",', b"[\\\\,", b'\\\\\\"{:'])
+def test_what_stands_in_strings_is_no_value(text: bytes) -> None:
+    strings = b'["' + text * (8_000_000 // len(text)) + b'"]'
+
+    assert is_parsable(strings)
+
+
+def test_a_thousand_events_at_the_limit_of_metadata_are_parsed() -> None:
+    event = b'{"metadata":{"m":[' + b"[]," * 1360 + b"0]}}"
+
+    assert is_parsable(b'{"events":[' + b",".join([event] * 1000) + b"]}")
 
 
 # Batches
@@ -585,6 +613,18 @@ def test_a_field_whose_name_cannot_be_repeated_is_not_named(name: str) -> None:
         (
             HOUR | {"duration_ms": math.inf, "ended_at": "2025-06-16T08:00:00Z"},
             "invalid_interval: ended_at",
+        ),
+        (
+            {"started_at": "1990-01-01T00:00:00Z", "app": "x", "duration_ms": math.inf},
+            "timestamp_out_of_range: started_at",
+        ),
+        (
+            {"started_at": "2999-01-01T00:00:00Z", "app": "x", "duration_ms": math.inf},
+            "timestamp_in_future: started_at",
+        ),
+        (
+            {"started_at": "2025-06-16T09:00:00Z", "app": "x", "duration_ms": math.inf},
+            "invalid_value: duration_ms",
         ),
     ],
 )
