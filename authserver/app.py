@@ -22,12 +22,13 @@ from authserver import (
     token,
 )
 from authserver.cors import OpenToAllOrigins
-from authserver.failures import Failures, LastResort
+from authserver.errors import HeadersTooLarge, ServerError
+from authserver.failures import Failures
 from authserver.pages import OneName
 from authserver.server import Server, server
 from shared import settings
 from shared.settings import Settings
-from shared.web import RequestLog
+from shared.web import HeaderLimit, LastResort, RequestLog
 
 
 def create(chosen: Settings | None = None) -> Starlette:
@@ -47,7 +48,8 @@ def create(chosen: Settings | None = None) -> Starlette:
         middleware=[
             Middleware(RequestLog),
             Middleware(OpenToAllOrigins, paths=machine_paths),
-            Middleware(LastResort, failures=failures),
+            Middleware(HeaderLimit, answer=failures.always(HeadersTooLarge())),
+            Middleware(LastResort, answer=failures.always(ServerError())),
             Middleware(OneName, issuer=this.settings.auth_url, except_paths=machine_paths),
         ],
         exception_handlers=failures.handlers(),

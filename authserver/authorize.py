@@ -77,7 +77,7 @@ def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
         require_code_response(query)
         code_challenge = s256_challenge(query)
         asked = known_scopes(query, client)
-        resource = known_resource(query, rules.base_url)
+        resource = resources.known(query, rules.base_url)
     except OAuthError as error:
         if not error.may_redirect:
             raise
@@ -153,12 +153,6 @@ def known_scopes(query: Form, client: Client) -> tuple[str, ...]:
     except scopes.UnknownScopeError as error:
         raise InvalidScope(str(error)) from error
     return asked or tuple(client.scopes or ()) or (scopes.DEFAULT,)
-
-
-def known_resource(query: Form, base_url: str) -> str | None:
-    """Return the resource in canonical form, or None where there is none. Raises InvalidTarget."""
-    given = query.get("resource")
-    return None if given is None else resources.canonical(given, base_url)
 
 
 def error_location(server: Server, pending: PendingRequest) -> str:

@@ -11,7 +11,7 @@ import click
 import psycopg
 from psycopg import AsyncConnection
 
-from authserver import accounts, grants
+from authserver import accounts, forms, grants
 from authserver.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
 from authserver.grants import Grant
 from authserver.passwords import Hasher, UnacceptablePassword
@@ -40,6 +40,28 @@ def _run(chosen: Settings, work: Callable[[Connection], Awaitable[Answer]]) -> A
         raise click.ClickException(
             f"the database does not answer: {' '.join(str(error).split())}"
         ) from error
+
+
+def _text(_: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return a word of the command line. Raises ClickException where its bytes were not UTF-8."""
+    if not forms.is_text(value):
+        raise click.ClickException(f"{parameter.human_readable_name} is not text in UTF-8")
+    return value
+
+
+def _password(*, from_stdin: bool) -> str:
+    """Return the password that is read or typed. Raises ClickException where it is not text."""
+    refusal = click.ClickException("the password is not text in UTF-8")
+    try:
+        if from_stdin:
+            password = sys.stdin.read().rstrip("\r\n")
+        else:
+            password = str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    except UnicodeDecodeError:
+        raise refusal from None
+    if not forms.is_text(password):
+        raise refusal
+    return password
 
 
 async def _user_id(connection: Connection, email: str) -> UUID:
@@ -79,8 +101,10 @@ def user() -> None:
 
 
 @user.command("add")
-@click.argument("email")
-@click.option("--timezone", default="UTC", show_default=True, help="Such as Europe/Berlin.")
+@click.argument("email", callback=_text)
+@click.option(
+    "--timezone", default="UTC", show_default=True, callback=_text, help="Such as Europe/Berlin."
+)
 @click.option("--admin", is_flag=True, help="Make the account an administrator's.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 @click.pass_obj
@@ -88,10 +112,7 @@ def add_user(
     chosen: Settings, email: str, timezone: str, admin: bool, password_stdin: bool
 ) -> None:
     """Make an account for EMAIL."""
-    if password_stdin:
-        password = sys.stdin.read().rstrip("\r\n")
-    else:
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    password = _password(from_stdin=password_stdin)
     new = NewAccount(email=email, password=password, timezone=timezone, is_admin=admin)
     try:
         _run(chosen, lambda connection: accounts.add(connection, Hasher(), new))
@@ -123,11 +144,16 @@ def token() -> None:
 
 
 @token.command("create")
-@click.argument("email")
+@click.argument("email", callback=_text)
 @click.option(
-    "--scope", required=True, help='Space-separated, such as "read:activity read:profile".'
+    "--scope",
+    required=True,
+    callback=_text,
+    help='Space-separated, such as "read:activity read:profile".',
 )
-@click.option("--name", default="command line", show_default=True, help="What it is for.")
+@click.option(
+    "--name", default="command line", show_default=True, callback=_text, help="What it is for."
+)
 @click.option("--expires-in", type=click.IntRange(1, 36500), metavar="DAYS", help="Default: never.")
 @click.pass_obj
 def create_token(
@@ -157,7 +183,7 @@ def create_token(
 
 
 @token.command("list")
-@click.argument("email")
+@click.argument("email", callback=_text)
 @click.pass_obj
 def list_tokens(chosen: Settings, email: str) -> None:
     """List what lets programs at EMAIL's data now: API tokens and applications."""

@@ -35,7 +35,7 @@ async def show(server: Server, request: Request) -> Response:
             raise RequestGone
         if pending.error is not None:
             await requests.take(connection, browser.session, request_id)
-            return server.pages.redirect(error_location(server, pending))
+            return server.pages.redirect_browser(error_location(server, pending), browser)
         known = await grants.scopes_of_client(connection, browser.person.user_id, pending.client_id)
     return server.pages.render(_page(pending, request_id, known, server), browser)
 
@@ -104,12 +104,11 @@ async def _allow(
             raise RequestGone
         code = await grants.issue_code(connection, consent)
         await clients.note_authorization(connection, consent.client_id)
-    return server.pages.redirect(
-        redirects.with_parameters(
-            consent.redirect_uri,
-            {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
-        )
+    location = redirects.with_parameters(
+        consent.redirect_uri,
+        {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
     )
+    return server.pages.redirect_browser(location, browser)
 
 
 async def _decline(
@@ -120,7 +119,7 @@ async def _decline(
             raise RequestGone
     declined = AccessDenied()
     refused = replace(pending, error=declined.error, error_description=declined.description)
-    return server.pages.redirect(error_location(server, refused))
+    return server.pages.redirect_browser(error_location(server, refused), browser)
 
 
 def _page(

@@ -79,6 +79,13 @@ class BodyTooSlow(InvalidRequest):
     may_redirect = False
 
 
+class HeadersTooLarge(InvalidRequest):
+    """The headers are larger than 32 KiB."""
+
+    status = 431
+    may_redirect = False
+
+
 class MethodNotAllowed(InvalidRequest):
     """This method is not allowed here."""
 

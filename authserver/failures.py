@@ -5,7 +5,7 @@ answer with an OAuth error; all others with a page that says what happened and w
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
+from starlette.types import ExceptionHandler
 
 from authserver import errors
 from authserver.errors import (
@@ -24,7 +24,6 @@ from authserver.errors import (
     MethodNotAllowed,
     NotFound,
     OAuthError,
-    ServerError,
     TemporarilyUnavailable,
 )
 from authserver.pages import Page, Pages
@@ -80,6 +79,7 @@ _BY_STATUS: Final = {
     408: Notice(408, "This took too long", "The form did not arrive in time. Try again."),
     413: Notice(413, "This is too much", "The form is larger than this service takes."),
     429: Notice(429, "Too many attempts", "Wait a little, then try again."),
+    431: Notice(431, "This is too much", "The browser sent more headers than this service takes."),
     500: Notice(
         500,
         "Something went wrong",
@@ -109,6 +109,10 @@ class Failures:
                 400, notice.title, f"{error.description[:1].upper()}{error.description[1:]}."
             )
         return self.page(notice, headers)
+
+    def always(self, error: OAuthError) -> Callable[[str], Response]:
+        """Return what answers any path with ``error``."""
+        return lambda path: self.answer(path, error, {})
 
     def page(self, notice: Notice, headers: Mapping[str, str]) -> Response:
         """Return the page that says ``notice``."""
@@ -172,31 +176,3 @@ def _allowed(request: Request, path: str) -> str:
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     methods = {method for route in routes if route.path == path for method in route.methods or ()}
     return ", ".join(sorted(methods or {"GET", "HEAD"}))
-
-
-@dataclass(frozen=True)
-class LastResort:
-    """A middleware that answers what no handler expected with a 500, and writes it down."""
-
-    app: ASGIApp
-    failures: Failures
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request (ASGI)."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        has_started = False
-
-        async def send_noted(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_noted)
-        except Exception:
-            log.exception("unexpected error in %s", getattr(scope.get("route"), "name", "none"))
-            if has_started:
-                raise
-            await self.failures.answer(scope["path"], ServerError(), {})(scope, receive, send)

@@ -13,6 +13,7 @@ wrong with the request. Tokens open nothing but through their grant, so revoking
 however many there are, and tokens that a racing request issues a moment later are born dead.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -230,21 +231,24 @@ async def rotate(connection: Connection, presented: RefreshPresentation) -> Toke
 
 
 async def check_replay(
-    connection: Connection, code: Token | None, refresh_token: Token | None
+    connection: Connection, codes: Iterable[Token], refresh_tokens: Iterable[Token]
 ) -> None:
-    """Revoke the grant of a spent code or a rotated refresh token.
+    """Revoke the grant of each spent code and each rotated refresh token among these.
 
-    For a request that is refused before either is redeemed: to present what is spent is never without
-    consequence. Raises CodeSpent and RefreshTokenRotated.
+    For what a request holds without redeeming it: to present what is spent is never without
+    consequence. Raises CodeSpent and RefreshTokenRotated, once all grants are revoked.
     """
-    if code is not None:
+    replays: list[InvalidGrant] = []
+    for code in codes:
         stored_code = await _replayed_code(connection, code)
         if stored_code is not None and stored_code.is_spent:
-            raise CodeSpent
-    if refresh_token is not None:
+            replays.append(CodeSpent())
+    for refresh_token in refresh_tokens:
         stored_token = await _replayed_refresh_token(connection, refresh_token)
         if stored_token is not None and stored_token.is_rotated:
-            raise RefreshTokenRotated
+            replays.append(RefreshTokenRotated())
+    if replays:
+        raise replays[0]
 
 
 async def revoke_by_token(connection: Connection, token: Token, client_id: str | None) -> None:

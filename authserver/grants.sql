@@ -289,6 +289,20 @@ select distinct unnest(bond.scopes) as scope
  where bond.user_id = %(user_id)s
    and bond.client_id = %(client_id)s
    and bond.revoked_at is null
+   and (
+           exists (
+               select from oauth.live_access_token as alive
+                where alive.user_id = %(user_id)s
+                  and alive.grant_id = bond.grant_id
+           )
+        or exists (
+               select from oauth.refresh_token as renewal
+                where renewal.user_id = %(user_id)s
+                  and renewal.grant_id = bond.grant_id
+                  and renewal.rotated_at is null
+                  and renewal.expires_at > now()
+           )
+       )
 
 -- name: owner_of_grant
 -- Whose a grant is, for an operator who has nothing but its id; no row means that there is none.

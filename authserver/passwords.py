@@ -29,10 +29,23 @@ _MAX_WAITING: Final = 40
 _COMMON_WORDS: Final = (
     "password passwort passwd passphrase secret geheim admin administrator root user guest login "
     "welcome willkommen letmein hello hallo test testing default changeme master dragon monkey "
-    "iloveyou sunshine princess football baseball superman batman starwars pokemon computer internet "
-    "summer winter spring autumn sommer monday friday january december company service activity "
-    "analytics trustno whatever freedom shadow michael jordan"
+    "iloveyou ichliebedich sunshine princess football baseball basketball superman batman starwars "
+    "pokemon naruto computer internet google facebook samsung company service activity analytics "
+    "trustno whatever freedom shadow forever please mylove lovely family flower butterfly chocolate "
+    "cookie banana cheese pepper ginger diamond golden killer access security secure thisisa thisismy "
+    "mypassword qwerty qwertz azerty asdf qwe asd zxc abc xyz "
+    "summer winter spring autumn sommer herbst january february march april june july august "
+    "september october november december januar februar oktober dezember monday tuesday wednesday "
+    "thursday friday saturday sunday montag freitag sonntag "
+    "alexander andrea andrew anthony ashley benjamin charlie charlotte christian daniel david "
+    "elizabeth emily gabriel george hannah jackson jasmine jennifer jessica jonathan jordan joshua "
+    "justin lauren madison maria martin matthew melissa michael michelle natalie nicholas nicole "
+    "olivia patrick rebecca richard robert samantha sebastian stephanie thomas tigger vanessa "
+    "victoria william arsenal barcelona chelsea juventus liverpool manchester realmadrid"
 )
+# Known too well to be taken where it is written as one word.
+_FAMOUS_PHRASES: Final = ("correcthorsebatterystaple",)
+_REPETITION: Final = re.compile(r"(.{1,6}?)\1+", re.DOTALL)
 _COMMON_WORD: Final = re.compile("|".join(sorted(_COMMON_WORDS.split(), key=len, reverse=True)))
 _ROWS: Final = (
     "abcdefghijklmnopqrstuvwxyz",
@@ -41,6 +54,9 @@ _ROWS: Final = (
     "azertyuiopqsdfghjklmwxcvbn",
     "01234567890123456789",
     "1q2w3e4r5t6y7u8i9o0p",
+    "q1w2e3r4t5y6u7i8o9p0",
+    "123qweasdzxc123",
+    "1234qwerasdfzxcv1234",
     "1qaz2wsx3edc4rfv5tgb6yhn7ujm",
 )
 _PLAIN: Final = str.maketrans("013457@$!|", "oieastasil")
@@ -56,11 +72,11 @@ class TooManyAtOnce(TemporarilyUnavailable):
 
 def check(password: str, email: str) -> None:
     """Return where ``password`` may be chosen. Raises UnacceptablePassword."""
-    text = normalized(password)
+    text = _bounded(password)
+    if text is None:
+        raise UnacceptablePassword(f"Use at most {MAX_BYTES} bytes, which is about a page of text.")
     if len(text) < MIN_CHARACTERS:
         raise UnacceptablePassword(f"Use at least {MIN_CHARACTERS} characters.")
-    if len(text.encode()) > MAX_BYTES:
-        raise UnacceptablePassword(f"Use at most {MAX_BYTES} bytes, which is about a page of text.")
     if _is_common(text.lower()) or _is_mostly(text.lower(), email.partition("@")[0].lower()):
         raise UnacceptablePassword(
             "This one is easy to guess. A few unrelated words make a good password."
@@ -72,10 +88,21 @@ def normalized(password: str) -> str:
     return unicodedata.normalize("NFKC", password)
 
 
+def _bounded(password: str) -> str | None:
+    """Return the form that is hashed, or None where it is too long to be anybody's password."""
+    # Normalizing takes a time that grows with the square of the marks in a row, so length comes first.
+    if len(password) > MAX_BYTES:
+        return None
+    text = normalized(password)
+    return text if len(text.encode()) <= MAX_BYTES else None
+
+
 def _is_common(text: str) -> bool:
-    if len(set(text)) < 5 or text.isdecimal() or _is_walk(text):
+    if len(set(text)) < 5 or text.isdecimal() or _is_walk(text) or _REPETITION.fullmatch(text):
         return True
     plain = (text, text.translate(_PLAIN))
+    if any(phrase in form for phrase in _FAMOUS_PHRASES for form in plain):
+        return True
     return any(_is_made_of_common_words(re.sub(r"[\W\d_]", "", form)) for form in plain)
 
 
@@ -120,8 +147,8 @@ class Hasher:
         Without a stored one the same work is done in vain, so that time tells nobody whether there is
         an account. Raises TooManyAtOnce.
         """
-        text = normalized(password)
-        if len(text.encode()) > MAX_BYTES:
+        text = _bounded(password)
+        if text is None:
             # Nobody has such a password; what is hashed instead keeps the time the same.
             text = ""
         return await self._run(_verify, stored or self.decoy, text) and stored is not None

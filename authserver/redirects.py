@@ -135,15 +135,9 @@ def matches(registered: str, given: str, *, port_may_vary: bool) -> bool:
     if not port_may_vary:
         return False
     ours, theirs = _LOOPBACK.fullmatch(registered), _LOOPBACK.fullmatch(given)
-    if (
-        ours is None
-        or theirs is None
-        or (ours["before"], ours["after"])
-        != (
-            theirs["before"],
-            theirs["after"],
-        )
-    ):
+    if ours is None or theirs is None:
+        return False
+    if ours["before"] != theirs["before"] or ours["after"] != theirs["after"]:
         return False
     return theirs["port"] is None or 1 <= int(theirs["port"]) <= 65535
 

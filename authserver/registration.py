@@ -17,6 +17,9 @@ from shared import scopes, tokens
 MAX_REDIRECT_URIS: Final = 10
 MAX_NAME_LENGTH: Final = 100
 
+_BLANK_LETTERS: Final = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and a pattern of dots that look like a space (Hangul fillers, blank Braille)."""
+
 
 class _Metadata(BaseModel):
     """The members that we keep. Others are taken and not echoed (RFC 7591, section 2)."""
@@ -95,4 +98,9 @@ def _shown_name(text: str) -> str | None:
     ).strip()
     if len(kept) > MAX_NAME_LENGTH:
         raise InvalidClientMetadata(f"client_name: at most {MAX_NAME_LENGTH} characters")
-    return kept or None
+    return kept if any(map(_is_visible, kept)) else None
+
+
+def _is_visible(letter: str) -> bool:
+    """Whether a letter can be seen by itself, as marks and spaces cannot."""
+    return letter not in _BLANK_LETTERS and unicodedata.category(letter)[0] not in "MZ"

@@ -1,5 +1,16 @@
 -- name: store
--- Keeps a request for the browser that brought it.
+-- Keeps a request for the browser that brought it. Whoever brings one clears a few expired ones away,
+-- so that strangers leave nothing that lasts.
+with expired as (
+    delete from oauth.authorization_request
+     where request_hash = any (array(
+               select request_hash
+                 from oauth.authorization_request
+                where expires_at <= now()
+                limit 10
+                  for update skip locked
+           ))
+)
 insert into oauth.authorization_request
        (
            request_hash,

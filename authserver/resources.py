@@ -4,10 +4,17 @@ import re
 from typing import Final
 
 from authserver.errors import InvalidTarget
+from authserver.forms import Form
 
 _ADDRESS: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]+)(?P<rest>[^#]*)", re.ASCII
 )
+
+
+def known(parameters: Form, base_url: str) -> str | None:
+    """Return the resource of a request in canonical form, or None for none. Raises InvalidTarget."""
+    given = parameters.get("resource")
+    return None if given is None else canonical(given, base_url)
 
 
 def canonical(text: str, base_url: str) -> str:

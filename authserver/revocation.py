@@ -5,7 +5,11 @@ from starlette.responses import Response
 
 from authserver import forms, grants
 from authserver.server import Server
-from authserver.token import refuse_credentials_in_query, required
+from authserver.token import (
+    refuse_client_authentication,
+    refuse_credentials_in_query,
+    required,
+)
 from shared import tokens
 
 
@@ -17,6 +21,7 @@ async def revoke(server: Server, request: Request) -> Response:
     form = await forms.read(request)
     refuse_credentials_in_query(request)
     form.check()
+    refuse_client_authentication(request)
     text = required(form, "token")
     token = tokens.parse(tokens.REFRESH, text) or tokens.parse(tokens.ACCESS, text)
     if token is not None:

@@ -32,29 +32,42 @@ _CREDENTIALS: Final = frozenset(
 async def issue(server: Server, request: Request) -> Response:
     """Answer with a token pair for a code or a refresh token.
 
-    Whatever is wrong with the request: one that holds a spent code or a rotated refresh token revokes
-    the grant and is told so.
+    Whatever is wrong with the request: one that holds a spent code or a rotated refresh token, in the
+    form or the query, once or repeatedly, whichever grant_type it names, revokes the grant and is told
+    so. Only what is no form at all, such as JSON, and what has more than 50 parameters is not searched.
     """
     form = await forms.read(request)
-    code = tokens.parse(tokens.CODE, form.get("code") or "")
-    refresh_token = tokens.parse(tokens.REFRESH, form.get("refresh_token") or "")
+    codes = mentioned(tokens.CODE, "code", request, form)
+    refresh_tokens = mentioned(tokens.REFRESH, "refresh_token", request, form)
     try:
-        presented = presentation(request, form, code, refresh_token, server.settings.base_url)
+        presented = presentation(request, form, server.settings.base_url)
     except OAuthError:
-        if code is not None or refresh_token is not None:
+        if codes or refresh_tokens:
             async with server.pool.connection() as connection:
-                await grants.check_replay(connection, code, refresh_token)
+                await grants.check_replay(connection, codes, refresh_tokens)
         raise
     async with server.pool.connection() as connection:
         if isinstance(presented, CodePresentation):
+            await grants.check_replay(connection, [], refresh_tokens)
             pair = await grants.redeem_code(connection, presented)
         else:
+            await grants.check_replay(connection, codes, [])
             pair = await grants.rotate(connection, presented)
     return _answer(pair)
 
 
+def mentioned(prefix: str, name: str, request: Request, form: Form) -> list[Token]:
+    """Return the different tokens with ``prefix`` that stand anywhere under ``name``."""
+    try:
+        in_query = forms.decode(request.scope["query_string"]).all(name)
+    except InvalidRequest:
+        in_query = ()
+    found = (tokens.parse(prefix, text) for text in (*form.all(name), *in_query))
+    return list(dict.fromkeys(token for token in found if token is not None))
+
+
 def presentation(
-    request: Request, form: Form, code: Token | None, refresh_token: Token | None, base_url: str
+    request: Request, form: Form, base_url: str
 ) -> CodePresentation | RefreshPresentation:
     """Return what is presented, well-formed. Raises the first error of these, in this order."""
     refuse_credentials_in_query(request)
@@ -62,21 +75,19 @@ def presentation(
     refuse_client_authentication(request)
     grant_type = required(form, "grant_type")
     if grant_type == "authorization_code":
-        required(form, "code")
         return CodePresentation(
-            code=code,
+            code=tokens.parse(tokens.CODE, required(form, "code")),
             client_id=required(form, "client_id"),
             redirect_uri=required(form, "redirect_uri"),
             code_challenge=challenge(required_verifier(form)),
-            resource=known_resource(form, base_url),
+            resource=resources.known(form, base_url),
         )
     if grant_type == "refresh_token":
-        required(form, "refresh_token")
         return RefreshPresentation(
-            refresh_token=refresh_token,
+            refresh_token=tokens.parse(tokens.REFRESH, required(form, "refresh_token")),
             client_id=required(form, "client_id"),
             scopes=known_scopes(form),
-            resource=known_resource(form, base_url),
+            resource=resources.known(form, base_url),
         )
     raise UnsupportedGrantType
 
@@ -122,12 +133,6 @@ def known_scopes(form: Form) -> tuple[str, ...] | None:
         return scopes.parse(form.get("scope") or "") or None
     except scopes.UnknownScopeError as error:
         raise InvalidScope(str(error)) from error
-
-
-def known_resource(form: Form, base_url: str) -> str | None:
-    """Return the resource in canonical form, or None where there is none. Raises InvalidTarget."""
-    given = form.get("resource")
-    return None if given is None else resources.canonical(given, base_url)
 
 
 def _answer(pair: TokenPair) -> Response:

@@ -24,7 +24,7 @@ class Terminal:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def run(self, line: str, typed: str | None = None) -> Result:
+    def run(self, line: str, typed: str | bytes | None = None) -> Result:
         words = shlex.split(line)
         found = {command.name: command for command in commands.COMMANDS}
         return CliRunner().invoke(found[words[0]], words[1:], input=typed, obj=self.settings)
@@ -83,6 +83,31 @@ def test_an_account_that_cannot_be_is_refused_in_one_line(
     assert result.exit_code == 1
     assert said in result.output
     assert result.output.count("\n") == 1
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("words", "password"),
+    [
+        ("user add al\udcffice@example.org --password-stdin", PASSWORD),
+        ("user add alice@example.org --timezone \udcff --password-stdin", PASSWORD),
+        ("user add alice@example.org --password-stdin", b"an owl reads \xff under the lamp"),
+        ("user add alice@example.org --password-stdin", b"an owl reads \0 under the lamp"),
+        ("token create bob\udcff@example.org --scope read:profile", ""),
+        ("token create bob@example.org --scope read:profile\udcff", ""),
+        ("token create bob@example.org --scope read:profile --name \udcff", ""),
+        ("token list bob\udcff@example.org", ""),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_in_one_line(
+    terminal: Terminal, bob: Person, owner: Rows, words: str, password: str | bytes
+) -> None:
+    result = terminal.run(words, typed=password)
+
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.endswith("is not text in UTF-8\n")
+    assert owner.execute("select count(*) from oauth.grant").fetchone() == (0,)
     assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
 
 

@@ -12,6 +12,8 @@ from tests.oauth.visitor import Application, Visitor, forms, parameters
 
 Rows = psycopg.Connection[Any]
 
+KNOWN = "You have let this application in before"
+
 
 def codes(owner: Rows) -> int:
     row = owner.execute("select count(*) from oauth.authorization_code").fetchone()
@@ -74,6 +76,96 @@ def test_what_is_new_for_a_known_application_is_marked(
 
     assert "You have let this application in before" in page.text
     assert page.text.count('<span class="tag">new</span>') == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "update oauth.grant set revoked_at = now()",
+        "update oauth.access_token set expires_at = now(); "
+        "update oauth.refresh_token set expires_at = now()",
+        "delete from oauth.access_token; delete from oauth.refresh_token",
+    ],
+)
+def test_an_application_whose_grants_have_ended_is_no_longer_known(
+    alice_browser: Visitor, application: Application, owner: Rows, end: str
+) -> None:
+    application.pair(alice_browser)
+    before = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    owner.execute(end)
+
+    after = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert KNOWN in before.text
+    assert KNOWN not in after.text
+
+
+def test_an_application_that_can_still_refresh_is_known(
+    alice_browser: Visitor, application: Application, owner: Rows
+) -> None:
+    application.pair(alice_browser)
+    owner.execute("update oauth.access_token set expires_at = now()")
+
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert KNOWN in page.text
+
+
+@pytest.mark.parametrize("decision", ["allow", "decline"])
+def test_the_redirect_of_a_decision_renews_a_cookie_that_is_due(
+    alice_browser: Visitor, application: Application, owner: Rows, decision: str
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    owner.execute("update identity.session set seen_at = now() - interval '2 hours'")
+
+    response = alice_browser.submit(page, decision=decision)
+
+    assert response.headers["location"].startswith("https://app.example/callback?")
+    assert "Max-Age=2592000" in response.headers["set-cookie"]
+
+
+def test_the_redirect_of_an_error_that_waited_renews_a_cookie_that_is_due(
+    alice_browser: Visitor, application: Application, owner: Rows
+) -> None:
+    waiting = alice_browser.get(application.authorize_path())
+    owner.execute(
+        "update oauth.authorization_request set error = 'invalid_scope', error_description = 'no', "
+        "scopes = null, resource = null, code_challenge = null"
+    )
+    owner.execute("update identity.session set seen_at = now() - interval '2 hours'")
+
+    response = alice_browser.follow(waiting)
+
+    assert parameters(response)["error"] == ["invalid_scope"]
+    assert "Max-Age=2592000" in response.headers["set-cookie"]
+
+
+def test_a_new_request_clears_a_few_expired_ones_away(
+    visitor: Visitor, application: Application, owner: Rows
+) -> None:
+    for _ in range(14):
+        visitor.get(application.authorize_path())
+    owner.execute(
+        "update oauth.authorization_request set expires_at = now() - interval '1 second' "
+        "where request_hash in (select request_hash from oauth.authorization_request limit 12)"
+    )
+
+    visitor.get(application.authorize_path())
+    after_one = requests_kept(owner)
+    visitor.get(application.authorize_path())
+
+    assert after_one == (3, 2)
+    assert requests_kept(owner) == (4, 0)
+
+
+def requests_kept(owner: Rows) -> tuple[int, int]:
+    """Return how many requests wait, and how many are expired."""
+    row = owner.execute(
+        "select count(*) filter (where expires_at > now()), "
+        "count(*) filter (where expires_at <= now()) from oauth.authorization_request"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 def test_line_24_what_is_ticked_is_what_the_token_gets(

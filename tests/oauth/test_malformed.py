@@ -106,6 +106,22 @@ def test_a_repeated_parameter_is_refused_by_name(
     assert name in response.json()["error_description"]
 
 
+@pytest.mark.parametrize("path", ["/sign-in", "/oauth/token", "/nowhere"])
+@pytest.mark.parametrize("value", ["a" * 33_000, 'a="' + "\\" * 120_000 + '"'])
+def test_more_headers_than_anybody_needs_are_refused(
+    server: TestClient, path: str, value: str
+) -> None:
+    response = server.get(path, headers={"Cookie": value})
+
+    assert response.status_code == 431
+    assert response.headers["x-request-id"]
+    if path == "/oauth/token":
+        assert response.json()["error"] == "invalid_request"
+        assert response.headers["access-control-allow-origin"] == "*"
+    else:
+        assert "more headers than this service takes" in response.text
+
+
 NAMES = (
     "grant_type code client_id redirect_uri code_verifier token refresh_token scope resource email "
     "password next csrf request decision link"

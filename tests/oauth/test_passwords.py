@@ -1,5 +1,6 @@
 """Which passwords are taken."""
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from authserver.passwords import UnacceptablePassword
         "hunter2 hunter2 hunter2",
         "gw9-Lk2-pq7-Zx",
         "password manager made this one up",
+        "jennifer carries nine umbrellas",
+        "abc-vQ7mh2kXw9",
         "the quick lamp " * 60,
     ],
 )
@@ -49,6 +52,24 @@ def test_long_and_unusual_ones_are_taken(password: str) -> None:
         "administrator1",
         "adminadmin!!",
         "changeme12345",
+        "correcthorsebatterystaple",
+        "C0rrectHorseBatteryStaple!",
+        "thisisapassword",
+        "ThisIsMyPassword1",
+        "liverpool123",
+        "charlie12345",
+        "chelsea12345",
+        "jennifer1234",
+        "alexander123",
+        "letmeinplease",
+        "iloveyouforever",
+        "q1w2e3r4t5y6",
+        "123qweasdzxc",
+        "1234qwerasdf",
+        "abc123abc123",
+        "xk4-2xk4-2xk4-2",
+        "november2024",
+        "Oktober-2023!",
     ],
 )
 def test_common_ones_and_their_variants_are_refused(password: str) -> None:
@@ -66,6 +87,34 @@ def test_length_is_counted_in_characters_below_and_in_bytes_above() -> None:
         passwords.check("eleven char", "")
     with pytest.raises(UnacceptablePassword, match="1024 bytes"):
         passwords.check("éa" * 342, "")
+
+
+MARKS = "\u0301" * 200_000 + "\u0316" * 200_000
+"""Marks of one letter in the wrong order: some minutes' work to normalize."""
+
+
+def test_the_length_is_looked_at_before_anything_that_takes_longer_with_it() -> None:
+    with pytest.raises(UnacceptablePassword, match="1024 bytes"):
+        passwords.check(f"a{MARKS}", "")
+
+    hasher = passwords.Hasher()
+    assert anyio.run(hasher.verify, None, f"a{MARKS}") is False
+
+
+def test_of_those_who_wait_for_a_hash_only_so_many_are_let_in() -> None:
+    async def crowd() -> None:
+        hasher = passwords.Hasher(limiter=anyio.CapacityLimiter(1))
+        async with hasher.limiter, anyio.create_task_group() as waiting:
+            for _ in range(40):
+                waiting.start_soon(hasher.verify, hasher.decoy, "an owl")
+            await anyio.wait_all_tasks_blocked()
+
+            with pytest.raises(passwords.TooManyAtOnce):
+                await hasher.verify(hasher.decoy, "an owl")
+
+            waiting.cancel_scope.cancel()
+
+    anyio.run(crowd)
 
 
 def test_one_letter_composed_in_two_ways_is_the_same_password() -> None:

@@ -176,8 +176,20 @@ def test_a_name_loses_what_people_would_not_see(server: TestClient, sent: str, k
     assert response.json()["client_name"] == kept
 
 
-def test_a_name_of_nothing_visible_is_no_name(server: TestClient) -> None:
-    response = server.post(REGISTER, json=GOOD | {"client_name": "\u200b \u202e"})
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\u200b \u202e",
+        "\u3164",
+        "\u115f\u1160",
+        "\uffa0 \u2800",
+        "\u00a0\u3164\u2003",
+        "\u034f",
+        "\u3164\ufe0f",
+    ],
+)
+def test_a_name_of_nothing_visible_is_no_name(server: TestClient, name: str) -> None:
+    response = server.post(REGISTER, json=GOOD | {"client_name": name})
 
     assert response.status_code == 201
     assert "client_name" not in response.json()

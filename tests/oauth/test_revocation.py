@@ -138,3 +138,20 @@ def test_get_is_405(server: TestClient) -> None:
 
     assert response.status_code == 405
     assert response.headers["allow"] == "POST"
+
+
+def test_client_authentication_is_401_with_a_challenge(
+    application: Application, alice_browser: Visitor, server: TestClient, status: Opens
+) -> None:
+    pair = application.pair(alice_browser)
+
+    response = server.post(
+        "/oauth/revoke",
+        data={"token": pair["refresh_token"]},
+        auth=(application.client_id, "secret"),
+    )
+
+    assert response.status_code == 401
+    assert response.json()["error"] == "invalid_client"
+    assert response.headers["www-authenticate"].startswith("Basic ")
+    assert status(pair["access_token"]) == 200

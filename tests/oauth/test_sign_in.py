@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from http.cookies import SimpleCookie
-from typing import Any
+from typing import Any, Literal
+from uuid import UUID
 
 import psycopg
 import pytest
 from argon2 import PasswordHasher
 from httpx2 import Response
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import sign_in
+from authserver import passwords, sessions, sign_in
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person
@@ -363,3 +365,109 @@ def test_a_request_id_with_a_forged_checksum_carries_no_characters_of_its_own() 
 
     assert sign_in.way_on(honest.text) == f"/oauth/consent?request={honest.text}"
     assert sign_in.way_on(forged) == "/"
+
+
+COSTLY = 'a="' + "\\" * 120_000 + '"'
+"""A cookie whose quotes would take the standard library most of a minute to undo."""
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [
+        "svc_session={}",
+        "svc_session={}; other=1",
+        "other=1;svc_session={}",
+        " other ; ;=;svc_session={} ;",
+        "svc_session=x; svc_session={}",
+        'a="\\073; svc_session={}',
+    ],
+)
+def test_the_session_is_found_among_other_cookies(
+    settings: Settings, alice: Person, cookies: str
+) -> None:
+    assert in_cookies(settings, alice, cookies) == alice.user_id
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [
+        'svc_session="{}"',
+        "SVC_SESSION={}",
+        "xsvc_session={}",
+        "svc_session ={}",
+        'a="; svc_session=x{}"',
+        f"{COSTLY}; svc_session={{}}",
+        f"svc_session={{}}; {COSTLY}",
+        "",
+    ],
+)
+def test_cookies_are_read_as_they_stand_and_never_unquoted(
+    settings: Settings, alice: Person, cookies: str
+) -> None:
+    assert in_cookies(settings, alice, cookies) is None
+
+
+def in_cookies(settings: Settings, person: Person, cookies: str) -> UUID | None:
+    """Return whose session is read from a header that holds a good one of ``person`` at {}."""
+    seal = sessions.seal(settings)
+    text = seal.cookies.sign(tokens.mint(tokens.SESSION, person.user_id).text).decode()
+    header = (b"cookie", cookies.replace("{}", text).encode())
+
+    session = seal.session_in(Request({"type": "http", "headers": [header]}))
+
+    return None if session is None else session.user_id
+
+
+class CountingHasher(PasswordHasher):
+    """The real one, which counts how often it verifies."""
+
+    verified = 0
+
+    def verify(self, *given: str | bytes) -> Literal[True]:
+        CountingHasher.verified += 1
+        return super().verify(*given)
+
+
+def test_whether_there_is_an_account_makes_no_difference_to_the_work(
+    visitor: Visitor,
+    alice_has_a_password: Person,
+    bob: Person,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passwords, "_ARGON2", CountingHasher())
+
+    for email in ("alice@example.org", bob.email, "nobody@example.org", "no address"):
+        for password in ("not the password", "", "p" * 1025):
+            CountingHasher.verified = 0
+
+            response = enter(visitor, email, password)
+
+            assert response.status_code == 400
+            assert CountingHasher.verified == 1, (email, password)
+
+
+def test_too_many_at_once_are_told_to_come_back(
+    visitor: Visitor, alice_has_a_password: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = visitor.get("/sign-in")
+    monkeypatch.setattr(passwords, "_MAX_WAITING", 0)
+
+    response = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "1"
+    assert "The service is busy" in response.text
+
+
+def test_a_browser_may_call_itself_anything(
+    visitor: Visitor, alice_has_a_password: Person, owner: Rows
+) -> None:
+    page = visitor.get("/sign-in")
+    fields = dict(forms(page)[0].fields) | {"email": "alice@example.org", "password": PASSWORD}
+
+    response = visitor.post("/sign-in", fields, headers={"User-Agent": b"a\0b"})
+
+    assert response.status_code == 303
+    assert owner.execute(
+        "select count(*) from identity.session where user_agent = 'ab'"
+    ).fetchone() == (1,)

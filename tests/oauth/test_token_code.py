@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from shared import tokens
 from tests.conftest import Person
-from tests.oauth.conftest import Opens, Register
+from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.visitor import CALLBACK, VERIFIER, Application, Visitor
 
 Rows = psycopg.Connection[Any]
@@ -418,3 +418,118 @@ def test_only_hashes_are_stored(
     for secret in (code, pair["access_token"], pair["refresh_token"]):
         assert secret not in stored
         assert secret[7:-6] not in stored
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "grant_type=authorization_code&code={code}&code=x&client_id={client_id}",
+        "grant_type=authorization_code&code=x&code={code}&client_id={client_id}",
+        "grant_type=authorization_code&code={code}&code={code}&client_id={client_id}",
+        "grant_type=refresh_token&code={code}&client_id={client_id}",
+        "grant_type=refresh_token&code={code}&refresh_token=x&client_id={client_id}",
+        "grant_type=password&code={code}",
+        "code={code}",
+    ],
+)
+def test_a_second_use_is_noticed_wherever_the_form_has_the_code(
+    application: Application, alice_browser: Visitor, server: TestClient, status: Opens, body: str
+) -> None:
+    code = application.code(alice_browser)
+    pair = application.exchange(code).json()
+
+    second = server.post(
+        "/oauth/token",
+        content=body.format(code=code, client_id=application.client_id),
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    )
+
+    assert second.status_code == 400
+    assert second.json()["error"] == "invalid_grant"
+    assert status(pair["access_token"]) == 401
+
+
+def test_a_second_use_in_the_query_revokes(
+    application: Application, alice_browser: Visitor, server: TestClient, status: Opens
+) -> None:
+    code = application.code(alice_browser)
+    pair = application.exchange(code).json()
+
+    second = server.post(f"/oauth/token?code={code}", data={"grant_type": "authorization_code"})
+
+    assert second.json()["error"] == "invalid_grant"
+    assert status(pair["access_token"]) == 401
+
+
+def test_a_second_use_beside_a_good_refresh_revokes_and_rotates_nothing(
+    application: Application, alice_browser: Visitor, status: Opens, owner: Rows
+) -> None:
+    code = application.code(alice_browser)
+    pair = application.exchange(code).json()
+
+    second = application.refresh(pair["refresh_token"], code=code)
+
+    assert second.json()["error"] == "invalid_grant"
+    assert status(pair["access_token"]) == 401
+    assert owner.execute("select count(*) from oauth.refresh_token").fetchone() == (1,)
+
+
+def test_every_spent_code_of_a_request_revokes_its_grant(
+    application: Application, alice_browser: Visitor, server: TestClient, status: Opens
+) -> None:
+    codes = [application.code(alice_browser) for _ in range(2)]
+    pairs = [application.exchange(code).json() for code in codes]
+
+    server.post("/oauth/token", data={"code": codes})
+
+    assert [status(pair["access_token"]) for pair in pairs] == [401, 401]
+
+
+def test_a_code_that_is_not_spent_survives_a_request_that_mentions_it(
+    application: Application, alice_browser: Visitor, server: TestClient
+) -> None:
+    code = application.code(alice_browser)
+
+    repeated = server.post("/oauth/token", data={"code": [code, code]})
+    in_query = server.post(f"/oauth/token?code={code}", data={"grant_type": "x"})
+
+    assert repeated.json()["error"] == "invalid_request"
+    assert in_query.json()["error"] == "invalid_request"
+    assert application.exchange(code).status_code == 200
+
+
+def test_a_grant_that_was_revoked_since_the_consent_gives_no_tokens(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    code = application.code(alice_browser)
+    owner.execute("update oauth.grant set revoked_at = now()")
+
+    response = application.exchange(code)
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_grant"
+    assert owner.execute("select count(*) from oauth.access_token").fetchone() == (0,)
+    assert owner.execute("select count(*) from oauth.refresh_token").fetchone() == (0,)
+
+
+def test_an_account_that_is_deleted_while_it_gets_tokens_is_gone_and_nobody_waits_in_vain(
+    application: Application, welcome: Welcome, owner: Rows
+) -> None:
+    for _ in range(5):
+        row = owner.execute(
+            "insert into identity.user (email) values ('carol@example.org') returning user_id"
+        ).fetchone()
+        assert row is not None
+        browser = welcome(Person(row[0], "carol@example.org", owner))
+        codes = [application.code(browser) for _ in range(3)]
+        refresh_tokens = [application.pair(browser)["refresh_token"] for _ in range(3)]
+
+        with ThreadPoolExecutor(7) as rivals:
+            issuing = [rivals.submit(application.exchange, code) for code in codes]
+            issuing += [rivals.submit(application.refresh, token) for token in refresh_tokens]
+            deleting = rivals.submit(owner.execute, "delete from identity.user")
+            statuses = {rival.result().status_code for rival in issuing}
+
+        assert deleting.result().rowcount == 1
+        assert statuses <= {200, 400}
+        assert owner.execute("select count(*) from oauth.access_token").fetchone() == (0,)

@@ -268,3 +268,70 @@ def test_at_most_one_refresh_token_of_a_grant_is_current(
     ).fetchone()
 
     assert current == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "grant_type=refresh_token&refresh_token={token}&refresh_token=x&client_id={client_id}",
+        "grant_type=refresh_token&refresh_token=x&refresh_token={token}&client_id={client_id}",
+        "grant_type=authorization_code&refresh_token={token}&code=x&client_id={client_id}",
+        "grant_type=password&refresh_token={token}",
+    ],
+)
+@pytest.mark.parametrize("is_in_query", [False, True])
+def test_a_rotated_token_is_noticed_wherever_a_request_has_it(
+    application: Application,
+    alice_browser: Visitor,
+    status: Opens,
+    body: str,
+    is_in_query: bool,
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+    fields = body.format(token=first["refresh_token"], client_id=application.client_id)
+
+    replayed = application.client.post(
+        f"/oauth/token?{fields}" if is_in_query else "/oauth/token",
+        content="" if is_in_query else fields,
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+    )
+
+    assert replayed.status_code == 400
+    assert replayed.json()["error"] == "invalid_grant"
+    assert status(second["access_token"]) == 401
+
+
+def test_a_rotated_token_beside_a_good_code_revokes_and_the_code_is_not_spent(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+    code = application.code(alice_browser)
+
+    replayed = application.exchange(code, refresh_token=first["refresh_token"])
+
+    assert replayed.json()["error"] == "invalid_grant"
+    assert status(second["access_token"]) == 401
+    assert application.exchange(code).status_code == 200
+
+
+def test_of_a_refresh_and_one_that_narrows_one_wins_and_then_the_grant_is_dead(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    for _ in range(10):
+        pair = application.pair(alice_browser)
+        token = pair["refresh_token"]
+
+        with ThreadPoolExecutor(2) as rivals:
+            keeping = rivals.submit(application.refresh, token)
+            narrowing = rivals.submit(application.refresh, token, scope="read:profile")
+            responses = [keeping.result(), narrowing.result()]
+
+        won, lost = sorted(responses, key=lambda response: response.status_code)
+        assert won.status_code == 200
+        assert lost.status_code == 400
+        assert lost.json()["error"] == "invalid_grant"
+        assert status(pair["access_token"]) == 401
+        assert status(won.json()["access_token"]) == 401
+        assert application.refresh(won.json()["refresh_token"]).status_code == 400
