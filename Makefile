@@ -52,7 +52,9 @@ lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hash
 UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-find-links --no-emit-index-url
 
+# Installing takes a while, and whoever starts the service is told first where its data will be.
 .venv/.run: requirements.lock pyproject.toml $(REMAKE)
+	$(if $(filter run,$(MAKECMDGOALS)),@$(SAY_DATA_DIR))
 	@command -v $(PYTHON) >/dev/null || \
 	  { echo "svc needs Python 3.11 or newer, and $(PYTHON) is not here: make run PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -66,6 +68,12 @@ UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-h
 	@$(PIP) install --quiet --no-build-isolation --no-deps -e .
 	@echo "$(CURDIR)" > $@
 
+SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
+  /*) dir=$$SVC_DATA_DIR ;; \
+  ?*) dir=$$PWD/$$SVC_DATA_DIR ;; \
+  *) if [ "$$(id -u)" = 0 ]; then dir=/var/lib/svc; else dir=$$PWD/.data; fi ;; \
+  esac; echo "Data directory: $$dir"
+
 .venv/.dev: .venv/.run requirements-dev.lock
 	@echo "Installing what tests and checks need"
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
@@ -75,7 +83,7 @@ UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-h
 chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	  else \
 	    echo "The tests need Chromium: sudo apt-get install chromium" >&2; exit 1; \
 	  fi

@@ -7,10 +7,13 @@ All commands read the same settings. Without DATABASE_URL they find the embedded
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 from typing import NoReturn
 
 import click
+import psycopg
 
 import authserver.commands
 import resourceserver.commands
@@ -25,19 +28,67 @@ from shared.settings import Settings, SettingsError
 @click.pass_context
 def svc(context: click.Context) -> None:
     """Personal Activity Analytics Service: your own measured life behind one honest API."""
-    chosen = settings.read()
+    if _asks_for_help(context):
+        context.obj = Settings()
+    elif context.invoked_subcommand == "ingest":
+        # It may run as somebody to whom the servers' secrets and database are closed.
+        context.obj = settings.read(
+            {name: value for name, value in os.environ.items() if not name.endswith("_FILE")}
+        )
+    else:
+        context.obj = _with_database(settings.read(), is_start=context.invoked_subcommand == "up")
+
+
+def _asks_for_help(context: click.Context) -> bool:
+    """Whether the command line asks for help; what comes after ``--`` is meant for psql."""
+    own = takewhile(lambda word: word != "--", sys.argv[1:])
+    return not set(context.help_option_names).isdisjoint(own)
+
+
+def _with_database(chosen: Settings, *, is_start: bool) -> Settings:
+    """Return the settings with the database that runs now, unless the command starts its own.
+
+    Raises SettingsError for a connection string that is none, EmbeddedError for a data directory
+    that cannot be read.
+    """
+    for name, url in _given_urls(chosen):
+        _check_url(name, url)
     # A server that was handed its own roles' URLs has no business with the owner's.
-    if chosen.database_url is None and not chosen.role_urls:
-        chosen = replace(chosen, database_url=embedded.running_url(chosen.data_dir))
-    context.obj = chosen
+    if chosen.database_url is not None or chosen.role_urls:
+        return chosen
+    # These are about another database: PGSERVICE, PGHOSTADDR or PGOPTIONS would change or break each
+    # connection to the embedded one, those of the processes we start too.
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        del os.environ[name]
+    if is_start:
+        return chosen
+    return replace(chosen, database_url=embedded.running_url(chosen.data_dir))
+
+
+def _given_urls(chosen: Settings) -> Iterator[tuple[str, str]]:
+    if chosen.database_url is not None:
+        yield "DATABASE_URL", chosen.database_url
+    for role, url in chosen.role_urls.items():
+        yield f"SVC_{role.upper()}_DATABASE_URL", url
+
+
+def _check_url(name: str, url: str) -> None:
+    """Raise SettingsError where libpq cannot read ``url``, of which the message repeats nothing."""
+    try:
+        ports = psycopg.conninfo.conninfo_to_dict(url).get("port", "")
+        # A slash in a password makes a port of what comes before it, and libpq would repeat that.
+        is_url = all(not port or port.isdecimal() for port in str(ports).split(","))
+    except (psycopg.ProgrammingError, UnicodeError):
+        is_url = False
+    if not is_url:
+        raise SettingsError(f"{name} is not a connection string of PostgreSQL")
 
 
 @svc.command("up")
 @click.pass_obj
 def start(chosen: Settings) -> None:
     """Start everything on this machine: database, migrations and both servers, until Ctrl-C."""
-    # What is running now is for other commands to find; this one starts its own.
-    sys.exit(up.run(replace(chosen, database_url=settings.read().database_url)))
+    sys.exit(up.run(chosen))
 
 
 @svc.command("migrate")

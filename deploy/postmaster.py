@@ -71,10 +71,10 @@ def stop_leftover(cluster: Path, say: Callable[[str], None]) -> None:
     if is_postmaster(pid, cluster):
         say("Stopping a PostgreSQL that a crash left running")
         stop(pid, cluster, lambda: not is_postmaster(pid, cluster))
-    else:
-        _end_orphans(cluster)
-        # PostgreSQL would refuse to start while an unrelated process has that number.
-        (cluster / "postmaster.pid").unlink(missing_ok=True)
+    # It may have been killed, even just now while it was being stopped.
+    _end_orphans(cluster)
+    # PostgreSQL would refuse to start while an unrelated process, or a zombie, has that number.
+    (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
 def stop(pid: int, cluster: Path, has_ended: Callable[[], bool]) -> None:

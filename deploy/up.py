@@ -134,14 +134,16 @@ def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
     _check_ports(servers)
     make_data_dir(chosen.data_dir)
     postgres = None
-    if chosen.database_url is None:
+    url, name = chosen.database_url, "DATABASE_URL"
+    if url is None:
         _check_roles(chosen)
         postgres = EmbeddedPostgres(chosen.data_dir, say=_say, pause=signals.pause)
         running.callback(postgres.stop)
         postgres.start()
-        chosen = replace(chosen, database_url=postgres.url)
+        url, name = postgres.url, "the embedded PostgreSQL"
+        chosen = replace(chosen, database_url=url)
     with signals.urgent():
-        _check_database(chosen)
+        _check_database(url, name)
         migrate(chosen, _say)
     lifeline, held_end = os.pipe()
     running.callback(os.close, held_end)
@@ -225,20 +227,13 @@ def _check_roles(chosen: Settings) -> None:
         )
 
 
-def _check_database(chosen: Settings) -> None:
-    """Raise UpError where the operator's database does not let us in."""
-    if chosen.database_url is None:
-        return
+def _check_database(url: str, name: str) -> None:
+    """Raise UpError where the database does not let us in; ``name`` says which one it is."""
+    timeout = psycopg.conninfo.conninfo_to_dict(url).get("connect_timeout", 5)
     try:
-        given = psycopg.conninfo.conninfo_to_dict(chosen.database_url)
-    except psycopg.ProgrammingError:
-        # Its message repeats what was given, which may hold a password.
-        raise UpError("DATABASE_URL is not a connection string of PostgreSQL") from None
-    timeout = given.get("connect_timeout", 5)
-    try:
-        psycopg.connect(chosen.database_url, connect_timeout=timeout).close()
+        psycopg.connect(url, connect_timeout=timeout).close()
     except psycopg.Error as error:
-        raise UpError(f"DATABASE_URL cannot be reached: {_one_line(error)}") from error
+        raise UpError(f"{name} cannot be reached: {_one_line(error)}") from error
 
 
 def _welcome(chosen: Settings) -> str:

@@ -9,12 +9,12 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from resourceserver import endpoint, ingest, metadata, probes
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.errors import Answers, InternalError
+from resourceserver.errors import Answers, HeadersTooLarge, InternalError
 from resourceserver.lines import Lines
 from resourceserver.session import PATIENT_S, Reader
 from shared import database, settings
 from shared.settings import Settings
-from shared.web import LastResort, RequestLog
+from shared.web import HeaderLimit, LastResort, RequestLog
 
 WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
@@ -49,6 +49,7 @@ def create(chosen: Settings | None = None) -> Starlette:
         ],
         middleware=[
             Middleware(RequestLog),
+            Middleware(HeaderLimit, answer=lambda _: answers.of(HeadersTooLarge())),
             Middleware(LastResort, answer=lambda _: answers.of(InternalError())),
             Middleware(GZipMiddleware, minimum_size=1024),
         ],

@@ -5,6 +5,7 @@
     ├── MethodNotAllowed     405
     ├── Unauthorized         401   with a challenge (RFC 6750, section 3; RFC 9728, section 5.1)
     ├── InsufficientScope    403   with a challenge
+    ├── HeadersTooLarge      431
     ├── ParameterProblem     400   names the parameter
     │   ├── MissingParameter
     │   └── InvalidParameter
@@ -63,6 +64,13 @@ class MethodNotAllowed(Problem):
 
     status = 405
     code = "method_not_allowed"
+
+
+class HeadersTooLarge(Problem):
+    """the headers are larger than 32 KiB"""
+
+    status = 431
+    code = "invalid_request"
 
 
 class DatabaseUnavailable(Problem):
@@ -154,7 +162,7 @@ class Answers:
 
     def _headers(self, problem: Problem) -> dict[str, str]:
         match problem:
-            case NotFound() | MethodNotAllowed() | InternalError():
+            case NotFound() | MethodNotAllowed() | HeadersTooLarge() | InternalError():
                 return {"Cache-Control": "no-store"}
             case Unauthorized() | InsufficientScope():
                 return PRIVATE | {"WWW-Authenticate": self._challenge(problem)}

@@ -73,6 +73,30 @@ class RequestLog:
             )
 
 
+MAX_HEADER_BYTES: Final = 32 * 1024
+"""Names and values of all headers of a request together."""
+
+
+@dataclass(frozen=True)
+class HeaderLimit:
+    """A middleware that refuses more headers than any client needs (431; RFC 6585, section 5)."""
+
+    app: ASGIApp
+    answer: Callable[[str], Response]
+    """Makes the answer for a path."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] == "http" and _header_bytes(scope) > MAX_HEADER_BYTES:
+            await self.answer(scope["path"])(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+def _header_bytes(scope: Scope) -> int:
+    return sum(len(name) + len(value) for name, value in scope["headers"])
+
+
 @dataclass(frozen=True)
 class LastResort:
     """A middleware that answers what no handler expected, and writes it down under the request's id.

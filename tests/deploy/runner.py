@@ -116,14 +116,43 @@ class Runner:
 
     def children(self) -> list[tuple[int, str]]:
         """Return its direct children: ids and command lines."""
-        listed = subprocess.run(
-            ["ps", "-ww", "-A", "-o", "ppid=,pid=,command="],
-            capture_output=True,
-            check=True,
-            text=True,
-        )
-        rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
-        return [(int(pid), rest) for ppid, pid, rest in rows if int(ppid) == self.process.pid]
+        if sys.platform != "linux":
+            listed = ps("-A", "-o", "ppid=,pid=,command=")
+            rows = [line.split(None, 2) for line in listed.splitlines()]
+            return [(int(pid), rest) for ppid, pid, rest in rows if int(ppid) == self.process.pid]
+        pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+        parent = str(self.process.pid)
+        return [
+            (pid, kernel_file(pid, "cmdline").replace("\0", " "))
+            for pid in pids
+            if fields(pid).get("PPid") == parent
+        ]
+
+
+def owner(pid: int) -> int:
+    """Return as which user a process runs."""
+    if sys.platform != "linux":
+        return int(ps("-o", "uid=", "-p", str(pid)))
+    return int(fields(pid)["Uid"].split()[1])
+
+
+def fields(pid: int) -> dict[str, str]:
+    """Return what Linux says of a process, by name; nothing where there is none."""
+    lines = kernel_file(pid, "status").splitlines()
+    return {name: said.strip() for name, _, said in (line.partition(":") for line in lines)}
+
+
+def kernel_file(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:  # Gone meanwhile.
+        return ""
+
+
+def ps(*options: str) -> str:
+    """Return what ps says: elsewhere than on Linux, where small systems lack it."""
+    command = ["ps", "-ww", *options]
+    return subprocess.run(command, capture_output=True, check=False, text=True).stdout
 
 
 def addresses(ports: tuple[int, int]) -> dict[str, str]:
@@ -151,5 +180,6 @@ def wait_until_gone(*pids: int) -> None:
 
 
 def _state(pid: int) -> str:
-    command = ["ps", "-o", "stat=", "-p", str(pid)]
-    return subprocess.run(command, capture_output=True, check=False, text=True).stdout[:1]
+    if sys.platform != "linux":
+        return ps("-o", "stat=", "-p", str(pid))[:1]
+    return fields(pid).get("State", "")[:1]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.runner import SELF, Login, Runner, addresses, get, wait_until_gone
+from tests.deploy.runner import SELF, Login, Runner, addresses, get, owner, wait_until_gone
 
 ROOT = Path(__file__).parent.parent.parent
 OURS = ("authserver", "deploy", "resourceserver", "shared", "sql")
@@ -121,15 +121,10 @@ def copy(source: Path, place: Path, *left_out: str) -> None:
     subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
 
 
-def owner(pid: int) -> str:
-    command = ["ps", "-o", "uid=", "-p", str(pid)]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
-
-
 def test_an_ordinary_user_starts_stops_and_starts_again(
     login: Login, home: Path, ports: tuple[int, int]
 ) -> None:
-    uid = str(os.geteuid() if login.uid is None else login.uid)
+    uid = os.geteuid() if login.uid is None else login.uid
 
     with Runner(home.parent, addresses(ports), login=login, cwd=home) as first:
         first.wait_until_up()
@@ -187,3 +182,52 @@ def test_an_ordinary_user_has_no_say_over_another_ones_database(
     assert result.returncode == 1
     assert "Permission denied" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def closed(home: Path) -> Iterator[Path]:
+    """A data directory closed to the ordinary user, with a file in it that holds a URL."""
+    closed = home.parent / "closed-altogether"
+    closed.mkdir()
+    (closed / "url").write_text("postgresql://db.example/svc")
+    closed.chmod(0)
+    yield closed
+    closed.chmod(0o700)
+    shutil.rmtree(closed)
+
+
+@pytest.mark.parametrize(
+    "words", [("ingest", "--help"), ("token", "list", "-h"), ("psql", "-h"), ("up", "--help")]
+)
+@pytest.mark.parametrize(("name", "file"), [("SVC_DATA_DIR", ""), ("DATABASE_URL_FILE", "url")])
+def test_help_needs_no_database(
+    login: Login, closed: Path, words: tuple[str, ...], name: str, file: str
+) -> None:
+    result = login.run({name: str(closed / file)}, *words)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: svc")
+
+
+@pytest.mark.parametrize(("name", "file"), [("SVC_DATA_DIR", ""), ("DATABASE_URL_FILE", "url")])
+def test_events_are_posted_without_the_servers_secrets(
+    login: Login, closed: Path, name: str, file: str
+) -> None:
+    result = login.run(
+        {name: str(closed / file), "SVC_TOKEN": "none"},
+        *("ingest", "-", "--stream", "app-sessions"),
+        stdin="[]",
+    )
+
+    assert result.returncode == 1
+    assert result.stderr == "Error: the token is none of this service; is it whole?\n"
+
+
+def test_a_data_directory_that_cannot_be_read_is_named(login: Login, closed: Path) -> None:
+    result = login.run({"SVC_DATA_DIR": str(closed)}, "psql")
+
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"svc: data directory {closed} cannot be read: Permission denied "
+        f"({closed}/postgres/postmaster.pid)\n"
+    )

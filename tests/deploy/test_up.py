@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import psycopg
@@ -241,13 +242,59 @@ def test_a_database_that_does_not_answer_is_named(
     assert "secret" not in line
 
 
-def test_a_database_url_that_is_none_is_not_repeated(start: Start, data_dir: Path) -> None:
-    runner = start(data_dir, DATABASE_URL="password secret")
+@pytest.mark.parametrize("command", ["up", "migrate", "psql", "token list alice@example.org"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "password secret",
+        "postgresql://u:secret@/?foo=bar",
+        "postgresql://u:secret/and-more@db.example/svc",
+    ],
+)
+def test_a_database_url_that_is_none_is_not_repeated(
+    data_dir: Path, command: str, url: str
+) -> None:
+    result = SELF.run({"SVC_DATA_DIR": str(data_dir), "DATABASE_URL": url}, *command.split())
 
-    assert runner.wait() == 1
-    assert runner.err.read_text() == (
-        "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
+    assert result.returncode == 1
+    assert result.stderr == "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
+
+
+def test_a_roles_url_that_is_none_is_not_repeated(data_dir: Path) -> None:
+    url = "postgresql://u:secret@/?foo=bar"
+
+    result = SELF.run(
+        {"SVC_DATA_DIR": str(data_dir), "SVC_READER_DATABASE_URL": url}, "resource", "serve"
     )
+
+    assert result.returncode == 1
+    assert result.stderr == (
+        "svc: SVC_READER_DATABASE_URL is not a connection string of PostgreSQL\n"
+    )
+
+
+ANOTHER_DATABASES: Final = {
+    "PGSERVICE": "none",
+    "PGHOST": "db.example",
+    "PGHOSTADDR": "192.0.2.1",
+    "PGPORT": "1",
+    "PGOPTIONS": "--none=none",
+    "PGTARGETSESSIONATTRS": "none",
+}
+
+
+def test_variables_of_another_database_change_nothing(start: Start, used_data_dir: Path) -> None:
+    runner = start(used_data_dir, **ANOTHER_DATABASES)
+    runner.wait_until_up()
+
+    answer = runner.run("psql", "-At", "-c", "select current_database()")
+    migrated = runner.run("migrate")
+    listed = runner.run("token", "list", "nobody@example.org")
+
+    assert (answer.stdout, answer.stderr) == ("svc\n", "")
+    assert (migrated.returncode, migrated.stderr) == (0, "")
+    assert listed.stderr == "Error: there is no account nobody@example.org\n"
+    assert runner.stop() == 0
 
 
 @on_linux

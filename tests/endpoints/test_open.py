@@ -190,3 +190,11 @@ def test_one_log_line_a_request_and_no_secret_in_it(
     assert lines[0].startswith(f"request_id={answer.headers['x-request-id']} route=me method=GET ")
     assert token not in caplog.text
     assert "hunter2" not in "".join(lines)
+
+
+def test_more_headers_than_anybody_needs_are_431(api: TestClient) -> None:
+    answer = api.get("/api/v1/me", headers={"X-Padding": "a" * 33_000})
+
+    assert answer.status_code == 431
+    assert answer.json()["error"] == "invalid_request"
+    assert "x-request-id" in answer.headers
