@@ -21,7 +21,8 @@ help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/.run ## Start everything on this machine, until Ctrl-C
-	@exec $(BIN)/svc up
+	@export SVC_BUILD_COMMIT="$${SVC_BUILD_COMMIT:-$$(git rev-parse --short HEAD 2>/dev/null)}"; \
+	  exec $(BIN)/svc up
 
 test: .venv/.dev chromium ## Run all tests
 	@$(BIN)/pytest -n auto
