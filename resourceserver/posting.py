@@ -207,6 +207,7 @@ class Poster:
                 least_s = _retry_after_s(answer)
             if attempt < self.retries:
                 # Up to half as long again, so that many trackers do not come back together.
+                # Spreads clients that failed together; nothing secret hangs on it.
                 delay_s = _FIRST_DELAY_S * 2**attempt * random.uniform(1.0, 1.5)  # noqa: S311
                 delay_s = min(max(delay_s, least_s), _LONGEST_DELAY_S)
                 self.say(f"{self.http.base_url} {problem}; trying again in {delay_s:.0f} s")

@@ -70,6 +70,7 @@ async def run(port: int, request: bytes, connections: int, seconds: float) -> fl
     counts: list[asyncio.Future[int]] = [loop.create_future() for _ in range(connections)]
     for done in counts:
         await loop.create_connection(
+            # mypy cannot infer a lambda whose default binds the loop variable.
             lambda done=done: Client(request, started + seconds, done),  # type: ignore[misc]
             "127.0.0.1",
             port,
