@@ -2,23 +2,30 @@
 
 import re
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 import psycopg
+from psycopg.errors import UniqueViolation
 
-from authserver import passwords, rows
+from authserver import events, passwords, rows
+from authserver.events import Occasion
 from authserver.passwords import Hasher
-from authserver.rows import Connection
-from shared import database, queries, tokens
-from shared.database import Pool
+from authserver.rows import Database
+from shared import database as databases
+from shared import queries, tokens
 from shared.settings import Settings
 from shared.tokens import Token
 
-SQL: Final = queries.load(Path(__file__).with_name("accounts.sql"))
+SQL: Final = rows.load("accounts.sql", "events.sql")
+
+# Asked for without an event loop, by what starts the servers.
+_INVITE_FIRST_ACCOUNT: Final = queries.load(
+    Path(__file__).with_name("accounts.sql"), Path(__file__).with_name("events.sql")
+)["invite_first_account"]
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 
@@ -61,11 +68,6 @@ class Account:
 
 
 @dataclass(frozen=True)
-class _Added:
-    user_id: UUID
-
-
-@dataclass(frozen=True)
 class _Invitation:
     is_for_first_account: bool
 
@@ -83,86 +85,99 @@ def folded_email(text: str) -> str:
     return email
 
 
-async def find(connection: Connection, email: str) -> Account | None:
+async def find(database: Database, email: str) -> Account | None:
     """Return the account of an address as somebody typed it, or None."""
-    return await rows.one(connection, Account, SQL["account"], {"email": email.strip().lower()})
+    return await rows.one(database, Account, SQL["account"], {"email": email.strip().lower()})
 
 
-async def authenticate(pool: Pool, hasher: Hasher, email: str, password: str) -> Account | None:
+async def authenticate(
+    database: Database, hasher: Hasher, email: str, password: str, at: Occasion
+) -> Account | None:
     """Return whose e-mail address and password these are, or None.
 
-    It takes the same time whether there is no such account or the password is wrong. No connection is
-    held while a password is hashed.
+    It takes the same time whether there is no such account or the password is wrong.
     """
-    async with pool.connection() as connection:
-        account = await find(connection, email)
+    account = await find(database, email)
     stored = None if account is None else account.password_hash
     if not await hasher.verify(stored, password) or account is None or stored is None:
+        user_id = None if account is None else account.user_id
+        await events.note_failed_sign_in(database, user_id, at)
         return None
     if passwords.is_outdated(stored):
         new_hash = await hasher.hash(password)
-        async with pool.connection() as connection:
-            await connection.execute(
-                SQL["rehash_password"],
-                {"user_id": account.user_id, "password_hash": stored, "new_hash": new_hash},
-            )
+        await rows.execute(
+            database,
+            SQL["rehash_password"],
+            {"user_id": account.user_id, "password_hash": stored, "new_hash": new_hash},
+        )
     return account
 
 
-async def add(connection: Connection, hasher: Hasher, new: NewAccount) -> UUID:
+async def add(database: Database, hasher: Hasher, new: NewAccount, at: Occasion) -> UUID:
     """Make an account and return its id.
 
     Raises UnacceptableEmail, passwords.UnacceptablePassword, UnknownTimezone and AddressTaken.
     """
     email = folded_email(new.email)
     passwords.check(new.password, email)
-    zone = await rows.one(connection, _Known, SQL["is_timezone"], {"timezone": new.timezone})
+    zone = await rows.one(database, _Known, SQL["is_timezone"], {"timezone": new.timezone})
     if zone is None or not zone.is_known:
         raise UnknownTimezone
-    password_hash = await hasher.hash(new.password)
-    async with connection.transaction():
-        return await _insert(connection, email, new, password_hash)
+    parameters = {
+        "email": email,
+        "timezone": new.timezone,
+        "is_admin": new.is_admin,
+        "password_hash": await hasher.hash(new.password),
+    }
+    try:
+        made = await events.happen(database, SQL["add_account"], parameters, at)
+    except UniqueViolation as error:
+        raise AddressTaken from error
+    return made[0].user_id
 
 
-async def _insert(connection: Connection, email: str, new: NewAccount, password_hash: str) -> UUID:
-    added = await rows.one(
-        connection,
-        _Added,
-        SQL["add_account"],
-        {"email": email, "timezone": new.timezone, "is_admin": new.is_admin},
-    )
-    if added is None:
-        raise AddressTaken
-    await connection.execute(
-        SQL["set_password"], {"user_id": added.user_id, "password_hash": password_hash}
-    )
-    return added.user_id
+async def change_password(
+    database: Database, hasher: Hasher, account: Account, password: str, at: Occasion
+) -> None:
+    """Give an account another password and end all its sign-ins.
+
+    Raises passwords.UnacceptablePassword.
+    """
+    passwords.check(password, account.email)
+    parameters = {"user_id": account.user_id, "password_hash": await hasher.hash(password)}
+    await events.happen(database, SQL["change_password"], parameters, at)
 
 
-async def is_open(connection: Connection, link: Token) -> bool:
+async def is_open(database: Database, link: Token) -> bool:
     """Tell whether a one-time link can still be used."""
     parameters = {"invitation_hash": link.hash}
-    return await rows.one(connection, _Invitation, SQL["invitation"], parameters) is not None
+    return await rows.one(database, _Invitation, SQL["invitation"], parameters) is not None
 
 
-async def join(connection: Connection, hasher: Hasher, link: Token, new: NewAccount) -> UUID:
+async def join(
+    database: Database, hasher: Hasher, link: Token, new: NewAccount, at: Occasion
+) -> UUID:
     """Make an account by a one-time link and return its id; the first account is an administrator.
 
     Raises LinkUsed, and what ``add`` raises; with any of that the link can be used again.
     """
-    if not await is_open(connection, link):
+    if not await is_open(database, link):
         raise LinkUsed
     email = folded_email(new.email)
     passwords.check(new.password, email)
-    password_hash = await hasher.hash(new.password)
-    async with connection.transaction():
-        used = await rows.one(
-            connection, _Invitation, SQL["use_invitation"], {"invitation_hash": link.hash}
-        )
-        if used is None:
-            raise LinkUsed
-        admitted = replace(new, is_admin=used.is_for_first_account)
-        return await _insert(connection, email, admitted, password_hash)
+    parameters = {
+        "invitation_hash": link.hash,
+        "email": email,
+        "timezone": new.timezone,
+        "password_hash": await hasher.hash(new.password),
+    }
+    try:
+        made = await events.happen(database, SQL["join"], parameters, at)
+    except UniqueViolation as error:
+        raise AddressTaken from error
+    if not made:
+        raise LinkUsed
+    return made[0].user_id
 
 
 def first_account_link(chosen: Settings) -> str | None:
@@ -172,9 +187,11 @@ def first_account_link(chosen: Settings) -> str | None:
     """
     link = tokens.mint(tokens.LINK, tokens.NOBODY)
     with closing(
-        psycopg.connect(database.role_url(chosen, "authserver"), autocommit=True, connect_timeout=5)
+        psycopg.connect(
+            databases.role_url(chosen, "authserver"), autocommit=True, connect_timeout=5
+        )
     ) as connection:
         made = connection.execute(
-            SQL["invite_first_account"], {"invitation_hash": link.hash, "lifetime": LINK_LIFETIME}
+            _INVITE_FIRST_ACCOUNT, {"invitation_hash": link.hash, "lifetime": LINK_LIFETIME}
         ).fetchone()
     return None if made is None else f"{chosen.auth_url}/join?link={link.text}"

@@ -7,20 +7,84 @@ select person.user_id,
   left join identity.password using (user_id)
  where person.email = %(email)s
 
--- name: add_account
--- A new account; no row: the address has one already.
-insert into identity.user (email, timezone, is_admin)
-values (%(email)s, %(timezone)s, %(is_admin)s)
-    on conflict (email) do nothing
-returning user_id
+-- fragment: with_password
+-- The password of an account that is being made, and its first event.
+protected as (
+    insert into identity.password (user_id, password_hash)
+    select user_id,
+           %(password_hash)s
+      from added
+),
+happened as (
+    select 'account_created' as event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from added
+),
 
--- name: set_password
--- The password of an account, its first or another.
-insert into identity.password (user_id, password_hash)
-values (%(user_id)s, %(password_hash)s)
-    on conflict (user_id) do update
-   set password_hash = excluded.password_hash,
-       changed_at = now()
+-- name: add_account
+-- A new account with its password. It fails where the address has one already.
+with added as (
+    insert into identity.user (email, timezone, is_admin)
+    values (%(email)s, %(timezone)s, %(is_admin)s)
+    returning user_id
+),
+--include with_password
+--include noted
+--include told
+
+-- name: join
+-- Open link ─► used, and an account; the first one is an administrator's. No row: the link was used, has
+-- expired, or another took its place. It fails, and the link stays open, where the address has an
+-- account already.
+with used as (
+    update identity.invitation
+       set used_at = now()
+     where invitation_hash = %(invitation_hash)s
+       and used_at is null
+       and expires_at > now()
+       and (not is_for_first_account or not exists (select from identity.user))
+    returning is_for_first_account
+),
+added as (
+    insert into identity.user (email, timezone, is_admin)
+    select %(email)s,
+           %(timezone)s,
+           is_for_first_account
+      from used
+    returning user_id
+),
+--include with_password
+--include noted
+--include told
+
+-- name: change_password
+-- Another password, with which all sign-ins end. No row: there is no such account.
+with changed as (
+    insert into identity.password (user_id, password_hash)
+    select user_id,
+           %(password_hash)s
+      from identity.user
+     where user_id = %(user_id)s
+        on conflict (user_id) do update
+       set password_hash = excluded.password_hash,
+           changed_at = now()
+    returning user_id
+),
+closed as (
+    delete from identity.session
+     where user_id = %(user_id)s
+),
+happened as (
+    select 'password_changed' as event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from changed
+),
+--include noted
+--include told
 
 -- name: rehash_password
 -- The same password under today's parameters, unless it was changed meanwhile.
@@ -34,7 +98,7 @@ update identity.password
 insert into identity.invitation (invitation_hash, is_for_first_account, expires_at)
 select %(invitation_hash)s,
        true,
-       now() + %(lifetime)s
+       now() + %(lifetime)s::interval
  where not exists (select from identity.user)
     on conflict (is_for_first_account) where is_for_first_account and used_at is null do update
    set invitation_hash = excluded.invitation_hash,
@@ -51,22 +115,12 @@ select is_for_first_account
    and expires_at > now()
    and (not is_for_first_account or not exists (select from identity.user))
 
--- name: use_invitation
--- Open link ─► used: of any number of rivals one gets the row.
-update identity.invitation
-   set used_at = now()
- where invitation_hash = %(invitation_hash)s
-   and used_at is null
-   and expires_at > now()
-   and (not is_for_first_account or not exists (select from identity.user))
-returning is_for_first_account
-
 -- name: is_timezone
 -- Whether the database knows a zone of that very name, so that days can be formed in it.
 select exists (
            select from pg_catalog.pg_timezone_names
             where name = %(timezone)s
-              and name not like 'posix%%'
-              and name not like 'right/%%'
+              and name not like 'posix%'
+              and name not like 'right/%'
               and name not in ('Factory', 'localtime')
        ) as is_known

@@ -36,12 +36,12 @@ def create(chosen: Settings | None = None) -> Starlette:
     this = server(chosen or settings.read())
     for_machines = machine_routes(this)
     machine_paths = frozenset(route.path for route in for_machines)
-    failures = Failures(this.pages, this.pool, machine_paths)
+    failures = Failures(this.pages, machine_paths)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with this.pool:
-            yield
+        yield
+        this.database.close()
 
     app = Starlette(
         routes=[*for_machines, *page_routes(this), static_files()],

@@ -26,7 +26,7 @@ from authserver.errors import (
 from authserver.forms import Form
 from authserver.pages import Page
 from authserver.requests import PendingRequest
-from authserver.rows import Connection
+from authserver.rows import Database
 from authserver.server import Server
 from authserver.sessions import Browser
 from shared import scopes
@@ -50,12 +50,11 @@ async def show(server: Server, request: Request) -> Response:
     browser = await server.browser(request)
     try:
         query = readable_query(request)
-        async with server.pool.connection() as connection:
-            client = await known_client(connection, query)
-            pending = checked(query, client, rules)
-            if pending.error is not None and browser.person is not None:
-                return server.pages.redirect_browser(error_location(server, pending), browser)
-            request_id = await requests.store(connection, browser.session, pending)
+        client = await known_client(server.database, query)
+        pending = checked(query, client, rules)
+        if pending.error is not None and browser.person is not None:
+            return server.pages.redirect_browser(error_location(server, pending), browser)
+        request_id = await requests.store(server.database, browser.session, pending)
     except OAuthError as error:
         return server.pages.render(_refusal(error.error, error.description))
     if pending.error is not None:
@@ -93,10 +92,10 @@ def readable_query(request: Request) -> Form:
     return forms.decode(encoded)
 
 
-async def known_client(connection: Connection, query: Form) -> Client:
+async def known_client(database: Database, query: Form) -> Client:
     """Return the client that asks. Raises UnknownClient, also where it is missing or repeated."""
     client_id = query.get("client_id")
-    client = None if client_id is None else await clients.find(connection, client_id)
+    client = None if client_id is None else await clients.find(database, client_id)
     if client is None:
         raise UnknownClient
     return client

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from authserver import rows
-from authserver.rows import Connection
-from shared import queries, tokens
+from authserver.rows import Database
+from shared import tokens
 
-SQL: Final = queries.load(Path(__file__).with_name("clients.sql"))
+SQL: Final = rows.load("clients.sql")
 
 
 @dataclass(frozen=True)
@@ -27,20 +26,15 @@ class _Registered:
     created_at: datetime
 
 
-async def find(connection: Connection, client_id: str) -> Client | None:
+async def find(database: Database, client_id: str) -> Client | None:
     """Return the client of that id, or None. An id that is not shaped like ours is not looked up."""
     if not tokens.is_client_id(client_id):
         return None
-    return await rows.one(connection, Client, SQL["client"], {"client_id": client_id})
+    return await rows.one(database, Client, SQL["client"], {"client_id": client_id})
 
 
-async def register(connection: Connection, client: Client) -> datetime:
+async def register(database: Database, client: Client) -> datetime:
     """Store a new client and return when."""
-    stored = await rows.one(connection, _Registered, SQL["register"], vars(client))
+    stored = await rows.one(database, _Registered, SQL["register"], vars(client))
     assert stored is not None  # noqa: S101 -- an insert answers a row or raises
     return stored.created_at
-
-
-async def note_authorization(connection: Connection, client_id: str) -> None:
-    """Remember that somebody let the client in just now."""
-    await connection.execute(SQL["note_authorization"], {"client_id": client_id})

@@ -12,9 +12,3 @@ select client_id,
        scopes
   from oauth.client
  where client_id = %(client_id)s
-
--- name: note_authorization
--- Remembers that somebody let the application in, which keeps it from being removed as unused.
-update oauth.client
-   set last_authorized_at = now()
- where client_id = %(client_id)s

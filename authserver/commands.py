@@ -9,14 +9,14 @@ from uuid import UUID
 
 import click
 import psycopg
-from psycopg import AsyncConnection
 
-from authserver import accounts, forms, grants
+from authserver import accounts, events, forms, grants, rows
 from authserver.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
 from authserver.grants import Grant
 from authserver.passwords import Hasher, UnacceptablePassword
-from authserver.rows import Connection
-from shared import database, scopes, serving
+from authserver.rows import Database
+from shared import database as databases
+from shared import scopes, serving
 from shared.settings import Settings
 
 Answer = TypeVar("Answer")
@@ -24,14 +24,11 @@ Answer = TypeVar("Answer")
 _COLUMNS: Final = ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "EXPIRES")
 
 
-def _run(chosen: Settings, work: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+def _run(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
     """Return what ``work`` answers, done as the server's own role. Raises ClickException."""
 
     async def connected() -> Answer:
-        url = database.role_url(chosen, "authserver")
-        async with await AsyncConnection.connect(
-            url, autocommit=True, connect_timeout=5
-        ) as connection:
+        async with rows.connected(chosen) as connection:
             return await work(connection)
 
     try:
@@ -64,8 +61,8 @@ def _password(*, from_stdin: bool) -> str:
     return password
 
 
-async def _user_id(connection: Connection, email: str) -> UUID:
-    account = await accounts.find(connection, email)
+async def _user_id(database: Database, email: str) -> UUID:
+    account = await accounts.find(database, email)
     if account is None:
         raise click.ClickException(f"there is no account {email}")
     return account.user_id
@@ -88,7 +85,7 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
     serving.serve(
         "authserver.app:create",
         chosen,
-        {"authserver": database.role_url(chosen, "authserver")},
+        {"authserver": databases.role_url(chosen, "authserver")},
         hosts=hosts or serving.LOOPBACK,
         port=port or serving.port_of(chosen.auth_url),
         workers=workers,
@@ -115,7 +112,7 @@ def add_user(
     password = _password(from_stdin=password_stdin)
     new = NewAccount(email=email, password=password, timezone=timezone, is_admin=admin)
     try:
-        _run(chosen, lambda connection: accounts.add(connection, Hasher(), new))
+        _run(chosen, lambda database: accounts.add(database, Hasher(), new, events.COMMAND))
     except (AddressTaken, UnacceptableEmail, UnknownTimezone) as error:
         raise click.ClickException(str(error.__doc__)) from error
     except UnacceptablePassword as error:
@@ -169,13 +166,14 @@ def create_token(
     if not 1 <= len(name.strip()) <= 100:
         raise click.ClickException("a token's name has 1 to 100 characters")
 
-    async def create(connection: Connection) -> str:
+    async def create(database: Database) -> str:
         made = await grants.issue_api_token(
-            connection,
-            await _user_id(connection, email),
+            database,
+            await _user_id(database, email),
             name=name.strip(),
             scopes=granted,
             lifetime=None if expires_in is None else timedelta(days=expires_in),
+            at=events.COMMAND,
         )
         return made.text
 
@@ -188,8 +186,8 @@ def create_token(
 def list_tokens(chosen: Settings, email: str) -> None:
     """List what lets programs at EMAIL's data now: API tokens and applications."""
 
-    async def collect(connection: Connection) -> list[Grant]:
-        return await grants.of_user(connection, await _user_id(connection, email))
+    async def collect(database: Database) -> list[Grant]:
+        return await grants.of_user(database, await _user_id(database, email))
 
     table = [_COLUMNS, *(_row(grant) for grant in _run(chosen, collect))]
     widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
@@ -204,9 +202,9 @@ def list_tokens(chosen: Settings, email: str) -> None:
 def revoke_token(chosen: Settings, grant_id: UUID) -> None:
     """Revoke what 'svc token list' shows under ID; it is refused from the next request on."""
 
-    async def end(connection: Connection) -> bool:
-        owner = await grants.owner(connection, grant_id)
-        return owner is not None and await grants.revoke(connection, owner, grant_id)
+    async def end(database: Database) -> bool:
+        owner = await grants.owner(database, grant_id)
+        return owner is not None and await grants.revoke(database, owner, grant_id, events.COMMAND)
 
     if not _run(chosen, end):
         raise click.ClickException(f"there is no live token {grant_id}")

@@ -6,17 +6,16 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, forms, grants, redirects, requests
+from authserver import events, forms, grants, redirects, requests
 from authserver.authorize import error_location
 from authserver.errors import AccessDenied, InvalidRequest
 from authserver.failures import RequestGone
 from authserver.forms import Form
-from authserver.grants import Consent
 from authserver.pages import Page
-from authserver.requests import PendingRequest
+from authserver.requests import PendingKey, PendingRequest
 from authserver.server import Server
-from authserver.sessions import Browser, Person, StaleForm
-from shared import scopes, tokens
+from authserver.sessions import StaleForm
+from shared import scopes, tokens, web
 from shared.scopes import SCOPES
 from shared.tokens import Token
 
@@ -29,14 +28,16 @@ async def show(server: Server, request: Request) -> Response:
     request_id = _request_id(forms.decode(request.scope["query_string"]))
     if browser.person is None:
         return server.pages.redirect_browser(f"/sign-in?next={request_id.text}", browser)
-    async with server.pool.connection() as connection:
-        pending = await requests.find(connection, browser.session, request_id)
-        if pending is None:
-            raise RequestGone
-        if pending.error is not None:
-            await requests.take(connection, browser.session, request_id)
-            return server.pages.redirect_browser(error_location(server, pending), browser)
-        known = await grants.scopes_of_client(connection, browser.person.user_id, pending.client_id)
+    waiting = PendingKey(request_id, browser.session)
+    pending = await requests.find(server.database, waiting)
+    if pending is None:
+        raise RequestGone
+    if pending.error is not None:
+        await requests.take(server.database, waiting)
+        return server.pages.redirect_browser(error_location(server, pending), browser)
+    known = await grants.scopes_of_client(
+        server.database, browser.person.user_id, pending.client_id
+    )
     return server.pages.render(_page(pending, request_id, known, server), browser)
 
 
@@ -49,16 +50,22 @@ async def decide(server: Server, request: Request) -> Response:
     if browser.person is None:
         raise StaleForm
     server.seal.check_form(request, form, browser, request_id.text)
-    async with server.pool.connection() as connection:
-        pending = await requests.find(connection, browser.session, request_id)
+    waiting = PendingKey(request_id, browser.session)
+    pending = await requests.find(server.database, waiting)
     if pending is None or pending.scopes is None:
         raise RequestGone
+    web.note(request, client_id=pending.client_id)
     granted = _decision(form, pending.scopes)
     if not granted:
-        return await _decline(server, browser, request_id, pending)
-    return await _allow(
-        server, browser, request_id, _consent(browser.person, pending, granted), pending
-    )
+        location = await _decline(server, waiting, pending)
+    else:
+        code = await grants.issue_code(
+            server.database, browser.person.user_id, waiting, granted, events.occasion(request)
+        )
+        if code is None:
+            raise RequestGone
+        location = _code_location(server, pending, code)
+    return server.pages.redirect_browser(location, browser)
 
 
 def _request_id(form: Form) -> Token:
@@ -80,46 +87,21 @@ def _decision(form: Form, asked: list[str]) -> tuple[str, ...]:
     return scopes.ordered(ticked) if decision == "allow" else ()
 
 
-def _consent(person: Person, pending: PendingRequest, granted: tuple[str, ...]) -> Consent:
-    return Consent(
-        user_id=person.user_id,
-        client_id=pending.client_id,
-        scopes=granted,
-        resource=pending.resource,
-        redirect_uri=pending.redirect_uri,
-        code_challenge=pending.code_challenge or "",
-    )
-
-
-async def _allow(
-    server: Server,
-    browser: Browser,
-    request_id: Token,
-    consent: Consent,
-    pending: PendingRequest,
-) -> Response:
-    """Issue a code, in the transaction that takes the request away: of two submits one gets it."""
-    async with server.pool.connection() as connection, connection.transaction():
-        if not await requests.take(connection, browser.session, request_id):
-            raise RequestGone
-        code = await grants.issue_code(connection, consent)
-        await clients.note_authorization(connection, consent.client_id)
-    location = redirects.with_parameters(
-        consent.redirect_uri,
+def _code_location(server: Server, pending: PendingRequest, code: Token) -> str:
+    """Return where the browser takes a code (RFC 6749, section 4.1.2; RFC 9207)."""
+    return redirects.with_parameters(
+        pending.redirect_uri,
         {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
     )
-    return server.pages.redirect_browser(location, browser)
 
 
-async def _decline(
-    server: Server, browser: Browser, request_id: Token, pending: PendingRequest
-) -> Response:
-    async with server.pool.connection() as connection:
-        if not await requests.take(connection, browser.session, request_id):
-            raise RequestGone
+async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest) -> str:
+    """Return where the browser takes the person's no. Raises RequestGone."""
+    if not await requests.take(server.database, waiting):
+        raise RequestGone
     declined = AccessDenied()
     refused = replace(pending, error=declined.error, error_description=declined.description)
-    return server.pages.redirect_browser(error_location(server, refused), browser)
+    return error_location(server, refused)
 
 
 def _page(

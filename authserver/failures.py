@@ -11,7 +11,6 @@ from typing import Final
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,7 +27,6 @@ from authserver.errors import (
 )
 from authserver.pages import Page, Pages
 from authserver.sessions import ForgedForm, StaleForm
-from shared.database import Pool
 
 log = logging.getLogger("svc.error")
 
@@ -96,7 +94,6 @@ class Failures:
     """Answers failed requests."""
 
     pages: Pages
-    pool: Pool
     machine_paths: frozenset[str]
 
     def answer(self, path: str, error: OAuthError, headers: Mapping[str, str]) -> Response:
@@ -138,10 +135,7 @@ class Failures:
 
         async def database_error(request: Request, error: Exception) -> Response:
             log.warning("the database does not answer: %s", type(error).__name__)
-            response = self.answer(request.scope["path"], TemporarilyUnavailable(), {})
-            # After a restart every connection of the pool is dead; the first to notice sorts them out.
-            response.background = BackgroundTask(self.pool.check)
-            return response
+            return self.answer(request.scope["path"], TemporarilyUnavailable(), {})
 
         async def owner_gone(request: Request, _: Exception) -> Response:
             # An account or an application was deleted while it was being given something.

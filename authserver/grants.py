@@ -16,11 +16,10 @@ however many there are, and tokens that a racing request issues a moment later a
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from authserver import clients, rows
+from authserver import clients, events, rows
 from authserver.errors import (
     CodeExpired,
     CodeOfAnotherClient,
@@ -39,28 +38,18 @@ from authserver.errors import (
     UnknownClient,
     VerifierMismatch,
 )
-from authserver.rows import Connection
-from shared import queries, tokens
+from authserver.events import Event, Occasion
+from authserver.requests import PendingKey
+from authserver.rows import Database
+from shared import tokens
 from shared.tokens import Token
 
-SQL: Final = queries.load(Path(__file__).with_name("grants.sql"))
+SQL: Final = rows.load("grants.sql", "events.sql")
 
 CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
-
-
-@dataclass(frozen=True)
-class Consent:
-    """What a person agreed to, for whom, and where the code goes."""
-
-    user_id: UUID
-    client_id: str
-    scopes: tuple[str, ...]
-    resource: str | None
-    redirect_uri: str
-    code_challenge: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +83,7 @@ class TokenPair:
     access_token: Token
     refresh_token: Token
     scopes: list[str]
+    grant_id: UUID
 
 
 @dataclass(frozen=True)
@@ -111,6 +101,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class _Issued:
+    grant_id: UUID
     scopes: list[str]
 
 
@@ -136,11 +127,6 @@ class _RefreshToken:
 
 
 @dataclass(frozen=True)
-class _GrantId:
-    grant_id: UUID
-
-
-@dataclass(frozen=True)
 class _Owner:
     user_id: UUID
 
@@ -150,26 +136,27 @@ class _Scope:
     scope: str
 
 
-async def issue_code(connection: Connection, consent: Consent) -> Token:
-    """Return a new code for what was agreed to."""
-    code = tokens.mint(tokens.CODE, consent.user_id)
-    await connection.execute(
+async def issue_code(
+    database: Database, user_id: UUID, waiting: PendingKey, scopes: tuple[str, ...], at: Occasion
+) -> Token | None:
+    """Return a code for the ``scopes`` of a waiting request; None where it waits no more."""
+    code = tokens.mint(tokens.CODE, user_id)
+    consented = await events.happen(
+        database,
         SQL["grant_code"],
         {
-            "user_id": consent.user_id,
-            "client_id": consent.client_id,
-            "scopes": list(consent.scopes),
-            "resource": consent.resource,
-            "redirect_uri": consent.redirect_uri,
-            "code_challenge": consent.code_challenge,
+            **waiting.parameters,
+            "user_id": user_id,
+            "scopes": list(scopes),
             "code_hash": code.hash,
             "lifetime": CODE_LIFETIME,
         },
+        at,
     )
-    return code
+    return code if consented else None
 
 
-async def redeem_code(connection: Connection, presented: CodePresentation) -> TokenPair:
+async def redeem_code(database: Database, presented: CodePresentation, at: Occasion) -> TokenPair:
     """Return the first token pair of a grant and spend its code.
 
     Raises UnknownClient, InvalidGrant and InvalidTarget; a code that was not spent before is not spent
@@ -177,12 +164,12 @@ async def redeem_code(connection: Connection, presented: CodePresentation) -> To
     """
     code = presented.code
     if code is None:
-        await _require_client(connection, presented.client_id)
+        await _require_client(database, presented.client_id)
         raise CodeUnknown
     access_token = tokens.mint(tokens.ACCESS, code.user_id)
     refresh_token = tokens.mint(tokens.REFRESH, code.user_id)
     issued = await rows.one(
-        connection,
+        database,
         _Issued,
         SQL["redeem_code"],
         {
@@ -192,15 +179,18 @@ async def redeem_code(connection: Connection, presented: CodePresentation) -> To
             "redirect_uri": presented.redirect_uri,
             "code_challenge": presented.code_challenge,
             "resource": presented.resource,
-        }
-        | _issue(access_token, refresh_token),
+            **_issue(access_token, refresh_token),
+            **at.parameters,
+        },
     )
     if issued is None:
-        raise await _code_refusal(connection, code, presented)
-    return TokenPair(access_token, refresh_token, issued.scopes)
+        raise await _code_refusal(database, code, presented, at)
+    created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
+    events.record([created], at)
+    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
-async def rotate(connection: Connection, presented: RefreshPresentation) -> TokenPair:
+async def rotate(database: Database, presented: RefreshPresentation, at: Occasion) -> TokenPair:
     """Return the next token pair of a grant; the presented refresh token is worth nothing afterwards.
 
     Raises UnknownClient, InvalidGrant, InvalidTarget and InvalidScope; a token that was current stays
@@ -208,12 +198,12 @@ async def rotate(connection: Connection, presented: RefreshPresentation) -> Toke
     """
     token = presented.refresh_token
     if token is None:
-        await _require_client(connection, presented.client_id)
+        await _require_client(database, presented.client_id)
         raise RefreshTokenUnknown
     access_token = tokens.mint(tokens.ACCESS, token.user_id)
     refresh_token = tokens.mint(tokens.REFRESH, token.user_id)
     issued = await rows.one(
-        connection,
+        database,
         _Issued,
         SQL["rotate"],
         {
@@ -222,16 +212,16 @@ async def rotate(connection: Connection, presented: RefreshPresentation) -> Toke
             "client_id": presented.client_id,
             "scopes": None if presented.scopes is None else list(presented.scopes),
             "resource": presented.resource,
-        }
-        | _issue(access_token, refresh_token),
+            **_issue(access_token, refresh_token),
+        },
     )
     if issued is None:
-        raise await _refresh_refusal(connection, token, presented)
-    return TokenPair(access_token, refresh_token, issued.scopes)
+        raise await _refresh_refusal(database, token, presented, at)
+    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
 async def check_replay(
-    connection: Connection, codes: Iterable[Token], refresh_tokens: Iterable[Token]
+    database: Database, codes: Iterable[Token], refresh_tokens: Iterable[Token], at: Occasion
 ) -> None:
     """Revoke the grant of each spent code and each rotated refresh token among these.
 
@@ -240,43 +230,49 @@ async def check_replay(
     """
     replays: list[InvalidGrant] = []
     for code in codes:
-        stored_code = await _replayed_code(connection, code)
+        stored_code = await _replayed_code(database, code, at)
         if stored_code is not None and stored_code.is_spent:
             replays.append(CodeSpent())
     for refresh_token in refresh_tokens:
-        stored_token = await _replayed_refresh_token(connection, refresh_token)
+        stored_token = await _replayed_refresh_token(database, refresh_token, at)
         if stored_token is not None and stored_token.is_rotated:
             replays.append(RefreshTokenRotated())
     if replays:
         raise replays[0]
 
 
-async def revoke_by_token(connection: Connection, token: Token, client_id: str | None) -> None:
+async def revoke_by_token(
+    database: Database, token: Token, client_id: str | None, at: Occasion
+) -> None:
     """End what ``token`` stands for (RFC 7009), unless ``client_id`` is given and is not the token's."""
     name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
-    await connection.execute(
+    await events.happen(
+        database,
         SQL[f"revoke_by_{name}_token"],
         {"user_id": token.user_id, "token_hash": token.hash, "client_id": client_id},
+        at,
     )
 
 
-async def revoke(connection: Connection, user_id: UUID, grant_id: UUID) -> bool:
+async def revoke(database: Database, user_id: UUID, grant_id: UUID, at: Occasion) -> bool:
     """Revoke a grant as its owner; False where it is not theirs or was revoked before."""
     parameters = {"user_id": user_id, "grant_id": grant_id}
-    return await rows.one(connection, _GrantId, SQL["revoke_grant"], parameters) is not None
+    return bool(await events.happen(database, SQL["revoke_grant"], parameters, at))
 
 
 async def issue_api_token(
-    connection: Connection,
+    database: Database,
     user_id: UUID,
     *,
     name: str,
     scopes: tuple[str, ...],
     lifetime: timedelta | None,
+    at: Occasion,
 ) -> Token:
     """Return a new API token of a person's own; without ``lifetime`` it never expires."""
     token = tokens.mint(tokens.ACCESS, user_id)
-    await connection.execute(
+    await events.happen(
+        database,
         SQL["grant_api_token"],
         {
             "user_id": user_id,
@@ -286,25 +282,26 @@ async def issue_api_token(
             "last_four": token.last_four,
             "lifetime": lifetime,
         },
+        at,
     )
     return token
 
 
-async def of_user(connection: Connection, user_id: UUID) -> list[Grant]:
+async def of_user(database: Database, user_id: UUID) -> list[Grant]:
     """Return the live grants of a person, oldest first."""
-    return await rows.every(connection, Grant, SQL["grants"], {"user_id": user_id})
+    return await rows.every(database, Grant, SQL["grants"], {"user_id": user_id})
 
 
-async def owner(connection: Connection, grant_id: UUID) -> UUID | None:
+async def owner(database: Database, grant_id: UUID) -> UUID | None:
     """Return whose a grant is, or None where there is none of that id."""
-    found = await rows.one(connection, _Owner, SQL["owner_of_grant"], {"grant_id": grant_id})
+    found = await rows.one(database, _Owner, SQL["owner_of_grant"], {"grant_id": grant_id})
     return None if found is None else found.user_id
 
 
-async def scopes_of_client(connection: Connection, user_id: UUID, client_id: str) -> frozenset[str]:
+async def scopes_of_client(database: Database, user_id: UUID, client_id: str) -> frozenset[str]:
     """Return what a client may do already, by all its live grants together."""
     parameters = {"user_id": user_id, "client_id": client_id}
-    found = await rows.every(connection, _Scope, SQL["granted_scopes"], parameters)
+    found = await rows.every(database, _Scope, SQL["granted_scopes"], parameters)
     return frozenset(row.scope for row in found)
 
 
@@ -320,15 +317,15 @@ def _issue(access_token: Token, refresh_token: Token) -> dict[str, object]:
 
 
 async def _code_refusal(
-    connection: Connection, code: Token, presented: CodePresentation
+    database: Database, code: Token, presented: CodePresentation, at: Occasion
 ) -> OAuthError:
     """Return why a code was not redeemed: the first of these that holds."""
     # A rival may have spent the code since: a statement sees what was committed before it began, so
     # this one, unlike the one that found nothing to redeem, sees the rival's.
-    stored = await _replayed_code(connection, code)
+    stored = await _replayed_code(database, code, at)
     if stored is not None and stored.is_spent:
         return CodeSpent()
-    if await clients.find(connection, presented.client_id) is None:
+    if await clients.find(database, presented.client_id) is None:
         return UnknownClient()
     if stored is None:
         return CodeUnknown()
@@ -345,13 +342,13 @@ async def _code_refusal(
 
 
 async def _refresh_refusal(
-    connection: Connection, token: Token, presented: RefreshPresentation
+    database: Database, token: Token, presented: RefreshPresentation, at: Occasion
 ) -> OAuthError:
     """Return why a refresh token was not rotated: the first of these that holds."""
-    stored = await _replayed_refresh_token(connection, token)
+    stored = await _replayed_refresh_token(database, token, at)
     if stored is not None and stored.is_rotated:
         return RefreshTokenRotated()
-    if await clients.find(connection, presented.client_id) is None:
+    if await clients.find(database, presented.client_id) is None:
         return UnknownClient()
     if stored is None:
         return RefreshTokenUnknown()
@@ -366,24 +363,26 @@ async def _refresh_refusal(
     return next(error for holds, error in reasons if holds)
 
 
-async def _replayed_code(connection: Connection, code: Token) -> _Code | None:
+async def _replayed_code(database: Database, code: Token, at: Occasion) -> _Code | None:
     """Return ``code`` as it is stored; where it is spent, its grant is revoked."""
     key = {"user_id": code.user_id, "code_hash": code.hash}
-    stored = await rows.one(connection, _Code, SQL["code"], key)
+    stored = await rows.one(database, _Code, SQL["code"], key)
     if stored is not None and stored.is_spent:
-        await connection.execute(SQL["revoke_grant_of_spent_code"], key)
+        await events.happen(database, SQL["revoke_grant_of_spent_code"], key, at)
     return stored
 
 
-async def _replayed_refresh_token(connection: Connection, token: Token) -> _RefreshToken | None:
+async def _replayed_refresh_token(
+    database: Database, token: Token, at: Occasion
+) -> _RefreshToken | None:
     """Return ``token`` as it is stored; where it is rotated, its grant is revoked."""
     key = {"user_id": token.user_id, "token_hash": token.hash}
-    stored = await rows.one(connection, _RefreshToken, SQL["refresh_token"], key)
+    stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:
-        await connection.execute(SQL["revoke_grant_of_rotated_refresh_token"], key)
+        await events.happen(database, SQL["revoke_grant_of_rotated_refresh_token"], key, at)
     return stored
 
 
-async def _require_client(connection: Connection, client_id: str) -> None:
-    if await clients.find(connection, client_id) is None:
+async def _require_client(database: Database, client_id: str) -> None:
+    if await clients.find(database, client_id) is None:
         raise UnknownClient

@@ -4,22 +4,58 @@
 -- An account that is deleted locks rows in the same order, so the two never wait for each other in turn.
 
 -- name: grant_code
--- A person's consent ─► grant and code.
-with granted as (
+-- Waiting request, agreed to by a person ─► grant and code. No row: nothing waits any more, so of two
+-- submits of one form one gets a code.
+with taken as (
+    delete from oauth.authorization_request
+     where request_hash = %(request_hash)s
+       and session_hash = %(session_hash)s
+       and expires_at > now()
+       and error is null
+    returning client_id,
+              resource,
+              redirect_uri,
+              code_challenge
+),
+authorized as (
+    -- Keeps the application from being removed as unused.
+    update oauth.client
+       set last_authorized_at = now()
+      from taken
+     where oauth.client.client_id = taken.client_id
+),
+granted as (
     insert into oauth.grant (user_id, client_id, scopes, resource)
-    values (%(user_id)s, %(client_id)s, %(scopes)s, %(resource)s)
+    select %(user_id)s,
+           client_id,
+           %(scopes)s,
+           resource
+      from taken
     returning user_id,
+              client_id,
               grant_id
-)
-insert into oauth.authorization_code
-       (user_id, code_hash, grant_id, redirect_uri, code_challenge, expires_at)
-select user_id,
-       %(code_hash)s,
-       grant_id,
-       %(redirect_uri)s,
-       %(code_challenge)s,
-       now() + %(lifetime)s
-  from granted
+),
+issued as (
+    insert into oauth.authorization_code
+           (user_id, code_hash, grant_id, redirect_uri, code_challenge, expires_at)
+    select granted.user_id,
+           %(code_hash)s,
+           granted.grant_id,
+           taken.redirect_uri,
+           taken.code_challenge,
+           now() + %(lifetime)s::interval
+      from granted,
+           taken
+),
+happened as (
+    select 'consented' as event,
+           user_id,
+           client_id,
+           grant_id
+      from granted
+),
+--include noted
+--include told
 
 -- name: redeem_code
 -- Code ─► token pair. No row: the code is spent, or does not fit what was presented with it.
@@ -54,7 +90,7 @@ issued_refresh_token as (
     select %(user_id)s,
            %(refresh_token_hash)s,
            grant_id,
-           now() + %(refresh_token_lifetime)s
+           now() + %(refresh_token_lifetime)s::interval
       from spent
 ),
 issued_access_token as (
@@ -64,23 +100,46 @@ issued_access_token as (
            grant_id,
            scopes,
            %(access_token_last_four)s,
-           now() + %(access_token_lifetime)s
+           now() + %(access_token_lifetime)s::interval
       from spent
-)
-select scopes
+),
+happened as (
+    select 'token_created' as event,
+           %(user_id)s::uuid as user_id,
+           %(client_id)s::text as client_id,
+           grant_id
+      from spent
+),
+--include noted
+select grant_id,
+       scopes
   from spent
 
 -- name: revoke_grant_of_spent_code
 -- Spent code, presented again ─► revoked grant. Changes nothing where the code is not spent.
-update oauth.grant
-   set revoked_at = now()
-  from oauth.authorization_code
- where authorization_code.user_id = %(user_id)s
-   and authorization_code.code_hash = %(code_hash)s
-   and authorization_code.spent_at is not null
-   and oauth.grant.user_id = %(user_id)s
-   and oauth.grant.grant_id = authorization_code.grant_id
-   and oauth.grant.revoked_at is null
+with revoked as (
+    update oauth.grant
+       set revoked_at = now()
+      from oauth.authorization_code
+     where authorization_code.user_id = %(user_id)s
+       and authorization_code.code_hash = %(code_hash)s
+       and authorization_code.spent_at is not null
+       and oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = authorization_code.grant_id
+       and oauth.grant.revoked_at is null
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
+happened as (
+    select 'replay_detected' as event,
+           user_id,
+           client_id,
+           grant_id
+      from revoked
+),
+--include noted
+--include told
 
 -- name: code
 -- A code as it was issued, to say why it was refused; no row means that it is unknown.
@@ -138,7 +197,7 @@ issued_refresh_token as (
     select %(user_id)s,
            %(refresh_token_hash)s,
            grant_id,
-           now() + %(refresh_token_lifetime)s
+           now() + %(refresh_token_lifetime)s::interval
       from rotated
 ),
 issued_access_token as (
@@ -148,23 +207,38 @@ issued_access_token as (
            grant_id,
            scopes,
            %(access_token_last_four)s,
-           now() + %(access_token_lifetime)s
+           now() + %(access_token_lifetime)s::interval
       from rotated
 )
-select scopes
+select grant_id,
+       scopes
   from rotated
 
 -- name: revoke_grant_of_rotated_refresh_token
 -- Rotated refresh token, presented again ─► revoked grant. Changes nothing where it is the current one.
-update oauth.grant
-   set revoked_at = now()
-  from oauth.refresh_token
- where refresh_token.user_id = %(user_id)s
-   and refresh_token.token_hash = %(token_hash)s
-   and refresh_token.rotated_at is not null
-   and oauth.grant.user_id = %(user_id)s
-   and oauth.grant.grant_id = refresh_token.grant_id
-   and oauth.grant.revoked_at is null
+with revoked as (
+    update oauth.grant
+       set revoked_at = now()
+      from oauth.refresh_token
+     where refresh_token.user_id = %(user_id)s
+       and refresh_token.token_hash = %(token_hash)s
+       and refresh_token.rotated_at is not null
+       and oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = refresh_token.grant_id
+       and oauth.grant.revoked_at is null
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
+happened as (
+    select 'replay_detected' as event,
+           user_id,
+           client_id,
+           grant_id
+      from revoked
+),
+--include noted
+--include told
 
 -- name: refresh_token
 -- A refresh token as it was issued, to say why it was refused; no row means that it is unknown.
@@ -182,15 +256,29 @@ select refresh_token.rotated_at is not null as is_rotated,
 
 -- name: revoke_by_refresh_token
 -- Refresh token, current or rotated, given back by its client ─► revoked grant.
-update oauth.grant
-   set revoked_at = now()
-  from oauth.refresh_token
- where refresh_token.user_id = %(user_id)s
-   and refresh_token.token_hash = %(token_hash)s
-   and oauth.grant.user_id = %(user_id)s
-   and oauth.grant.grant_id = refresh_token.grant_id
-   and oauth.grant.revoked_at is null
-   and (%(client_id)s::text is null or oauth.grant.client_id = %(client_id)s::text)
+with revoked as (
+    update oauth.grant
+       set revoked_at = now()
+      from oauth.refresh_token
+     where refresh_token.user_id = %(user_id)s
+       and refresh_token.token_hash = %(token_hash)s
+       and oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = refresh_token.grant_id
+       and oauth.grant.revoked_at is null
+       and (%(client_id)s::text is null or oauth.grant.client_id = %(client_id)s::text)
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
+happened as (
+    select 'revoked' as event,
+           user_id,
+           client_id,
+           grant_id
+      from revoked
+),
+--include noted
+--include told
 
 -- name: revoke_by_access_token
 -- Access token, given back ─► that token ended; an API token, which is all of its grant, ends the grant.
@@ -204,25 +292,50 @@ with ended as (
        and bond.user_id = %(user_id)s
        and bond.grant_id = access_token.grant_id
        and (%(client_id)s::text is null or bond.client_id = %(client_id)s::text)
-    returning bond.grant_id,
-              bond.client_id
-)
-update oauth.grant
-   set revoked_at = now()
-  from ended
- where oauth.grant.user_id = %(user_id)s
-   and oauth.grant.grant_id = ended.grant_id
-   and oauth.grant.revoked_at is null
-   and ended.client_id is null
+    returning bond.user_id,
+              bond.client_id,
+              bond.grant_id
+),
+revoked as (
+    update oauth.grant
+       set revoked_at = now()
+      from ended
+     where oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = ended.grant_id
+       and oauth.grant.revoked_at is null
+       and ended.client_id is null
+),
+happened as (
+    select 'revoked' as event,
+           user_id,
+           client_id,
+           grant_id
+      from ended
+),
+--include noted
+--include told
 
 -- name: revoke_grant
 -- Revoked by its owner. No row: it is not this person's, or was revoked before.
-update oauth.grant
-   set revoked_at = now()
- where user_id = %(user_id)s
-   and grant_id = %(grant_id)s
-   and revoked_at is null
-returning grant_id
+with revoked as (
+    update oauth.grant
+       set revoked_at = now()
+     where user_id = %(user_id)s
+       and grant_id = %(grant_id)s
+       and revoked_at is null
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
+happened as (
+    select 'revoked' as event,
+           user_id,
+           client_id,
+           grant_id
+      from revoked
+),
+--include noted
+--include told
 
 -- name: grant_api_token
 -- An API token of a person's own, with a grant that has their name for it; it expires where they say so.
@@ -230,17 +343,29 @@ with granted as (
     insert into oauth.grant (user_id, name, scopes)
     values (%(user_id)s, %(name)s, %(scopes)s)
     returning user_id,
+              client_id,
               grant_id,
               scopes
-)
-insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
-select user_id,
-       %(token_hash)s,
-       grant_id,
-       scopes,
-       %(last_four)s,
-       now() + %(lifetime)s
-  from granted
+),
+issued as (
+    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+    select user_id,
+           %(token_hash)s,
+           grant_id,
+           scopes,
+           %(last_four)s,
+           now() + %(lifetime)s::interval
+      from granted
+),
+happened as (
+    select 'token_created' as event,
+           user_id,
+           client_id,
+           grant_id
+      from granted
+),
+--include noted
+--include told
 
 -- name: grants
 -- What lets somebody or something at a person's data now, oldest first: API tokens by their name and

@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, forms, passwords, sessions
+from authserver import accounts, events, forms, passwords, sessions
 from authserver.accounts import AddressTaken, LinkUsed, NewAccount, UnacceptableEmail
 from authserver.failures import LinkGone
 from authserver.forms import Form
@@ -18,9 +18,8 @@ async def show(server: Server, request: Request) -> Response:
     """Show the form for a new account where the link can still be used."""
     link = _link(forms.decode(request.scope["query_string"]))
     browser = await server.browser(request)
-    async with server.pool.connection() as connection:
-        if not await accounts.is_open(connection, link):
-            raise LinkGone
+    if not await accounts.is_open(server.database, link):
+        raise LinkGone
     return server.pages.render(_page(link), browser)
 
 
@@ -34,15 +33,16 @@ async def submit(server: Server, request: Request) -> Response:
     email = form.get("email") or ""
     wanted = NewAccount(email=email, password=form.get("password") or "")
     try:
-        async with server.pool.connection() as connection:
-            user_id = await accounts.join(connection, server.hasher, link, wanted)
-            session = await sessions.sign_in(connection, browser, user_id, request)
+        user_id = await accounts.join(
+            server.database, server.hasher, link, wanted, events.occasion(request)
+        )
     except (UnacceptableEmail, AddressTaken) as error:
         return server.pages.render(_page(link, email, email_problem=error.__doc__), browser)
     except UnacceptablePassword as error:
         return server.pages.render(_page(link, email, password_problem=str(error)), browser)
     except LinkUsed:
         raise LinkGone from None
+    session = await sessions.sign_in(server.database, browser, user_id, request)
     return server.pages.redirect("/", session)
 
 

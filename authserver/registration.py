@@ -36,8 +36,7 @@ async def register(server: Server, request: Request) -> Response:
     if forms.media_type(request) != "application/json":
         raise InvalidClientMetadata("the body must be application/json")
     client = _client(_parse(await forms.read_body(request)))
-    async with server.pool.connection() as connection:
-        created_at = await clients.register(connection, client)
+    created_at = await clients.register(server.database, client)
     answer: dict[str, object] = {
         "client_id": client.client_id,
         "client_id_issued_at": int(created_at.timestamp()),

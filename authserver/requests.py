@@ -7,15 +7,14 @@ application is told of once somebody has signed in.
 
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 from authserver import rows
-from authserver.rows import Connection
-from shared import queries, tokens
+from authserver.rows import Database, Parameters
+from shared import tokens
 from shared.tokens import Token
 
-SQL: Final = queries.load(Path(__file__).with_name("requests.sql"))
+SQL: Final = rows.load("requests.sql")
 
 LIFETIME: Final = timedelta(minutes=15)
 
@@ -36,40 +35,36 @@ class PendingRequest:
 
 
 @dataclass(frozen=True)
+class PendingKey:
+    """Where a request waits: under an id, in one browser."""
+
+    request_id: Token
+    session: Token
+
+    @property
+    def parameters(self) -> Parameters:
+        """What statements about the request take."""
+        return {"request_hash": self.request_id.hash, "session_hash": self.session.hash}
+
+
+@dataclass(frozen=True)
 class _Taken:
     request_hash: bytes
 
 
-async def store(connection: Connection, session: Token, request: PendingRequest) -> Token:
+async def store(database: Database, session: Token, request: PendingRequest) -> Token:
     """Keep ``request`` for the browser with ``session`` and return the id under which it waits."""
-    request_id = tokens.mint(tokens.REQUEST, tokens.NOBODY)
-    await connection.execute(
-        SQL["store"],
-        vars(request)
-        | {
-            "request_hash": request_id.hash,
-            "session_hash": session.hash,
-            "lifetime": LIFETIME,
-        },
-    )
-    return request_id
+    waiting = PendingKey(tokens.mint(tokens.REQUEST, tokens.NOBODY), session)
+    parameters = {**vars(request), **waiting.parameters, "lifetime": LIFETIME}
+    await rows.execute(database, SQL["store"], parameters)
+    return waiting.request_id
 
 
-async def find(connection: Connection, session: Token, request_id: Token) -> PendingRequest | None:
+async def find(database: Database, waiting: PendingKey) -> PendingRequest | None:
     """Return a request that waits in this browser, or None."""
-    key = {"request_hash": request_id.hash, "session_hash": session.hash}
-    return await rows.one(connection, PendingRequest, SQL["pending"], key)
+    return await rows.one(database, PendingRequest, SQL["pending"], waiting.parameters)
 
 
-async def take(connection: Connection, session: Token, request_id: Token) -> bool:
+async def take(database: Database, waiting: PendingKey) -> bool:
     """Take a request away to answer it; False for whoever comes second."""
-    key = {"request_hash": request_id.hash, "session_hash": session.hash}
-    return await rows.one(connection, _Taken, SQL["take"], key) is not None
-
-
-async def carry_over(connection: Connection, session: Token, new_session: Token) -> None:
-    """Give what waits under ``session`` to ``new_session``, its successor in the same browser."""
-    await connection.execute(
-        SQL["carry_over"],
-        {"session_hash": session.hash, "new_session_hash": new_session.hash},
-    )
+    return await rows.one(database, _Taken, SQL["take"], waiting.parameters) is not None

@@ -1,16 +1,5 @@
 -- name: store
--- Keeps a request for the browser that brought it. Whoever brings one clears a few expired ones away,
--- so that strangers leave nothing that lasts.
-with expired as (
-    delete from oauth.authorization_request
-     where request_hash = any (array(
-               select request_hash
-                 from oauth.authorization_request
-                where expires_at <= now()
-                limit 10
-                  for update skip locked
-           ))
-)
+-- Keeps a request for the browser that brought it.
 insert into oauth.authorization_request
        (
            request_hash,
@@ -36,7 +25,7 @@ values (
            %(code_challenge)s,
            %(error)s,
            %(error_description)s,
-           now() + %(lifetime)s
+           now() + %(lifetime)s::interval
        )
 
 -- name: pending
@@ -63,9 +52,3 @@ delete from oauth.authorization_request
    and session_hash = %(session_hash)s
    and expires_at > now()
 returning request_hash
-
--- name: carry_over
--- Gives what waits in a browser to that browser's new session.
-update oauth.authorization_request
-   set session_hash = %(new_session_hash)s
- where session_hash = %(session_hash)s

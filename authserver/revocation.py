@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, grants
+from authserver import events, forms, grants
 from authserver.server import Server
 from authserver.token import (
     refuse_client_authentication,
@@ -25,6 +25,7 @@ async def revoke(server: Server, request: Request) -> Response:
     text = required(form, "token")
     token = tokens.parse(tokens.REFRESH, text) or tokens.parse(tokens.ACCESS, text)
     if token is not None:
-        async with server.pool.connection() as connection:
-            await grants.revoke_by_token(connection, token, form.get("client_id"))
+        await grants.revoke_by_token(
+            server.database, token, form.get("client_id"), events.occasion(request)
+        )
     return Response(status_code=200, headers={"Cache-Control": "no-store"})

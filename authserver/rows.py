@@ -1,29 +1,94 @@
 """Rows of the database as dataclasses, one for each shape that a statement answers."""
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
-from psycopg import AsyncConnection
-from psycopg.rows import class_row
+from psycopg.adapt import Transformer
+from psycopg.pq.abc import PGresult
+
+from shared import database, lines
+from shared.lines import Lines, Statement
+from shared.settings import Settings
 
 Row = TypeVar("Row")
-Connection = AsyncConnection[Any]
+Database = Lines
+"""What statements are sent to. Each is a transaction of its own, and does all that belongs together."""
 Parameters = Mapping[str, Any]
+
+_LINES: Final = 8
+"""Most connections of one process. A commit waits for the disk, and others on its line wait with it."""
+_DEPTH: Final = 32
+_PATIENCE_S: Final = 12.0
+"""How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
+
+
+def load(*files: str) -> dict[str, Statement]:
+    """Return the statements of these files of the package, by name."""
+    return lines.load(*(Path(__file__).with_name(file) for file in files))
+
+
+def connect(chosen: Settings) -> Database:
+    """Return the database as the authorization server sees it; it connects when it is first asked."""
+    return Lines.to(
+        database.login(chosen, "authserver"),
+        size=_LINES,
+        depth=_DEPTH,
+        patience_s=_PATIENCE_S,
+        prepare=chosen.prepare,
+    )
+
+
+@asynccontextmanager
+async def connected(chosen: Settings) -> AsyncIterator[Database]:
+    """The database for the time of a command."""
+    connection = connect(chosen)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 async def one(
-    connection: Connection, shape: type[Row], statement: str, parameters: Parameters
+    connection: Database, shape: type[Row], statement: Statement, parameters: Parameters
 ) -> Row | None:
     """Return the first row that ``statement`` answers, or None where there is none."""
-    cursor = connection.cursor(row_factory=class_row(shape))
-    await cursor.execute(statement, parameters)
-    return await cursor.fetchone()
+    found = await every(connection, shape, statement, parameters)
+    return found[0] if found else None
 
 
 async def every(
-    connection: Connection, shape: type[Row], statement: str, parameters: Parameters
+    connection: Database,
+    shape: type[Row],
+    statement: Statement,
+    parameters: Parameters,
+    *,
+    after: Statement | None = None,
 ) -> list[Row]:
-    """Return all rows that ``statement`` answers."""
-    cursor = connection.cursor(row_factory=class_row(shape))
-    await cursor.execute(statement, parameters)
-    return await cursor.fetchall()
+    """Return all rows that ``statement`` answers. Raises psycopg.Error.
+
+    ``after`` comes before it in the same transaction, with the same parameters.
+    """
+    first = () if after is None else (after,)
+    result = await _run(connection, (*first, statement), parameters)
+    names = [(result.fname(column) or b"").decode() for column in range(result.nfields)]
+    reader = Transformer()
+    reader.set_pgresult(result)
+    return reader.load_rows(
+        0, result.ntuples, lambda values: shape(**dict(zip(names, values, strict=True)))
+    )
+
+
+async def execute(connection: Database, statement: Statement, parameters: Parameters) -> int:
+    """Run ``statement`` for what it changes, and return how many rows that were. Raises psycopg.Error."""
+    result = await _run(connection, (statement,), parameters)
+    return result.command_tuples or 0
+
+
+async def _run(
+    connection: Database, statements: Sequence[Statement], parameters: Parameters
+) -> PGresult:
+    # What was lost on the way may have been done, and most statements here must not be done twice.
+    steps = [(statement, parameters) for statement in statements]
+    return await connection.run(steps, may_repeat=False)

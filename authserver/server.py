@@ -4,16 +4,12 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from authserver import pages, sessions
+from authserver import pages, rows, sessions
 from authserver.pages import Pages
 from authserver.passwords import Hasher
+from authserver.rows import Database
 from authserver.sessions import Browser, Seal
-from shared import database
-from shared.database import Pool
 from shared.settings import Settings
-
-CONNECTIONS = 10
-"""Most connections of one process."""
 
 
 @dataclass(frozen=True)
@@ -21,22 +17,22 @@ class Server:
     """One process of the authorization server."""
 
     settings: Settings
-    pool: Pool
+    database: Database
     seal: Seal
     pages: Pages
     hasher: Hasher
 
     async def browser(self, request: Request) -> Browser:
         """Return who asks for a page."""
-        return await sessions.browser(self.seal, self.pool, request)
+        return await sessions.browser(self.seal, self.database, request)
 
 
 def server(chosen: Settings) -> Server:
-    """Return a server for ``chosen``; its pool is still to be opened. Raises SettingsError."""
+    """Return a server for ``chosen``; Raises SettingsError."""
     seal = sessions.seal(chosen)
     return Server(
         settings=chosen,
-        pool=database.pool(chosen, "authserver", size=CONNECTIONS),
+        database=rows.connect(chosen),
         seal=seal,
         pages=pages.pages(seal),
         hasher=Hasher(),

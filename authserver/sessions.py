@@ -13,7 +13,6 @@ sent from must not contradict it.
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -21,15 +20,14 @@ from itsdangerous import Signer
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import requests, rows
+from authserver import events, rows
 from authserver.forms import Form
-from authserver.rows import Connection
-from shared import queries, settings, tokens
-from shared.database import Pool
+from authserver.rows import Database, Parameters
+from shared import settings, tokens
 from shared.settings import Settings
 from shared.tokens import Token
 
-SQL: Final = queries.load(Path(__file__).with_name("sessions.sql"))
+SQL: Final = rows.load("sessions.sql", "events.sql")
 
 IDLE_LIFETIME: Final = timedelta(days=30)
 
@@ -158,63 +156,53 @@ def _form_subject(session: Token, subject: str) -> str:
     return f"{session.hash.hex()} {subject}"
 
 
-async def browser(seal: Seal, pool: Pool, request: Request) -> Browser:
+async def browser(seal: Seal, database: Database, request: Request) -> Browser:
     """Return who asks; a browser without a live session gets a new one that is nobody's."""
     session = seal.session_in(request)
     if session is None:
         return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
     if session.user_id == tokens.NOBODY:
         return Browser(session, None, is_cookie_due=False)
-    async with pool.connection() as connection:
-        person = await rows.one(
-            connection,
-            Person,
-            SQL["session"],
-            {
-                "user_id": session.user_id,
-                "session_hash": session.hash,
-                "idle_lifetime": IDLE_LIFETIME,
-            },
-        )
+    person = await rows.one(
+        database,
+        Person,
+        SQL["session"],
+        {
+            "user_id": session.user_id,
+            "session_hash": session.hash,
+            "idle_lifetime": IDLE_LIFETIME,
+        },
+    )
     if person is None:
         return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
     return Browser(session, person, is_cookie_due=person.was_refreshed)
 
 
-async def sign_in(
-    connection: Connection, browser: Browser, user_id: UUID, request: Request
-) -> Token:
-    """Open a session of ``user_id`` in place of the browser's present one, and return it.
-
-    The caller's transaction, if there is one, decides whether it comes to be.
-    """
+async def sign_in(database: Database, browser: Browser, user_id: UUID, request: Request) -> Token:
+    """Open a session of ``user_id`` in place of the browser's present one, and return it."""
     session = tokens.mint(tokens.SESSION, user_id)
-    async with connection.transaction():
-        await connection.execute(
-            SQL["open_session"],
-            {
-                "user_id": user_id,
-                "session_hash": session.hash,
-                # Postgres stores no NUL, which no browser sends.
-                "user_agent": request.headers.get("user-agent", "").replace("\0", "")[:300] or None,
-                "address": request.client.host if request.client else None,
-            },
-        )
-        await _succeed(connection, browser.session, session)
+    # Postgres stores no NUL, which no browser sends.
+    user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
+    await events.happen(
+        database,
+        SQL["sign_in"],
+        {"user_id": user_id, "user_agent": user_agent, **_succession(browser.session, session)},
+        events.occasion(request),
+    )
     return session
 
 
-async def sign_out(connection: Connection, browser: Browser) -> Token:
+async def sign_out(database: Database, browser: Browser, request: Request) -> Token:
     """End the browser's session and return its new one, which is nobody's."""
     session = tokens.mint(tokens.SESSION, tokens.NOBODY)
-    async with connection.transaction():
-        await _succeed(connection, browser.session, session)
+    succession = _succession(browser.session, session)
+    await events.happen(database, SQL["sign_out"], succession, events.occasion(request))
     return session
 
 
-async def _succeed(connection: Connection, old: Token, new: Token) -> None:
-    await requests.carry_over(connection, old, new)
-    if old.user_id != tokens.NOBODY:
-        await connection.execute(
-            SQL["close_session"], {"user_id": old.user_id, "session_hash": old.hash}
-        )
+def _succession(old: Token, new: Token) -> Parameters:
+    return {
+        "session_hash": new.hash,
+        "old_user_id": old.user_id,
+        "old_session_hash": old.hash,
+    }

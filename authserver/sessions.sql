@@ -6,7 +6,7 @@ with used as (
        set seen_at = now()
      where user_id = %(user_id)s
        and session_hash = %(session_hash)s
-       and seen_at > now() - %(idle_lifetime)s
+       and seen_at > now() - %(idle_lifetime)s::interval
        and seen_at < now() - interval '1 hour'
     returning user_id
 )
@@ -20,15 +20,50 @@ select person.user_id,
   join identity.user as person using (user_id)
  where session.user_id = %(user_id)s
    and session.session_hash = %(session_hash)s
-   and session.seen_at > now() - %(idle_lifetime)s
+   and session.seen_at > now() - %(idle_lifetime)s::interval
 
--- name: open_session
--- Signs a person in in one browser.
-insert into identity.session (user_id, session_hash, user_agent, address)
-values (%(user_id)s, %(session_hash)s, %(user_agent)s, %(address)s)
+-- fragment: succeeded
+-- The session that a browser had before is over, and what waits in it waits under the new one.
+closed as (
+    delete from identity.session
+     where user_id = %(old_user_id)s
+       and session_hash = %(old_session_hash)s
+    returning user_id
+),
+carried_over as (
+    update oauth.authorization_request
+       set session_hash = %(session_hash)s
+     where session_hash = %(old_session_hash)s
+),
 
--- name: close_session
--- Signs a person out in one browser.
-delete from identity.session
- where user_id = %(user_id)s
-   and session_hash = %(session_hash)s
+-- name: sign_in
+-- Signs a person in in one browser, whose session this is from now on.
+with opened as (
+    insert into identity.session (user_id, session_hash, user_agent, address)
+    values (%(user_id)s, %(session_hash)s, %(user_agent)s, %(address)s)
+    returning user_id
+),
+--include succeeded
+happened as (
+    select 'signed_in' as event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from opened
+),
+--include noted
+--include told
+
+-- name: sign_out
+-- Signs whoever is signed in in one browser out.
+with
+--include succeeded
+happened as (
+    select 'signed_out' as event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from closed
+),
+--include noted
+--include told

@@ -5,7 +5,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, forms, sessions
+from authserver import accounts, events, forms, sessions
 from authserver.pages import Page
 from authserver.server import Server
 from authserver.sessions import StaleForm
@@ -53,12 +53,11 @@ async def submit(server: Server, request: Request) -> Response:
             return server.pages.redirect_browser(way_on(going_to), browser)
         return server.pages.render(_page(going_to, email, _OUT_OF_DATE, status=403), browser)
     account = await accounts.authenticate(
-        server.pool, server.hasher, email, form.get("password") or ""
+        server.database, server.hasher, email, form.get("password") or "", events.occasion(request)
     )
     if account is None:
         return server.pages.render(_page(going_to, email, _WRONG, status=400), browser)
-    async with server.pool.connection() as connection:
-        session = await sessions.sign_in(connection, browser, account.user_id, request)
+    session = await sessions.sign_in(server.database, browser, account.user_id, request)
     return server.pages.redirect(way_on(going_to), session)
 
 
@@ -69,8 +68,7 @@ async def leave(server: Server, request: Request) -> Response:
     going_to = form.get("next") or ""
     browser = await server.browser(request)
     server.seal.check_form(request, form, browser, going_to)
-    async with server.pool.connection() as connection:
-        session = await sessions.sign_out(connection, browser)
+    session = await sessions.sign_out(server.database, browser, request)
     request_id = tokens.parse(tokens.REQUEST, going_to)
     suffix = "" if request_id is None else f"?next={request_id.text}"
     return server.pages.redirect(f"/sign-in{suffix}", session)

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, grants, resources
+from authserver import events, forms, grants, resources
 from authserver.errors import (
     ClientAuthenticationRefused,
     InvalidRequest,
@@ -20,7 +20,7 @@ from authserver.errors import (
 from authserver.forms import Form
 from authserver.grants import CodePresentation, RefreshPresentation, TokenPair
 from authserver.server import Server
-from shared import scopes, tokens
+from shared import scopes, tokens, web
 from shared.tokens import Token
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
@@ -37,22 +37,21 @@ async def issue(server: Server, request: Request) -> Response:
     so. Only what is no form at all, such as JSON, and what has more than 50 parameters is not searched.
     """
     form = await forms.read(request)
+    at = events.occasion(request)
     codes = mentioned(tokens.CODE, "code", request, form)
     refresh_tokens = mentioned(tokens.REFRESH, "refresh_token", request, form)
     try:
         presented = presentation(request, form, server.settings.base_url)
     except OAuthError:
-        if codes or refresh_tokens:
-            async with server.pool.connection() as connection:
-                await grants.check_replay(connection, codes, refresh_tokens)
+        await grants.check_replay(server.database, codes, refresh_tokens, at)
         raise
-    async with server.pool.connection() as connection:
-        if isinstance(presented, CodePresentation):
-            await grants.check_replay(connection, [], refresh_tokens)
-            pair = await grants.redeem_code(connection, presented)
-        else:
-            await grants.check_replay(connection, codes, [])
-            pair = await grants.rotate(connection, presented)
+    if isinstance(presented, CodePresentation):
+        await grants.check_replay(server.database, [], refresh_tokens, at)
+        pair = await grants.redeem_code(server.database, presented, at)
+    else:
+        await grants.check_replay(server.database, codes, [], at)
+        pair = await grants.rotate(server.database, presented, at)
+    web.note(request, client_id=presented.client_id, grant_id=pair.grant_id)
     return _answer(pair)
 
 

@@ -10,9 +10,9 @@ from starlette.middleware.gzip import GZipMiddleware
 from resourceserver import endpoint, ingest, metadata, probes
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.errors import Answers, HeadersTooLarge, InternalError
-from resourceserver.lines import Lines
 from resourceserver.session import PATIENT_S, Reader
 from shared import database, settings
+from shared.lines import Lines
 from shared.settings import Settings
 from shared.web import HeaderLimit, LastResort, RequestLog
 

@@ -8,11 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import lines, parameters, session
+from resourceserver import parameters, session
 from resourceserver.errors import PRIVATE, ParameterProblem
-from resourceserver.lines import Statement
 from resourceserver.parameters import Params
 from resourceserver.session import Reader
+from shared import lines
+from shared.lines import Statement
 
 
 @dataclass(frozen=True)

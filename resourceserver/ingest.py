@@ -26,12 +26,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import events, fields, lines, session
+from resourceserver import events, fields, session
 from resourceserver.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
 from resourceserver.events import APP_SESSIONS, Row, Stream, Verdict
-from resourceserver.lines import Lines
 from resourceserver.session import Credential, Reader
-from shared import queries
+from shared import lines, queries
+from shared.lines import Lines
 from shared.settings import Settings
 
 STATEMENTS: Final = {

@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from resourceserver import lines
 from resourceserver.session import Reader
-from shared import VERSION, queries
+from shared import VERSION, lines, queries
 from shared.settings import Settings
 
 ALIVE: Final = lines.statement(queries.load(Path(__file__).with_name("probes.sql"))["alive"])

@@ -16,15 +16,14 @@ from typing import Any, Final
 import psycopg
 from starlette.requests import Request
 
-from resourceserver import lines
 from resourceserver.errors import (
     DatabaseUnavailable,
     InsufficientScope,
     InvalidParameter,
     Unauthorized,
 )
-from resourceserver.lines import Lines, Statement
-from shared import database, queries, tokens
+from shared import database, lines, queries, tokens
+from shared.lines import Lines, Statement
 from shared.settings import Settings
 from shared.tokens import Token
 

@@ -1,12 +1,9 @@
-"""Connections: where each role logs in, and pools that notice within seconds when the database is gone."""
+"""Logins: where each role connects, so that it notices within seconds when the database is gone."""
 
-from psycopg import AsyncConnection, conninfo
-from psycopg_pool import AsyncConnectionPool
+from psycopg import conninfo
 
 from shared import settings
 from shared.settings import Settings, SettingsError
-
-Pool = AsyncConnectionPool[AsyncConnection[tuple[object, ...]]]
 
 WAIT_S = 1.5
 """How long a request waits for a connection before it is answered 503."""
@@ -40,24 +37,4 @@ def login(chosen: Settings, role: str) -> str:
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,
-    )
-
-
-def pool(chosen: Settings, role: str, *, size: int) -> Pool:
-    """Return a pool of at most ``size`` autocommit connections of ``role``; the caller opens it.
-
-    It opens even where the database is down, so that a server starts, answers 503 and recovers.
-    """
-    return AsyncConnectionPool(
-        login(chosen, role),
-        # Every statement is prepared at its first use. With psycopg's default of five uses first, an
-        # error in the pipeline in which a statement would be prepared leaves the connection broken
-        # (psycopg 3.3.9).
-        kwargs={"autocommit": True, "prepare_threshold": 0 if chosen.prepare else None},
-        min_size=1,
-        max_size=size,
-        timeout=WAIT_S,
-        reconnect_timeout=5,
-        open=False,
-        name=f"svc {role}",
     )

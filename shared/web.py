@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 access_log = logging.getLogger("svc.access")
 error_log = logging.getLogger("svc.error")
 
+_NOTED: Final = "svc.noted"
 _REQUEST_ID: Final = re.compile(rb"[0-9A-Za-z_-]{8,64}")
 
 
@@ -62,15 +64,26 @@ class RequestLog:
             await self.app(scope, receive_noted, send_named)
         finally:
             route = scope.get("route")
+            noted = scope.get(_NOTED, {})
             access_log.info(
-                "request_id=%s route=%s method=%s status=%d duration_ms=%.1f",
+                "request_id=%s route=%s method=%s status=%d duration_ms=%.1f client_id=%s grant_id=%s",
                 request_id.decode(),
                 getattr(route, "name", "none"),
                 # A method is free text; one that is no word could forge a line of its own.
                 scope["method"] if scope["method"].isalpha() else "other",
                 status,
                 (time.perf_counter() - started) * 1000,
+                noted.get("client_id", "-"),
+                noted.get("grant_id", "-"),
             )
+
+
+def note(request: Request, **noted: object) -> None:
+    """Say for the request's log line who asked: ``client_id`` and ``grant_id``, once they are known.
+
+    What is noted must come from the database or be well formed, so that no line can be forged.
+    """
+    request.scope.setdefault(_NOTED, {}).update(noted)
 
 
 MAX_HEADER_BYTES: Final = 32 * 1024
@@ -149,5 +162,5 @@ def configure_logging() -> None:
     """Send our log lines, and the web server's warnings, to standard error."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    for noisy in ("httpx2", "httpcore2", "psycopg.pool"):
+    for noisy in ("httpx2", "httpcore2", "psycopg"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -9,6 +9,8 @@ revoke all on all procedures in schema svc from public, svc_reader, svc_ingester
 grant usage on schema identity, oauth to svc_authserver;
 grant select, insert, update, delete on identity.user, identity.password, identity.session to svc_authserver;
 grant select, insert, update on identity.invitation to svc_authserver;
+-- What happened stays as it was written down.
+grant select, insert on identity.security_event to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,

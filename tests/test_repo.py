@@ -142,7 +142,7 @@ def test_every_path_that_the_documents_name_is_there() -> None:
 def test_every_reference_to_user_data_names_its_user() -> None:
     # What spreads users over machines must know of each table of a query whose rows are meant.
     nameless = []
-    for path in sorted(ROOT.glob("*server/**/*.sql")):
+    for path in sorted(ROOT.glob("resourceserver/**/*.sql")):
         for name, statement in queries.load(path).items():
             code = re.sub(r"--.*", "", statement)
             references = re.findall(

@@ -242,7 +242,7 @@ def test_a_trailing_slash_is_another_path(api: TestClient, endpoint: Endpoint) -
 @each_endpoint
 def test_every_answer_has_a_request_id(api: TestClient, alice: Person, endpoint: Endpoint) -> None:
     own = get(api, endpoint, alice.headers(endpoint.scope))
-    given = get(api, endpoint, {"X-Request-Id": "proxy-0123456789"})
+    given = get(api, endpoint, {"X-Request-Id": "3f2b4c1d-0123-4567-89ab-cdef01234567"})
 
     assert re.fullmatch(r"[0-9a-f]{16}", own.headers["x-request-id"])
-    assert given.headers["x-request-id"] == "proxy-0123456789"
+    assert given.headers["x-request-id"] == "3f2b4c1d-0123-4567-89ab-cdef01234567"

@@ -16,8 +16,8 @@ import resourceserver.app
 from resourceserver import ingest, session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.events import APP_SESSIONS, judge, read_batch
-from resourceserver.lines import Lines
 from shared import database, tokens
+from shared.lines import Lines
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered

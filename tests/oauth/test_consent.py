@@ -140,34 +140,6 @@ def test_the_redirect_of_an_error_that_waited_renews_a_cookie_that_is_due(
     assert "Max-Age=2592000" in response.headers["set-cookie"]
 
 
-def test_a_new_request_clears_a_few_expired_ones_away(
-    visitor: Visitor, application: Application, owner: Rows
-) -> None:
-    for _ in range(14):
-        visitor.get(application.authorize_path())
-    owner.execute(
-        "update oauth.authorization_request set expires_at = now() - interval '1 second' "
-        "where request_hash in (select request_hash from oauth.authorization_request limit 12)"
-    )
-
-    visitor.get(application.authorize_path())
-    after_one = requests_kept(owner)
-    visitor.get(application.authorize_path())
-
-    assert after_one == (3, 2)
-    assert requests_kept(owner) == (4, 0)
-
-
-def requests_kept(owner: Rows) -> tuple[int, int]:
-    """Return how many requests wait, and how many are expired."""
-    row = owner.execute(
-        "select count(*) filter (where expires_at > now()), "
-        "count(*) filter (where expires_at <= now()) from oauth.authorization_request"
-    ).fetchone()
-    assert row is not None
-    return row[0], row[1]
-
-
 def test_line_24_what_is_ticked_is_what_the_token_gets(
     application: Application, alice_browser: Visitor
 ) -> None:

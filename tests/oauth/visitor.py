@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from httpx2 import Response
-from starlette.testclient import TestClient
+from httpx2 import Client, Response
 
 CALLBACK = "https://app.example/callback"
 VERIFIER = "a-verifier-of-43-characters-or-more-0123456789"
@@ -57,7 +56,7 @@ def parameters(response: Response) -> dict[str, list[str]]:
 class Visitor:
     """A browser: it keeps cookies and follows no redirect by itself."""
 
-    client: TestClient
+    client: Client
     cookies: dict[str, str] = field(default_factory=dict)
 
     def get(self, path: str, **options: Any) -> Response:
@@ -106,7 +105,7 @@ class Visitor:
 class Application:
     """A registered client, which keeps nothing but its id."""
 
-    client: TestClient
+    client: Client
     client_id: str
     redirect_uri: str = CALLBACK
 

@@ -292,6 +292,7 @@ PRIVILEGES = {
     "svc_authserver": {
         "identity.invitation": "INSERT SELECT UPDATE",
         "identity.password": "DELETE INSERT SELECT UPDATE",
+        "identity.security_event": "INSERT SELECT",
         "identity.session": "DELETE INSERT SELECT UPDATE",
         "identity.user": "DELETE INSERT SELECT UPDATE",
         "oauth.access_token": "DELETE INSERT SELECT UPDATE",

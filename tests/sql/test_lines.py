@@ -9,11 +9,11 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from resourceserver import lines, session
+from resourceserver import session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
-from resourceserver.lines import Lines
 from resourceserver.session import Credential, Reader
-from shared import database, tokens
+from shared import database, lines, tokens
+from shared.lines import Lines
 from shared.settings import Settings
 from tests.conftest import Person
 

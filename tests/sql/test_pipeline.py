@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from resourceserver import lines
 from resourceserver.errors import DatabaseUnavailable, InsufficientScope, Unauthorized
 from resourceserver.session import Credential, Reader
-from shared import tokens
+from shared import lines, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 

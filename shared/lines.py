@@ -19,8 +19,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,7 +29,7 @@ import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from shared import database
+from shared import database, queries
 
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 _NUMBERS: Final = itertools.count(1)
@@ -53,6 +54,11 @@ def statement(text: str) -> Statement:
     return Statement(f"svc_{next(_NUMBERS)}".encode(), numbered.encode(), parameters)
 
 
+def load(*paths: Path) -> dict[str, Statement]:
+    """Return the statements of ``paths`` by name, as ``shared.queries`` finds them."""
+    return {name: statement(text) for name, text in queries.load(*paths).items()}
+
+
 Step = tuple[Statement, Mapping[str, Any]]
 
 
@@ -64,18 +70,24 @@ def _array(values: list[str]) -> bytes:
 # How values are written for Postgres; it knows from the statement what type each has.
 _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
     str: str.encode,
+    bool: lambda value: b"true" if value else b"false",
     int: lambda value: b"%d" % value,
     UUID: lambda value: value.hex.encode(),
     bytes: lambda value: b"\\x" + value.hex().encode(),
     datetime: lambda value: value.isoformat().encode(),
     date: lambda value: value.isoformat().encode(),
+    timedelta: lambda value: f"{value // timedelta(microseconds=1)} microseconds".encode(),
     list: _array,
 }
 
 
 def _written(parameters: tuple[str, ...], values: Mapping[str, Any]) -> list[bytes | None]:
     given = [values[name] for name in parameters]
-    return [None if value is None else _WRITERS[type(value)](value) for value in given]
+    written = [None if value is None else _WRITERS[type(value)](value) for value in given]
+    # libpq would take a NUL for the end of the value and send half of what was meant.
+    if any(value is not None and 0 in value for value in written):
+        raise psycopg.DataError("Postgres stores no NUL in text")
+    return written
 
 
 class ConnectionLostError(psycopg.OperationalError):

@@ -1,0 +1,86 @@
+"""Security events: what happened to accounts and grants, in an append-only table and in the log.
+
+A statement that changes something notes what happened itself (``events.sql``) and answers it, so the
+table and the change are one transaction. The log line follows once that is committed. Neither holds a
+secret, nor anything that somebody typed: what people type into a field for e-mail addresses is, now and
+then, their password.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from starlette.requests import Request
+
+from authserver import rows
+from authserver.rows import Database, Parameters
+from shared import tokens
+from shared.lines import Statement
+
+log = logging.getLogger("svc.security")
+
+SQL: Final = rows.load("events.sql")
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """When something happened: in the answer to which request, and who asked."""
+
+    request_id: str | None = None
+    address: str | None = None
+
+    @property
+    def parameters(self) -> Parameters:
+        """What a statement that notes events takes of it."""
+        return {"request_id": self.request_id, "address": self.address}
+
+
+COMMAND: Final = Occasion()
+"""Something that the operator does, on the command line."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to somebody's account, or to a grant of theirs."""
+
+    event: str
+    user_id: UUID
+    client_id: str | None = None
+    grant_id: UUID | None = None
+
+
+def occasion(request: Request) -> Occasion:
+    """Return the occasion that ``request`` is."""
+    return Occasion(
+        request.scope["svc.request_id"], request.client.host if request.client else None
+    )
+
+
+async def happen(
+    database: Database, statement: Statement, parameters: Parameters, at: Occasion
+) -> list[Event]:
+    """Run a statement that answers what happened, write that to the log, and return it."""
+    happened = await rows.every(database, Event, statement, {**parameters, **at.parameters})
+    record(happened, at)
+    return happened
+
+
+async def note_failed_sign_in(database: Database, user_id: UUID | None, at: Occasion) -> None:
+    """Note that somebody tried to sign in in vain; ``user_id`` is None where there is no such account."""
+    await happen(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, at)
+
+
+def record(happened: Iterable[Event], at: Occasion) -> None:
+    """Write what is committed to the log."""
+    for event in happened:
+        log.info(
+            "event=%s user_id=%s client_id=%s grant_id=%s address=%s request_id=%s",
+            event.event,
+            event.user_id,
+            event.client_id or "-",
+            event.grant_id or "-",
+            at.address or "-",
+            at.request_id or "-",
+        )

@@ -1,0 +1,37 @@
+-- What statements that change something about security have in common: they say what happened, in rows
+-- of `happened`, and the same statement writes it down. So nothing happens unnoted, and nothing is noted
+-- that did not happen.
+
+-- fragment: noted
+noted as (
+    insert into identity.security_event (user_id, event, client_id, grant_id, address, request_id)
+    select user_id,
+           event,
+           client_id,
+           grant_id,
+           %(address)s,
+           %(request_id)s
+      from happened
+    returning event,
+              user_id,
+              client_id,
+              grant_id
+)
+
+-- fragment: told
+select event,
+       user_id,
+       client_id,
+       grant_id
+  from noted
+
+-- name: failed_sign_in
+-- Somebody named this account, or none (a user id of zeros), and did not have its password.
+with happened as (
+    select 'sign_in_failed' as event,
+           %(user_id)s::uuid as user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+),
+--include noted
+--include told
