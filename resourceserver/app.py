@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 
 from resourceserver import endpoint, ingest, metadata, probes
 from resourceserver.endpoints import ENDPOINTS
@@ -51,7 +50,6 @@ def create(chosen: Settings | None = None) -> Starlette:
             Middleware(RequestLog),
             Middleware(HeaderLimit, answer=lambda _: answers.of(HeadersTooLarge())),
             Middleware(LastResort, answer=lambda _: answers.of(InternalError())),
-            Middleware(GZipMiddleware, minimum_size=1024),
         ],
         exception_handlers=answers.handlers(),
         lifespan=lifespan,

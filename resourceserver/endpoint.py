@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import BaseModel
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -58,4 +60,6 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
         body = await reader.read(who, endpoint.statement, values, is_quick=endpoint.is_quick)
         return Response(body, headers=PRIVATE, media_type="application/json")
 
-    return Route(endpoint.path, answer, name=endpoint.name)
+    # A quick answer is short, and not worth the time that compressing takes.
+    packed = [] if endpoint.is_quick else [Middleware(GZipMiddleware, minimum_size=1024)]
+    return Route(endpoint.path, answer, name=endpoint.name, middleware=packed)

@@ -20,10 +20,21 @@ PREFLIGHT: Final = {
 
 
 def routes(chosen: Settings) -> list[Route]:
-    """Return the metadata route; the document comes from settings, whatever Host says."""
+    """Return the documents of the service and, beside it, of its MCP endpoint (RFC 9728, section 3.1).
+
+    A client compares ``resource`` with the address it started from, so each has its own document, made
+    of settings alone, whatever Host says.
+    """
+    return [
+        _route(chosen, PATH, chosen.base_url, "resource_metadata"),
+        _route(chosen, f"{PATH}/mcp", f"{chosen.base_url}/mcp", "mcp_resource_metadata"),
+    ]
+
+
+def _route(chosen: Settings, path: str, resource: str, name: str) -> Route:
     document = json.dumps(
         {
-            "resource": chosen.base_url,
+            "resource": resource,
             "authorization_servers": [chosen.auth_url],
             "scopes_supported": list(SCOPES),
             "bearer_methods_supported": ["header"],
@@ -37,5 +48,4 @@ def routes(chosen: Settings) -> list[Route]:
             return Response(status_code=204, headers=headers | PREFLIGHT)
         return Response(document, headers=headers, media_type="application/json")
 
-    methods = ["GET", "OPTIONS"]
-    return [Route(PATH, protected_resource_metadata, methods=methods, name="resource_metadata")]
+    return Route(path, protected_resource_metadata, methods=["GET", "OPTIONS"], name=name)

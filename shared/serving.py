@@ -86,7 +86,8 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(chosen.trusted_proxies),
+        forwarded_allow_ips=list(chosen.trusted_proxies),
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)

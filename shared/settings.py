@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -45,6 +46,9 @@ class Settings:
     """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for registered http loopback redirects."""
     prepare: bool = True
     """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
+    trusted_proxies: tuple[str, ...] = ()
+    """SVC_TRUSTED_PROXIES: addresses and networks, with commas between them, of the reverse proxies whose
+    word about a client's address is taken (X-Forwarded-For); by default nobody's is."""
     commit: str = "unknown"
     """SVC_BUILD_COMMIT: which commit is running, for /healthz."""
     built_at: str | None = None
@@ -75,6 +79,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         full_urls=_switch(environment, "SVC_FULL_URLS", default=False),
         loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
+        trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
@@ -90,6 +95,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
         "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
+        "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
     }
@@ -143,6 +149,16 @@ def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool
     if given in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
         return default if not given else given in ("1", "true", "yes", "on")
     raise SettingsError(f"{name}: {given!r} is neither on nor off")
+
+
+def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return addresses and networks in their one spelling."""
+    given = environment.get(name, "").split(",")
+    try:
+        # What is no network, the web server would take for a name, which no client ever has.
+        return tuple(str(ip_network(each.strip())) for each in given if each.strip())
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from error
 
 
 def _descriptor(environment: Mapping[str, str], name: str) -> int | None:

@@ -7,87 +7,103 @@ median of the rounds counts. Nothing here asserts: a figure is for a reader.
 import os
 import re
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
 
 import click
-import httpx2
 import psycopg
 
 from deploy.embedded import EmbeddedPostgres, binaries, libpq_environment
 from deploy.migrate import migrate
 from resourceserver import session
 from resourceserver.endpoints import ENDPOINTS
-from shared import database, settings, tokens
+from resourceserver.metadata import PATH as RESOURCE_METADATA
+from shared import database, tokens
+from shared.serving import port_of
 from shared.settings import Settings
+from tests import processes
+from tests.bench.load import Order
+from tests.bench.probe import CLIENT_ID
 from tests.conftest import Person
 
-CONNECTIONS: Final = 8
+CONNECTIONS: Final = 4
 ROUNDS: Final = 5
 SECONDS: Final = 2.0
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-@contextmanager
-def running(
-    arguments: list[str], chosen: Settings, role_urls: dict[str, str], url: str
-) -> Iterator[int]:
-    """Run ``svc`` with ``arguments`` until it answers at ``url``; yields its process id."""
-    environment = os.environ | settings.environment(chosen, role_urls)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "deploy.cli", *arguments], env=environment, stderr=subprocess.DEVNULL
-    )
-    try:
-        _wait_until_it_answers(url)
-        yield process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-
-
-def _wait_until_it_answers(url: str) -> None:
-    for _ in range(200):
-        try:
-            if httpx2.get(url).status_code == 200:
-                return
-        except httpx2.TransportError:
-            time.sleep(0.05)
-    raise RuntimeError(f"{url} does not answer")
-
-
-def http(port: int, path: str, token: str | None = None) -> Callable[[], float]:
-    """Return a contestant: requests per second for ``path``."""
-    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
-    request = f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\n{authorization}\r\n".encode()
+def http(port: int, requests: Callable[[], list[str]]) -> Callable[[], float]:
+    """Return a contestant: answers per second on ``port``, one request for each connection."""
 
     def run() -> float:
         completed = subprocess.run(
-            [sys.executable, "-m", "tests.bench.load", str(port), str(CONNECTIONS), str(SECONDS)],
-            input=request,
+            [sys.executable, "-m", "tests.bench.load"],
+            input=Order(port, requests(), SECONDS).text(),
             stdout=subprocess.PIPE,
+            text=True,
             check=True,
             timeout=SECONDS + 30,
         )
         return float(completed.stdout)
 
     return run
+
+
+def getting(path: str, token: str | None = None) -> Callable[[], list[str]]:
+    """Return what asks for ``path`` on every connection."""
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
+    return lambda: [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n"] * CONNECTIONS
+
+
+@dataclass(frozen=True)
+class Refreshing:
+    """Refreshes of one person's grants to the probe's client, a new grant for each connection."""
+
+    owner: psycopg.Connection[Any]
+    user_id: UUID
+
+    def __call__(self) -> list[str]:
+        """Return one request for each connection."""
+        return [self._request(self._refresh_token()) for _ in range(CONNECTIONS)]
+
+    def _refresh_token(self) -> str:
+        token = tokens.mint(tokens.REFRESH, self.user_id)
+        self.owner.execute(
+            """
+            with granted as (
+                insert into oauth.grant (user_id, client_id, scopes)
+                values (%(user_id)s, %(client_id)s, '{read:profile}')
+                returning user_id, grant_id
+            )
+            insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+            select user_id, %(token_hash)s, grant_id, now() + interval '90 days'
+              from granted
+            """,
+            {"user_id": self.user_id, "client_id": CLIENT_ID, "token_hash": token.hash},
+        )
+        return token.text
+
+    def _request(self, refresh_token: str) -> str:
+        form = urlencode(
+            {
+                "grant_type": "refresh_token",
+                "client_id": CLIENT_ID,
+                "refresh_token": refresh_token,
+            }
+        )
+        return (
+            "POST /oauth/token HTTP/1.1\r\nHost: localhost\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\n"
+            f"Content-Length: {len(form)}\r\n\r\n{form}"
+        )
 
 
 def pgbench(url: str, script: Path, variables: dict[str, str]) -> Callable[[], float]:
@@ -113,8 +129,10 @@ def pgbench(url: str, script: Path, variables: dict[str, str]) -> Callable[[], f
     return run
 
 
-def same_statements(directory: Path) -> Path:
-    """Write the two statements of ``/api/v1/me`` as a pgbench script."""
+def same_statements(chosen: Settings, directory: Path, text: str) -> Callable[[], float]:
+    """Return a contestant: pgbench sending the two statements of ``/api/v1/me``."""
+    token = tokens.parse(tokens.ACCESS, text)
+    assert token is not None
     me = next(endpoint for endpoint in ENDPOINTS if endpoint.name == "me")
     question = session.SQL["as_json"].replace("--rows", me.query)
     script = directory / "me.sql"
@@ -128,7 +146,16 @@ def same_statements(directory: Path) -> Path:
             ]
         )
     )
-    return script
+    return pgbench(
+        database.role_url(chosen, "reader"),
+        script,
+        {
+            "user_id": str(token.user_id),
+            "token_hash": f"\\x{token.hash.hex()}",
+            "scopes": "{read:profile}",
+            "resources": f"{{{chosen.base_url}}}",
+        },
+    )
 
 
 def _for_pgbench(statement: str) -> str:
@@ -147,72 +174,90 @@ def compare(contestants: dict[str, Callable[[], float]]) -> dict[str, float]:
     return {name: statistics.median(figures) for name, figures in results.items()}
 
 
-def resident_mib(pid: int) -> float:
-    """Return a process's resident memory."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1024
-
-
 def bench(directory: Path) -> None:
-    """Run everything and print the table."""
+    """Run everything and print the tables."""
     with EmbeddedPostgres(directory / "postgres") as postgres:
-        port = free_port()
-        chosen = Settings(
-            base_url=f"http://localhost:{port}",
-            data_dir=directory / "deployment",
-            database_url=postgres.url,
-        )
+        chosen = Settings(data_dir=directory / "deployment", database_url=postgres.url)
         migrate(chosen, lambda _: None)
-        with closing(psycopg.connect(postgres.url, autocommit=True)) as owner:
-            row = owner.execute(
-                "insert into identity.user (email) values ('alice@example.org') returning user_id"
-            ).fetchone()
-            assert row is not None
-            text = Person(row[0], "alice@example.org", owner).token("read:profile")
-        token = tokens.parse(tokens.ACCESS, text)
-        assert token is not None
-        roles = {role: database.role_url(chosen, role) for role in ("reader", "ingester")}
-        served = running(
-            ["resource", "serve"],
-            replace(chosen, database_url=None),
-            roles,
-            f"{chosen.base_url}/healthz",
-        )
-        with served as pid:
-            at_rest = resident_mib(pid)
-            bare = "/.well-known/oauth-protected-resource"
+        with (
+            closing(psycopg.connect(postgres.url, autocommit=True)) as owner,
+            processes.service(chosen, directory) as service,
+            probe(service.settings, directory) as probe_port,
+        ):
+            alice = person(owner)
+            text = alice.token("read:profile")
+            refreshing = Refreshing(owner, alice.user_id)
+            auth_port, base_port = (port_of(url) for url in (service.auth_url, service.base_url))
             figures = compare(
                 {
-                    "me": http(port, "/api/v1/me", text),
-                    "bare": http(port, bare),
-                    "pgbench": pgbench(
-                        roles["reader"],
-                        same_statements(directory),
-                        {
-                            "user_id": str(token.user_id),
-                            "token_hash": f"\\x{token.hash.hex()}",
-                            "scopes": "{read:profile}",
-                            "resources": f"{{{chosen.base_url}}}",
-                        },
-                    ),
+                    "refresh": http(auth_port, refreshing),
+                    "refresh probe": http(probe_port, refreshing),
+                    "refresh bare": http(auth_port, getting(processes.METADATA)),
+                    "me": http(base_port, getting("/api/v1/me", text)),
+                    "me probe": http(probe_port, getting("/api/v1/me", text)),
+                    "me bare": http(base_port, getting(RESOURCE_METADATA)),
+                    "me pgbench": same_statements(service.settings, directory, text),
                 }
             )
-            loaded = resident_mib(pid)
     click.echo(
-        f"{CONNECTIONS} connections, one server process, {ROUNDS} rounds of {SECONDS:.0f} s each\n"
+        f"{CONNECTIONS} connections, one process a server, {ROUNDS} rounds of {SECONDS:.0f} s each\n"
     )
-    click.echo(f"{'contestant':44}{'per second':>12}{'/api/v1/me is':>16}")
-    for name, label in {
-        "me": "GET /api/v1/me with a token",
-        "bare": f"GET {bare} (no database)",
-        "pgbench": "pgbench, the same two statements",
-    }.items():
-        ratio = figures["me"] / figures[name]
-        click.echo(f"{label:44}{figures[name]:12.0f}{ratio:15.2f}x")
-    click.echo(
-        f"\nresource server, resident: {at_rest:.0f} MiB at rest, {loaded:.0f} MiB after the load"
+    table(
+        "a refresh, with rotation",
+        figures,
+        {
+            "refresh": "POST /oauth/token",
+            "refresh probe": "bare probe, the same statement",
+            "refresh bare": f"GET {processes.METADATA}",
+        },
     )
+    table(
+        "a look-up of a token, with a small read",
+        figures,
+        {
+            "me": "GET /api/v1/me",
+            "me probe": "bare probe, the same statements",
+            "me bare": f"GET {RESOURCE_METADATA}",
+            "me pgbench": "pgbench, the same statements, no HTTP",
+        },
+    )
+
+
+def table(title: str, figures: dict[str, float], labels: dict[str, str]) -> None:
+    """Print what each contestant reached, and the first one's ratio to it."""
+    first = figures[next(iter(labels))]
+    click.echo(f"{title:48}{'per second':>12}{'ratio':>8}")
+    for name, label in labels.items():
+        click.echo(f"  {label:46}{figures[name]:12.0f}{first / figures[name]:8.2f}")
+    click.echo()
+
+
+def person(owner: psycopg.Connection[Any]) -> Person:
+    """Return somebody with an account, in a service that knows the probe's client."""
+    owner.execute(
+        "insert into oauth.client (client_id, redirect_uris) values (%s, %s)",
+        [CLIENT_ID, ["https://app.example/callback"]],
+    )
+    row = owner.execute(
+        "insert into identity.user (email) values ('alice@example.org') returning user_id"
+    ).fetchone()
+    assert row is not None
+    return Person(row[0], "alice@example.org", owner)
+
+
+@contextmanager
+def probe(chosen: Settings, directory: Path) -> Iterator[int]:
+    """Run the bare probe; yields its port."""
+    (port,) = processes.free_ports(1)
+    with processes.running(
+        ["tests.bench.probe:create", "--factory", f"--port={port}", "--no-access-log"],
+        chosen,
+        processes.role_urls(chosen, ("authserver", "reader")),
+        f"http://localhost:{port}/",
+        directory / "probe.log",
+        module="uvicorn",
+    ):
+        yield port
 
 
 if __name__ == "__main__":

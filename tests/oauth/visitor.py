@@ -101,6 +101,14 @@ class Visitor:
         return response
 
 
+def signed_in(client: Client, email: str, password: str) -> Visitor:
+    """Return a browser in which somebody has signed in on the page for it."""
+    visitor = Visitor(client)
+    response = visitor.submit(visitor.get("/sign-in"), email=email, password=password)
+    assert response.status_code == 303, response.text
+    return visitor
+
+
 @dataclass
 class Application:
     """A registered client, which keeps nothing but its id."""

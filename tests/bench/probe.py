@@ -1,0 +1,97 @@
+"""A bare probe: the least that sends the statements of a refresh and of a look-up through HTTP.
+
+The same framework, web server, transport and SQL as our servers, and nothing else: no checks, no log
+line, no error is handled. What our servers reach beside it is what everything else in them costs.
+"""
+
+import json
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from authserver import grants, rows
+from resourceserver import session
+from resourceserver.endpoints import ENDPOINTS
+from shared import database, settings, tokens
+from shared.lines import Lines
+from shared.tokens import Token
+
+CLIENT_ID: Final = tokens.CLIENT + "0" * 22
+"""Whose refresh tokens it rotates."""
+
+
+def create() -> Starlette:
+    """Return the application for what the environment says."""
+    chosen = settings.read()
+    database_of_grants = rows.connect(chosen)
+    database_of_data = Lines.to(
+        database.login(chosen, "reader"),
+        size=session.QUICK_LINES,
+        depth=256,
+        patience_s=session.QUICK_S,
+        prepare=True,
+    )
+    me = next(each for each in ENDPOINTS if each.name == "me")
+
+    async def refresh(request: Request) -> Response:
+        body = await request.body()
+        presented = _token(tokens.REFRESH, body.rpartition(b"=")[2].decode())
+        access_token = tokens.mint(tokens.ACCESS, presented.user_id)
+        refresh_token = tokens.mint(tokens.REFRESH, presented.user_id)
+        result = await database_of_grants.run(
+            (
+                (
+                    grants.SQL["rotate"],
+                    {
+                        "user_id": presented.user_id,
+                        "token_hash": presented.hash,
+                        "client_id": CLIENT_ID,
+                        "scopes": None,
+                        "resource": None,
+                        "access_token_hash": access_token.hash,
+                        "access_token_last_four": access_token.last_four,
+                        "access_token_lifetime": grants.ACCESS_TOKEN_LIFETIME,
+                        "refresh_token_hash": refresh_token.hash,
+                        "refresh_token_lifetime": grants.REFRESH_TOKEN_LIFETIME,
+                    },
+                ),
+            )
+        )
+        pair = {
+            "access_token": access_token.text,
+            "refresh_token": refresh_token.text,
+            "scope": (result.get_value(0, 1) or b"").decode(),
+        }
+        return Response(json.dumps(pair), media_type="application/json")
+
+    async def look_up(request: Request) -> Response:
+        token = _token(tokens.ACCESS, request.headers["authorization"][7:])
+        opening = {
+            "user_id": token.user_id,
+            "token_hash": token.hash,
+            "scopes": [me.scope],
+            "resources": [chosen.base_url],
+        }
+        asking = {"user_id": token.user_id}
+        result = await database_of_data.run(
+            ((session.OPEN_SESSION, opening), (me.statement, asking))
+        )
+        return Response(result.get_value(0, 0), media_type="application/json")
+
+    return Starlette(
+        routes=[
+            Route("/oauth/token", refresh, methods=["POST"]),
+            Route("/api/v1/me", look_up),
+        ]
+    )
+
+
+def _token(prefix: str, text: str) -> Token:
+    """Return the token that ``text`` is, since the user id is in it."""
+    token = tokens.parse(prefix, text)
+    if token is None:
+        raise ValueError("this is no token")
+    return token

@@ -1,0 +1,173 @@
+"""Our servers as an operator runs them: processes of their own, on free ports of this machine.
+
+Each finds in its environment the logins of its own roles and nobody else's. What it writes goes to a
+file, which a failing start shows.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import httpx2
+
+from shared import database, settings
+from shared.settings import Settings
+
+AUTH_ROLES: Final = ("authserver",)
+RESOURCE_ROLES: Final = ("reader", "ingester")
+
+METADATA: Final = "/.well-known/oauth-authorization-server"
+
+_STARTS_WITHIN_S: Final = 30.0
+_STOPS_WITHIN_S: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Service:
+    """Both servers as people and applications reach them, and the files that hold what they wrote."""
+
+    settings: Settings
+    auth_log: Path
+    resource_log: Path
+
+    @property
+    def auth_url(self) -> str:
+        """Where the authorization server answers: the issuer."""
+        return self.settings.auth_url
+
+    @property
+    def base_url(self) -> str:
+        """Where the resource server answers."""
+        return self.settings.base_url
+
+
+@contextmanager
+def service(deployment: Settings, directory: Path, *, workers: int = 1) -> Iterator[Service]:
+    """Run both servers on the database of ``deployment``; ``workers`` are the authorization server's."""
+    auth_port, base_port = free_ports(2)
+    chosen = replace(
+        deployment,
+        auth_url=f"http://localhost:{auth_port}",
+        base_url=f"http://localhost:{base_port}",
+    )
+    started = Service(chosen, directory / "auth.log", directory / "resource.log")
+    with (
+        running(
+            ["auth", "serve", f"--workers={workers}"],
+            chosen,
+            role_urls(chosen, AUTH_ROLES),
+            f"{chosen.auth_url}{METADATA}",
+            started.auth_log,
+        ),
+        running(
+            ["resource", "serve"],
+            chosen,
+            role_urls(chosen, RESOURCE_ROLES),
+            f"{chosen.base_url}/healthz",
+            started.resource_log,
+        ),
+    ):
+        yield started
+
+
+def role_urls(chosen: Settings, roles: Sequence[str]) -> dict[str, str]:
+    """Return where each of these roles logs in."""
+    return {role: database.role_url(chosen, role) for role in roles}
+
+
+@contextmanager
+def running(
+    arguments: list[str],
+    chosen: Settings,
+    logins: Mapping[str, str],
+    url: str,
+    log: Path,
+    *,
+    module: str = "deploy.cli",
+) -> Iterator[int]:
+    """Run ``svc``, or another module, until the end of the block; yields its process id.
+
+    The block begins when ``url`` has answered, with whatever status. Raises RuntimeError with what the
+    process wrote where it ends before, or does not answer in time.
+    """
+    with log.open("wb") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            env=_environment(chosen, logins),
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            # Its workers share this group, so that none of them can outlive it.
+            start_new_session=True,
+        )
+    try:
+        _wait_until_it_answers(process, url, log)
+        yield process.pid
+    finally:
+        _stop(process)
+
+
+def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> str:
+    """Return what a command of ``svc`` prints. Raises CalledProcessError where it fails."""
+    completed = subprocess.run(
+        [sys.executable, "-m", "deploy.cli", *arguments],
+        env=_environment(chosen, logins),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=_STARTS_WITHIN_S,
+    )
+    return completed.stdout.strip()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return different ports that nobody listens on."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _environment(chosen: Settings, logins: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process that may log in as these roles and as nobody else."""
+    foreign = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SVC_", "DATABASE_URL", "PG"))
+    }
+    return foreign | settings.environment(replace(chosen, database_url=None), logins)
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    until = time.monotonic() + _STARTS_WITHIN_S
+    with httpx2.Client(timeout=5) as client:
+        while process.poll() is None and time.monotonic() < until:
+            try:
+                client.get(url)
+            except httpx2.TransportError:
+                # Nothing tells when somebody begins to listen but asking again.
+                time.sleep(0.02)
+            else:
+                return
+    raise RuntimeError(f"{url} does not answer: {log.read_text(errors='replace')}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask for the end and wait; whoever does not come to it is ended, and that is an error."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_STOPS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
