@@ -13,7 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, forms, redirects, requests, resources
+from authserver import clients, events, forms, redirects, requests, resources
 from authserver.clients import Client
 from authserver.errors import (
     InvalidRequest,
@@ -51,6 +51,7 @@ async def show(server: Server, request: Request) -> Response:
     try:
         query = readable_query(request)
         client = await known_client(server.database, query)
+        events.name_client(request, client.client_id)
         pending = checked(query, client, rules)
         if pending.error is not None and browser.person is not None:
             return server.pages.redirect_browser(error_location(server, pending), browser)

@@ -15,7 +15,7 @@ from authserver.pages import Page
 from authserver.requests import PendingKey, PendingRequest
 from authserver.server import Server
 from authserver.sessions import StaleForm
-from shared import scopes, tokens, web
+from shared import scopes, tokens
 from shared.scopes import SCOPES
 from shared.tokens import Token
 
@@ -54,7 +54,7 @@ async def decide(server: Server, request: Request) -> Response:
     pending = await requests.find(server.database, waiting)
     if pending is None or pending.scopes is None:
         raise RequestGone
-    web.note(request, client_id=pending.client_id)
+    events.name_client(request, pending.client_id)
     granted = _decision(form, pending.scopes)
     if not granted:
         location = await _decline(server, waiting, pending)

@@ -9,6 +9,8 @@ then, their password.
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +18,7 @@ from starlette.requests import Request
 
 from authserver import rows
 from authserver.rows import Database, Parameters
-from shared import tokens
+from shared import tokens, web
 from shared.lines import Statement
 
 log = logging.getLogger("svc.security")
@@ -51,18 +53,55 @@ class Event:
     grant_id: UUID | None = None
 
 
+@dataclass(frozen=True)
+class Noted:
+    """An event as it is kept."""
+
+    occurred_at: datetime
+    event: str
+    client_id: str | None
+    grant_id: UUID | None
+    address: str | None
+    request_id: str | None
+
+
 def occasion(request: Request) -> Occasion:
     """Return the occasion that ``request`` is."""
-    return Occasion(
-        request.scope["svc.request_id"], request.client.host if request.client else None
-    )
+    return Occasion(request.scope["svc.request_id"], _address(request))
+
+
+def _address(request: Request) -> str | None:
+    """Return the client's address in its one spelling, or None where it has none.
+
+    A proxy may forward anything; what is no address at all is nothing to keep or to write to the log.
+    """
+    try:
+        found = ip_address(request.client.host.partition("%")[0] if request.client else "")
+    except ValueError:
+        return None
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+def name_client(request: Request, client_id: str | None) -> None:
+    """Name the client in the request's log line, whoever it is, where its id is shaped like ours."""
+    if client_id is not None and tokens.is_client_id(client_id):
+        web.note(request, client_id=client_id)
 
 
 async def happen(
-    database: Database, statement: Statement, parameters: Parameters, at: Occasion
+    database: Database,
+    statement: Statement,
+    parameters: Parameters,
+    at: Occasion,
+    *,
+    after: Statement | None = None,
 ) -> list[Event]:
-    """Run a statement that answers what happened, write that to the log, and return it."""
-    happened = await rows.every(database, Event, statement, {**parameters, **at.parameters})
+    """Run a statement that answers what happened, write that to the log, and return it.
+
+    ``after`` comes before it in the same transaction, with the same parameters.
+    """
+    given = {**parameters, **at.parameters}
+    happened = await rows.every(database, Event, statement, given, after=after)
     record(happened, at)
     return happened
 
@@ -70,6 +109,12 @@ async def happen(
 async def note_failed_sign_in(database: Database, user_id: UUID | None, at: Occasion) -> None:
     """Note that somebody tried to sign in in vain; ``user_id`` is None where there is no such account."""
     await happen(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, at)
+
+
+async def of_user(database: Database, user_id: UUID, limit: int) -> list[Noted]:
+    """Return what happened to somebody's account and grants, newest first, at most ``limit`` events."""
+    parameters = {"user_id": user_id, "limit": limit}
+    return await rows.every(database, Noted, SQL["events"], parameters)
 
 
 def record(happened: Iterable[Event], at: Occasion) -> None:

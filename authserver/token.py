@@ -40,6 +40,7 @@ async def issue(server: Server, request: Request) -> Response:
     at = events.occasion(request)
     codes = mentioned(tokens.CODE, "code", request, form)
     refresh_tokens = mentioned(tokens.REFRESH, "refresh_token", request, form)
+    events.name_client(request, form.get("client_id"))
     try:
         presented = presentation(request, form, server.settings.base_url)
     except OAuthError:
@@ -51,7 +52,7 @@ async def issue(server: Server, request: Request) -> Response:
     else:
         await grants.check_replay(server.database, codes, [], at)
         pair = await grants.rotate(server.database, presented, at)
-    web.note(request, client_id=presented.client_id, grant_id=pair.grant_id)
+    web.note(request, grant_id=pair.grant_id)
     return _answer(pair)
 
 

@@ -16,7 +16,8 @@ access_log = logging.getLogger("svc.access")
 error_log = logging.getLogger("svc.error")
 
 _NOTED: Final = "svc.noted"
-_REQUEST_ID: Final = re.compile(rb"[0-9A-Za-z_-]{8,64}")
+# What balancers make: hexadecimal digits or a UUID. Anything wider could be a secret of the sender's.
+_REQUEST_ID: Final = re.compile(rb"[0-9A-Fa-f-]{8,36}")
 
 
 @dataclass(frozen=True)

@@ -98,21 +98,28 @@ def running(
     The block begins when ``url`` has answered, with whatever status. Raises RuntimeError with what the
     process wrote where it ends before, or does not answer in time.
     """
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            env=_environment(chosen, logins),
-            stdin=subprocess.DEVNULL,
-            stdout=written,
-            stderr=written,
-            # Its workers share this group, so that none of them can outlive it.
-            start_new_session=True,
-        )
+    # However the tests end, this pipe is closed then, which ends the server.
+    lifeline, held = os.pipe()
     try:
-        _wait_until_it_answers(process, url, log)
-        yield process.pid
+        with log.open("wb") as written:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                env=_environment(replace(chosen, lifeline=lifeline), logins),
+                pass_fds=[lifeline],
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                # Its workers share this group, so that they can be ended with it.
+                start_new_session=True,
+            )
+        try:
+            _wait_until_it_answers(process, url, log)
+            yield process.pid
+        finally:
+            _stop(process)
     finally:
-        _stop(process)
+        os.close(lifeline)
+        os.close(held)
 
 
 def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> str:
