@@ -11,10 +11,12 @@ from uuid import UUID
 import psycopg
 from psycopg.errors import UniqueViolation
 
-from authserver import events, passwords, rows
+from authserver import events, passwords, rows, sessions, throttle
+from authserver.errors import TooManyRequests
 from authserver.events import Occasion
-from authserver.passwords import Hasher
+from authserver.passwords import Hasher, TooManyAtOnce
 from authserver.rows import Database
+from authserver.server import Server
 from shared import database as databases
 from shared import queries, tokens
 from shared.settings import Settings
@@ -65,6 +67,8 @@ class Account:
     user_id: UUID
     email: str
     password_hash: str | None
+    addresses: list[str]
+    """Where it is signed in."""
 
 
 @dataclass(frozen=True)
@@ -79,34 +83,56 @@ class _Known:
 
 def folded_email(text: str) -> str:
     """Return an address as it is stored. Raises UnacceptableEmail."""
-    email = text.strip().lower()
+    email = _folded(text)
     if len(email) > 254 or _EMAIL.fullmatch(email) is None:
         raise UnacceptableEmail
     return email
 
 
+def _folded(email: str) -> str:
+    return email.strip().lower()
+
+
 async def find(database: Database, email: str) -> Account | None:
     """Return the account of an address as somebody typed it, or None."""
-    return await rows.one(database, Account, SQL["account"], {"email": email.strip().lower()})
+    return await rows.one(
+        database,
+        Account,
+        SQL["account"],
+        {"email": _folded(email), "session_lifetime": sessions.IDLE_LIFETIME},
+    )
 
 
-async def authenticate(
-    database: Database, hasher: Hasher, email: str, password: str, at: Occasion
-) -> Account | None:
+async def authenticate(server: Server, email: str, password: str, at: Occasion) -> Account | None:
     """Return whose e-mail address and password these are, or None.
 
-    It takes the same time whether there is no such account or the password is wrong.
+    It takes the same time whether there is no such account, the password is wrong, or the attempt comes
+    too early and nothing is found out. Raises TooManyRequests, passwords.TooManyAtOnce.
     """
-    account = await find(database, email)
-    stored = None if account is None else account.password_hash
-    if not await hasher.verify(stored, password) or account is None or stored is None:
+    with server.hasher.place(throttle.network(at.address)):
+        account = await find(server.database, email)
+        stored = None if account is None else account.password_hash
+        signed_in_at = [] if account is None else account.addresses
+        try:
+            guess = await server.throttle.count_guess(_folded(email), at.address, signed_in_at)
+        except TooManyRequests:
+            # It is not noted as an event: strangers could fill the table while they wait.
+            await server.hasher.verify(None, password)
+            raise
+        try:
+            is_right = await server.hasher.verify(stored, password)
+        except TooManyAtOnce:
+            await server.throttle.take_back(guess)
+            raise
+    if account is None or stored is None or not is_right:
         user_id = None if account is None else account.user_id
-        await events.note_failed_sign_in(database, user_id, at)
+        await events.note_failed_sign_in(server.database, user_id, at)
         return None
+    await server.throttle.clear(guess)
     if passwords.is_outdated(stored):
-        new_hash = await hasher.hash(password)
+        new_hash = await server.hasher.hash(password)
         await rows.execute(
-            database,
+            server.database,
             SQL["rehash_password"],
             {"user_id": account.user_id, "password_hash": stored, "new_hash": new_hash},
         )

@@ -1,8 +1,15 @@
 -- name: account
--- The account of an address, with the password's hash where it has a password.
+-- The account of an address, with the password's hash where it has a password, and where it is signed in.
 select person.user_id,
        person.email,
-       password.password_hash
+       password.password_hash,
+       array(
+           select distinct session.address
+             from identity.session
+            where session.user_id = person.user_id
+              and session.seen_at > now() - %(session_lifetime)s::interval
+              and session.address is not null
+       ) as addresses
   from identity.user as person
   left join identity.password using (user_id)
  where person.email = %(email)s

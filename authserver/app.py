@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 
 from starlette.applications import Starlette
@@ -13,6 +14,7 @@ from authserver import (
     authorize,
     consent,
     home,
+    janitor,
     join,
     metadata,
     pages,
@@ -31,8 +33,13 @@ from shared.settings import Settings
 from shared.web import HeaderLimit, LastResort, RequestLog
 
 
-def create(chosen: Settings | None = None) -> Starlette:
-    """Return the application for ``chosen``, by default what the environment says."""
+def create(
+    chosen: Settings | None = None, *, clean_every: timedelta = janitor.INTERVAL
+) -> Starlette:
+    """Return the application for ``chosen``, by default what the environment says.
+
+    While it runs, its janitor comes about every ``clean_every``.
+    """
     this = server(chosen or settings.read())
     for_machines = machine_routes(this)
     machine_paths = frozenset(route.path for route in for_machines)
@@ -40,7 +47,8 @@ def create(chosen: Settings | None = None) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
+        async with janitor.at_work(this.database, clean_every):
+            yield
         this.database.close()
 
     app = Starlette(

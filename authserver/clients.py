@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
-from authserver import rows
+from authserver import events, rows
+from authserver.events import Event, Occasion
 from authserver.rows import Database
 from shared import tokens
 
-SQL: Final = rows.load("clients.sql")
+SQL: Final = rows.load("clients.sql", "events.sql")
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,31 @@ class Client:
     client_name: str | None
     redirect_uris: list[str]
     scopes: list[str] | None
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A client as the operator sees it."""
+
+    client_id: str
+    client_name: str | None
+    redirect_uris: list[str]
+    scopes: list[str] | None
+    created_at: datetime
+    last_authorized_at: datetime | None
+    grants: int
+    """How many live ones it has."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What somebody lets a client do now."""
+
+    grant_id: UUID
+    email: str
+    scopes: list[str]
+    resource: str | None
+    created_at: datetime
 
 
 @dataclass(frozen=True)
@@ -38,3 +65,24 @@ async def register(database: Database, client: Client) -> datetime:
     stored = await rows.one(database, _Registered, SQL["register"], vars(client))
     assert stored is not None  # noqa: S101 -- an insert answers a row or raises
     return stored.created_at
+
+
+async def registrations(database: Database) -> list[Registration]:
+    """Return all clients, the oldest first."""
+    return await rows.every(database, Registration, SQL["registrations"], {"client_id": None})
+
+
+async def registration(database: Database, client_id: str) -> Registration | None:
+    """Return the client of that id as it is registered, or None."""
+    return await rows.one(database, Registration, SQL["registrations"], {"client_id": client_id})
+
+
+async def permissions(database: Database, client_id: str) -> list[Permission]:
+    """Return what people let a client do now, by e-mail address."""
+    return await rows.every(database, Permission, SQL["permissions"], {"client_id": client_id})
+
+
+async def remove(database: Database, client_id: str, at: Occasion) -> list[Event]:
+    """Remove a client with all its grants, of which those that lived are returned as revoked."""
+    parameters = {"client_id": client_id}
+    return await events.happen(database, SQL["remove"], parameters, at, after=SQL["hold"])

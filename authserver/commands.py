@@ -1,71 +1,24 @@
-"""The authorization server's commands."""
+"""The authorization server's commands: the server itself, and the people who have an account."""
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
-from typing import Final, TypeVar
-from uuid import UUID
+from typing import Final
 
 import click
 import psycopg
 
-from authserver import accounts, events, forms, grants, rows
+from authserver import accounts, events, janitor, sessions, terminal
 from authserver.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
-from authserver.grants import Grant
+from authserver.events import Noted
+from authserver.grant_commands import client, grant, token
 from authserver.passwords import Hasher, UnacceptablePassword
 from authserver.rows import Database
+from authserver.sessions import SignIn
 from shared import database as databases
-from shared import scopes, serving
+from shared import serving
 from shared.settings import Settings
 
-Answer = TypeVar("Answer")
-
-_COLUMNS: Final = ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "EXPIRES")
-
-
-def _run(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    """Return what ``work`` answers, done as the server's own role. Raises ClickException."""
-
-    async def connected() -> Answer:
-        async with rows.connected(chosen) as connection:
-            return await work(connection)
-
-    try:
-        return asyncio.run(connected())
-    except psycopg.OperationalError as error:
-        raise click.ClickException(
-            f"the database does not answer: {' '.join(str(error).split())}"
-        ) from error
-
-
-def _text(_: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return a word of the command line. Raises ClickException where its bytes were not UTF-8."""
-    if not forms.is_text(value):
-        raise click.ClickException(f"{parameter.human_readable_name} is not text in UTF-8")
-    return value
-
-
-def _password(*, from_stdin: bool) -> str:
-    """Return the password that is read or typed. Raises ClickException where it is not text."""
-    refusal = click.ClickException("the password is not text in UTF-8")
-    try:
-        if from_stdin:
-            password = sys.stdin.read().rstrip("\r\n")
-        else:
-            password = str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
-    except UnicodeDecodeError:
-        raise refusal from None
-    if not forms.is_text(password):
-        raise refusal
-    return password
-
-
-async def _user_id(database: Database, email: str) -> UUID:
-    account = await accounts.find(database, email)
-    if account is None:
-        raise click.ClickException(f"there is no account {email}")
-    return account.user_id
+_SESSION_COLUMNS: Final = ("SIGNED IN", "LAST SEEN", "ADDRESS", "BROWSER")
+_EVENT_COLUMNS: Final = ("AT", "EVENT", "CLIENT", "GRANT", "ADDRESS", "REQUEST")
+_LONGEST_BROWSER: Final = 60
 
 
 @click.group()
@@ -92,15 +45,27 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
     )
 
 
+@click.command("janitor")
+@click.pass_obj
+def clean(chosen: Settings) -> None:
+    """Remove what nobody needs any more, as each server does every ten minutes."""
+    for removal in terminal.ask(chosen, janitor.clean):
+        click.echo(f"{removal.count:>9}  {removal.kind}")
+
+
 @click.group()
 def user() -> None:
     """The people who have an account."""
 
 
 @user.command("add")
-@click.argument("email", callback=_text)
+@click.argument("email", callback=terminal.text)
 @click.option(
-    "--timezone", default="UTC", show_default=True, callback=_text, help="Such as Europe/Berlin."
+    "--timezone",
+    default="UTC",
+    show_default=True,
+    callback=terminal.text,
+    help="Such as Europe/Berlin.",
 )
 @click.option("--admin", is_flag=True, help="Make the account an administrator's.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
@@ -109,15 +74,35 @@ def add_user(
     chosen: Settings, email: str, timezone: str, admin: bool, password_stdin: bool
 ) -> None:
     """Make an account for EMAIL."""
-    password = _password(from_stdin=password_stdin)
+    password = terminal.password(from_stdin=password_stdin)
     new = NewAccount(email=email, password=password, timezone=timezone, is_admin=admin)
     try:
-        _run(chosen, lambda database: accounts.add(database, Hasher(), new, events.COMMAND))
+        terminal.ask(chosen, lambda database: accounts.add(database, Hasher(), new, events.COMMAND))
     except (AddressTaken, UnacceptableEmail, UnknownTimezone) as error:
         raise click.ClickException(str(error.__doc__)) from error
     except UnacceptablePassword as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{accounts.folded_email(email)} can sign in at {chosen.auth_url}")
+
+
+@user.command("set-password")
+@click.argument("email", callback=terminal.text)
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.pass_obj
+def set_password(chosen: Settings, email: str, password_stdin: bool) -> None:
+    """Give EMAIL's account another password, and end all its sign-ins."""
+    password = terminal.password(from_stdin=password_stdin)
+
+    async def change(database: Database) -> str:
+        account = await terminal.account(database, email)
+        await accounts.change_password(database, Hasher(), account, password, events.COMMAND)
+        return account.email
+
+    try:
+        changed = terminal.ask(chosen, change)
+    except UnacceptablePassword as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{changed} has another password and is signed out everywhere")
 
 
 @user.command("first-link")
@@ -127,103 +112,93 @@ def print_first_link(chosen: Settings) -> None:
     try:
         link = accounts.first_account_link(chosen)
     except psycopg.OperationalError as error:
-        raise click.ClickException(
-            f"the database does not answer: {' '.join(str(error).split())}"
-        ) from error
+        raise terminal.unavailable(error) from error
     if link is None:
         raise click.ClickException("there is an account already")
     click.echo(link)
 
 
 @click.group()
-def token() -> None:
-    """API tokens, and what applications were granted."""
+def session() -> None:
+    """The browsers in which people are signed in."""
 
 
-@token.command("create")
-@click.argument("email", callback=_text)
-@click.option(
-    "--scope",
-    required=True,
-    callback=_text,
-    help='Space-separated, such as "read:activity read:profile".',
-)
-@click.option(
-    "--name", default="command line", show_default=True, callback=_text, help="What it is for."
-)
-@click.option("--expires-in", type=click.IntRange(1, 36500), metavar="DAYS", help="Default: never.")
+@session.command("list")
+@click.argument("email", callback=terminal.text)
 @click.pass_obj
-def create_token(
-    chosen: Settings, email: str, scope: str, name: str, expires_in: int | None
-) -> None:
-    """Print a new API token for EMAIL's own programs, and nothing else."""
-    try:
-        granted = scopes.parse(scope)
-    except scopes.UnknownScopeError as error:
-        raise click.ClickException(f"{error}; there are: {' '.join(scopes.SCOPES)}") from error
-    if not granted:
-        raise click.ClickException("a token needs a scope")
-    if not 1 <= len(name.strip()) <= 100:
-        raise click.ClickException("a token's name has 1 to 100 characters")
+def list_sessions(chosen: Settings, email: str) -> None:
+    """List where EMAIL is signed in."""
 
-    async def create(database: Database) -> str:
-        made = await grants.issue_api_token(
-            database,
-            await _user_id(database, email),
-            name=name.strip(),
-            scopes=granted,
-            lifetime=None if expires_in is None else timedelta(days=expires_in),
-            at=events.COMMAND,
-        )
-        return made.text
+    async def collect(database: Database) -> list[SignIn]:
+        account = await terminal.account(database, email)
+        return await sessions.of_user(database, account.user_id)
 
-    click.echo(_run(chosen, create))
-
-
-@token.command("list")
-@click.argument("email", callback=_text)
-@click.pass_obj
-def list_tokens(chosen: Settings, email: str) -> None:
-    """List what lets programs at EMAIL's data now: API tokens and applications."""
-
-    async def collect(database: Database) -> list[Grant]:
-        return await grants.of_user(database, await _user_id(database, email))
-
-    table = [_COLUMNS, *(_row(grant) for grant in _run(chosen, collect))]
-    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
-    for cells in table:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        click.echo(line.rstrip())
-
-
-@token.command("revoke")
-@click.argument("grant_id", metavar="ID", type=click.UUID)
-@click.pass_obj
-def revoke_token(chosen: Settings, grant_id: UUID) -> None:
-    """Revoke what 'svc token list' shows under ID; it is refused from the next request on."""
-
-    async def end(database: Database) -> bool:
-        owner = await grants.owner(database, grant_id)
-        return owner is not None and await grants.revoke(database, owner, grant_id, events.COMMAND)
-
-    if not _run(chosen, end):
-        raise click.ClickException(f"there is no live token {grant_id}")
-    click.echo(f"revoked {grant_id}")
-
-
-def _row(grant: Grant) -> tuple[str, ...]:
-    return (
-        str(grant.grant_id),
-        grant.title,
-        " ".join(grant.scopes),
-        f"…{grant.last_four}",
-        _minute(grant.created_at),
-        "never" if grant.expires_at is None else _minute(grant.expires_at),
+    terminal.table(
+        _SESSION_COLUMNS,
+        (
+            (
+                terminal.minute(each.created_at),
+                terminal.minute(each.seen_at),
+                each.address or "-",
+                terminal.shortened(each.user_agent or "-", _LONGEST_BROWSER),
+            )
+            for each in terminal.ask(chosen, collect)
+        ),
     )
 
 
-def _minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M}Z"
+@session.command("revoke")
+@click.argument("email", callback=terminal.text)
+@click.pass_obj
+def revoke_sessions(chosen: Settings, email: str) -> None:
+    """Sign EMAIL out everywhere. Applications and API tokens keep what they have."""
+
+    async def end(database: Database) -> int:
+        account = await terminal.account(database, email)
+        return await sessions.sign_out_everywhere(database, account.user_id, events.COMMAND)
+
+    click.echo(f"ended {terminal.counted(terminal.ask(chosen, end), 'session')}")
 
 
-COMMANDS: Final[tuple[click.Command, ...]] = (auth, user, token)
+@click.group()
+def event() -> None:
+    """What happened to accounts and grants."""
+
+
+@event.command("list")
+@click.argument("email", callback=terminal.text)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
+@click.pass_obj
+def list_events(chosen: Settings, email: str, limit: int) -> None:
+    """List the newest security events of EMAIL's account, the newest first."""
+
+    async def collect(database: Database) -> list[Noted]:
+        account = await terminal.account(database, email)
+        return await events.of_user(database, account.user_id, limit)
+
+    terminal.table(
+        _EVENT_COLUMNS,
+        (
+            (
+                f"{each.occurred_at:%Y-%m-%d %H:%M:%S}Z",
+                each.event,
+                each.client_id or "-",
+                str(each.grant_id or "-"),
+                each.address or "-",
+                each.request_id or "-",
+            )
+            for each in terminal.ask(chosen, collect)
+        ),
+    )
+
+
+COMMANDS: Final[tuple[click.Command, ...]] = (
+    auth,
+    user,
+    session,
+    event,
+    client,
+    grant,
+    token,
+    clean,
+)

@@ -23,6 +23,7 @@
     ├── InvalidRedirectURI           invalid_redirect_uri       (registration)
     ├── InvalidClientMetadata        invalid_client_metadata    (registration)
     ├── NotFound                     not_found, 404
+    ├── TooManyRequests              temporarily_unavailable, 429
     ├── TemporarilyUnavailable       temporarily_unavailable, 503
     └── ServerError                  server_error, 500
 
@@ -47,6 +48,8 @@ class OAuthError(Exception):
     status: ClassVar[int] = 400
     may_redirect: ClassVar[bool] = True
     """Whether the authorization endpoint may send it to the redirect URI of the request."""
+    retry_after_s: int | None = None
+    """After how many whole seconds the same request may be answered, where that is known."""
 
     def __init__(self, description: str | None = None) -> None:
         """Keep the description, reduced to the characters that RFC 6749, section 5.2 allows."""
@@ -216,11 +219,26 @@ class NotFound(OAuthError):
     status = 404
 
 
+class TooManyRequests(OAuthError):
+    """There were too many requests of this kind; wait before the next one."""
+
+    # No registered error says this, and clients that know this one come again.
+    error = "temporarily_unavailable"
+    status = 429
+    may_redirect = False
+
+    def __init__(self, retry_after_s: int) -> None:
+        """Keep for how many seconds to wait, at least 1."""
+        super().__init__()
+        self.retry_after_s = retry_after_s
+
+
 class TemporarilyUnavailable(OAuthError):
     """The service cannot answer now; try again."""
 
     error = "temporarily_unavailable"
     status = 503
+    retry_after_s = 1
 
 
 class ServerError(OAuthError):
@@ -230,13 +248,16 @@ class ServerError(OAuthError):
     status = 500
 
 
+def retry_after(error: OAuthError) -> dict[str, str]:
+    """Return the header that says when to come again, where that is known (RFC 9110, section 10.2.3)."""
+    return {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
+
+
 def answer(error: OAuthError, headers: dict[str, str] | None = None) -> Response:
     """Return ``error`` as the JSON body of RFC 6749, section 5.2."""
-    extra = {"Cache-Control": "no-store"} | (headers or {})
+    extra = {"Cache-Control": "no-store"} | retry_after(error) | (headers or {})
     if isinstance(error, ClientAuthenticationRefused):
         # The answer to an attempted scheme names a scheme (RFC 6749, section 5.2).
         extra["WWW-Authenticate"] = 'Basic realm="svc"'
-    if isinstance(error, TemporarilyUnavailable):
-        extra["Retry-After"] = "1"
     body = json.dumps({"error": error.error, "error_description": error.description})
     return Response(body, error.status, extra, media_type="application/json")

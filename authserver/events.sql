@@ -35,3 +35,17 @@ with happened as (
 ),
 --include noted
 --include told
+
+-- name: events
+-- What happened to one account and its grants, newest first.
+select occurred_at,
+       event,
+       client_id,
+       grant_id,
+       address,
+       request_id
+  from identity.security_event
+ where user_id = %(user_id)s
+ order by occurred_at desc,
+          event_id desc
+ limit %(limit)s

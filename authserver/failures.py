@@ -105,7 +105,7 @@ class Failures:
             notice = Notice(
                 400, notice.title, f"{error.description[:1].upper()}{error.description[1:]}."
             )
-        return self.page(notice, headers)
+        return self.page(notice, {**errors.retry_after(error), **headers})
 
     def always(self, error: OAuthError) -> Callable[[str], Response]:
         """Return what answers any path with ``error``."""
@@ -115,8 +115,6 @@ class Failures:
         """Return the page that says ``notice``."""
         response = self.pages.render(Page("error.html", {"notice": notice}, notice.status))
         response.headers.update(headers)
-        if notice.status in (429, 503):
-            response.headers.setdefault("Retry-After", "1")
         return response
 
     def handlers(self) -> dict[type[Exception], ExceptionHandler]:

@@ -93,10 +93,24 @@ class Grant:
     grant_id: UUID
     title: str
     client_id: str | None
+    """None for an API token."""
     scopes: list[str]
-    last_four: str
+    resource: str | None
+    """What it is for; None is for all of the service."""
+    redirect_uri: str | None
+    """Where an application's code was sent."""
+    last_four: str | None
+    """Of an API token."""
     created_at: datetime
     expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Whose a grant is, and which application has it; None has an API token."""
+
+    user_id: UUID
+    client_id: str | None
 
 
 @dataclass(frozen=True)
@@ -124,11 +138,6 @@ class _RefreshToken:
     resource: str | None
     scopes: list[str]
     is_revoked: bool
-
-
-@dataclass(frozen=True)
-class _Owner:
-    user_id: UUID
 
 
 @dataclass(frozen=True)
@@ -292,10 +301,9 @@ async def of_user(database: Database, user_id: UUID) -> list[Grant]:
     return await rows.every(database, Grant, SQL["grants"], {"user_id": user_id})
 
 
-async def owner(database: Database, grant_id: UUID) -> UUID | None:
-    """Return whose a grant is, or None where there is none of that id."""
-    found = await rows.one(database, _Owner, SQL["owner_of_grant"], {"grant_id": grant_id})
-    return None if found is None else found.user_id
+async def parties(database: Database, grant_id: UUID) -> Parties | None:
+    """Return between whom a grant is, or None where there is none of that id."""
+    return await rows.one(database, Parties, SQL["parties"], {"grant_id": grant_id})
 
 
 async def scopes_of_client(database: Database, user_id: UUID, client_id: str) -> frozenset[str]:

@@ -1,21 +1,31 @@
 -- The life cycle of a grant: each arrow one conditional statement that matches only the state it leaves.
 --
--- Whatever issues tokens locks the grant's row first, with the lock that foreign keys take on it anyway.
--- An account that is deleted locks rows in the same order, so the two never wait for each other in turn.
+-- Whatever touches tokens locks the grant's row first, with the lock that foreign keys take on it anyway;
+-- a consent locks the application's. An account or an application that is deleted, and the janitor, lock
+-- rows in the same order, so no two of them ever wait for each other in turn.
 
 -- name: grant_code
 -- Waiting request, agreed to by a person ─► grant and code. No row: nothing waits any more, so of two
 -- submits of one form one gets a code.
-with taken as (
+with asking as (
+    -- The application before its request: who removes an application locks them in this order.
+    select authorization_request.request_hash
+      from oauth.authorization_request
+      join oauth.client using (client_id)
+     where authorization_request.request_hash = %(request_hash)s
+       for no key update of client
+),
+taken as (
     delete from oauth.authorization_request
-     where request_hash = %(request_hash)s
-       and session_hash = %(session_hash)s
-       and expires_at > now()
-       and error is null
-    returning client_id,
-              resource,
-              redirect_uri,
-              code_challenge
+     using asking
+     where authorization_request.request_hash = asking.request_hash
+       and authorization_request.session_hash = %(session_hash)s
+       and authorization_request.expires_at > now()
+       and authorization_request.error is null
+    returning authorization_request.client_id,
+              authorization_request.resource,
+              authorization_request.redirect_uri,
+              authorization_request.code_challenge
 ),
 authorized as (
     -- Keeps the application from being removed as unused.
@@ -282,19 +292,28 @@ happened as (
 
 -- name: revoke_by_access_token
 -- Access token, given back ─► that token ended; an API token, which is all of its grant, ends the grant.
-with ended as (
+with held as (
+    select bond.user_id,
+           bond.client_id,
+           bond.grant_id
+      from oauth.access_token
+      join oauth.grant as bond using (user_id, grant_id)
+     where access_token.user_id = %(user_id)s
+       and access_token.token_hash = %(token_hash)s
+       and bond.user_id = %(user_id)s
+       and (%(client_id)s::text is null or bond.client_id = %(client_id)s::text)
+       for key share of bond
+),
+ended as (
     update oauth.access_token
        set revoked_at = now()
-      from oauth.grant as bond
+      from held
      where access_token.user_id = %(user_id)s
        and access_token.token_hash = %(token_hash)s
        and access_token.revoked_at is null
-       and bond.user_id = %(user_id)s
-       and bond.grant_id = access_token.grant_id
-       and (%(client_id)s::text is null or bond.client_id = %(client_id)s::text)
-    returning bond.user_id,
-              bond.client_id,
-              bond.grant_id
+    returning held.user_id,
+              held.client_id,
+              held.grant_id
 ),
 revoked as (
     update oauth.grant
@@ -369,68 +388,44 @@ happened as (
 
 -- name: grants
 -- What lets somebody or something at a person's data now, oldest first: API tokens by their name and
--- applications by theirs, each with its newest token; an application's lasts as long as it can refresh.
+-- applications by theirs, an application with where its code was sent. It lasts as long as it can
+-- refresh; what it has for tokens at this moment, if any, is its own affair.
 select bond.grant_id,
        coalesce(bond.name, client.client_name, bond.client_id) as title,
        bond.client_id,
        bond.scopes,
-       newest.last_four,
+       bond.resource,
+       code.redirect_uri,
+       api_token.last_four,
        bond.created_at,
-       case when bond.client_id is null then newest.expires_at else renewal.expires_at end as expires_at
-  from oauth.grant as bond
+       coalesce(api_token.expires_at, renewal.expires_at, code.expires_at) as expires_at
+  from oauth.live_grant as bond
   left join oauth.client using (client_id)
-  join lateral (
-           select access_token.last_four,
-                  access_token.expires_at
-             from oauth.access_token
-            where access_token.user_id = %(user_id)s
-              and access_token.grant_id = bond.grant_id
-            order by access_token.issued_at desc,
-                     access_token.token_hash
-            limit 1
-       ) as newest
-    on true
+  left join oauth.access_token as api_token
+    on api_token.user_id = %(user_id)s
+   and api_token.grant_id = bond.grant_id
+   and bond.client_id is null
   left join oauth.refresh_token as renewal
     on renewal.user_id = %(user_id)s
    and renewal.grant_id = bond.grant_id
    and renewal.rotated_at is null
+  left join oauth.authorization_code as code
+    on code.user_id = %(user_id)s
+   and code.grant_id = bond.grant_id
  where bond.user_id = %(user_id)s
-   and bond.revoked_at is null
-   and (
-           exists (
-               select from oauth.live_access_token as alive
-                where alive.user_id = %(user_id)s
-                  and alive.grant_id = bond.grant_id
-           )
-        or renewal.expires_at > now()
-       )
  order by bond.created_at,
           bond.grant_id
 
 -- name: granted_scopes
 -- What one application may do already by all its live grants together; one row for each scope.
-select distinct unnest(bond.scopes) as scope
-  from oauth.grant as bond
- where bond.user_id = %(user_id)s
-   and bond.client_id = %(client_id)s
-   and bond.revoked_at is null
-   and (
-           exists (
-               select from oauth.live_access_token as alive
-                where alive.user_id = %(user_id)s
-                  and alive.grant_id = bond.grant_id
-           )
-        or exists (
-               select from oauth.refresh_token as renewal
-                where renewal.user_id = %(user_id)s
-                  and renewal.grant_id = bond.grant_id
-                  and renewal.rotated_at is null
-                  and renewal.expires_at > now()
-           )
-       )
+select distinct unnest(scopes) as scope
+  from oauth.live_grant
+ where user_id = %(user_id)s
+   and client_id = %(client_id)s
 
--- name: owner_of_grant
--- Whose a grant is, for an operator who has nothing but its id; no row means that there is none.
-select user_id
+-- name: parties
+-- Whose a grant is, and who has it, for an operator with nothing but its id; no row: there is none.
+select user_id,
+       client_id
   from oauth.grant
  where grant_id = %(grant_id)s

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, forms, redirects
+from authserver import clients, events, forms, redirects
 from authserver.clients import Client
 from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope
 from authserver.server import Server
@@ -33,6 +33,7 @@ class _Metadata(BaseModel):
 
 async def register(server: Server, request: Request) -> Response:
     """Answer a registration request with the client as it was registered."""
+    await server.throttle.count_registration(events.occasion(request).address)
     if forms.media_type(request) != "application/json":
         raise InvalidClientMetadata("the body must be application/json")
     client = _client(_parse(await forms.read_body(request)))

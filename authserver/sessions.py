@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, rows
+from authserver.events import Occasion
 from authserver.forms import Form
 from authserver.rows import Database, Parameters
 from shared import settings, tokens
@@ -56,6 +57,16 @@ class Browser:
     person: Person | None
     is_cookie_due: bool
     """Whether the answer has to set the cookie: it is new, or its time starts again."""
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """A browser in which somebody is signed in; what it calls itself is its own claim."""
+
+    created_at: datetime
+    seen_at: datetime
+    address: str | None
+    user_agent: str | None
 
 
 class ForgedForm(Exception):
@@ -142,7 +153,7 @@ def cookie(request: Request, name: str) -> str | None:
 
 def seal(chosen: Settings) -> Seal:
     """Return the seal of a deployment. Raises SettingsError where it has no key."""
-    key = chosen.cookie_key or settings.read_secrets(chosen.data_dir).cookie_key
+    key = settings.signing_key(chosen)
 
     def signer(purpose: str) -> Signer:
         return Signer(
@@ -198,6 +209,20 @@ async def sign_out(database: Database, browser: Browser, request: Request) -> To
     succession = _succession(browser.session, session)
     await events.happen(database, SQL["sign_out"], succession, events.occasion(request))
     return session
+
+
+async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
+    """Return where somebody is signed in, oldest first."""
+    return await rows.every(database, SignIn, SQL["sign_ins"], _lasting(user_id))
+
+
+async def sign_out_everywhere(database: Database, user_id: UUID, at: Occasion) -> int:
+    """End everything that somebody is signed in with, and return how many that were."""
+    return len(await events.happen(database, SQL["sign_out_everywhere"], _lasting(user_id), at))
+
+
+def _lasting(user_id: UUID) -> Parameters:
+    return {"user_id": user_id, "idle_lifetime": IDLE_LIFETIME}
 
 
 def _succession(old: Token, new: Token) -> Parameters:

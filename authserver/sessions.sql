@@ -67,3 +67,33 @@ happened as (
 ),
 --include noted
 --include told
+
+-- name: sign_ins
+-- Where a person is signed in, oldest first.
+select created_at,
+       seen_at,
+       address,
+       user_agent
+  from identity.session
+ where user_id = %(user_id)s
+   and seen_at > now() - %(idle_lifetime)s::interval
+ order by created_at,
+          session_hash
+
+-- name: sign_out_everywhere
+-- Ends all sign-ins of a person.
+with closed as (
+    delete from identity.session
+     where user_id = %(user_id)s
+       and seen_at > now() - %(idle_lifetime)s::interval
+    returning user_id
+),
+happened as (
+    select 'signed_out' as event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from closed
+),
+--include noted
+--include told

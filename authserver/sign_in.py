@@ -5,7 +5,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, events, forms, sessions
+from authserver import accounts, errors, events, forms, sessions
+from authserver.errors import TooManyRequests
 from authserver.pages import Page
 from authserver.server import Server
 from authserver.sessions import StaleForm
@@ -14,7 +15,11 @@ from shared import tokens
 PATHS: Final = ("/",)
 """Where sign-in may lead beside pending requests."""
 
-_WRONG: Final = "The e-mail address or the password is not right."
+_FAILED: Final = (
+    "That did not work. Check the e-mail address and the password. After several attempts it also helps "
+    "to wait before the next one, at most 15 minutes."
+)
+"""What an unknown address, a wrong password and an attempt too early are all told, and is true of each."""
 _OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
@@ -52,11 +57,19 @@ async def submit(server: Server, request: Request) -> Response:
             # Another tab was faster. The form has no say here, and there is nothing left to do.
             return server.pages.redirect_browser(way_on(going_to), browser)
         return server.pages.render(_page(going_to, email, _OUT_OF_DATE, status=403), browser)
-    account = await accounts.authenticate(
-        server.database, server.hasher, email, form.get("password") or "", events.occasion(request)
-    )
+    try:
+        account = await accounts.authenticate(
+            server,
+            email,
+            form.get("password") or "",
+            events.occasion(request),
+        )
+    except TooManyRequests as error:
+        refused = server.pages.render(_page(going_to, email, _FAILED, status=error.status), browser)
+        refused.headers.update(errors.retry_after(error))
+        return refused
     if account is None:
-        return server.pages.render(_page(going_to, email, _WRONG, status=400), browser)
+        return server.pages.render(_page(going_to, email, _FAILED, status=400), browser)
     session = await sessions.sign_in(server.database, browser, account.user_id, request)
     return server.pages.redirect(way_on(going_to), session)
 

@@ -39,7 +39,8 @@ class Settings:
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
     """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_WORKER_...: by role."""
     cookie_key: str | None = field(default=None, repr=False)
-    """SVC_COOKIE_KEY: signs cookies; the same on every authorization server of a deployment."""
+    """SVC_COOKIE_KEY: signs cookies and hides what attempts are counted under; the same on every
+    authorization server of a deployment."""
     full_urls: bool = False
     """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
     loopback_port_may_vary: bool = False
@@ -186,6 +187,11 @@ def read_secrets(data_dir: Path) -> Secrets:
         raise SettingsError(f"{path} is missing: run 'svc migrate' first") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingsError(f"{path} cannot be used: {error!r}") from error
+
+
+def signing_key(chosen: Settings) -> str:
+    """Return the key that cookies are signed with. Raises SettingsError where a deployment has none."""
+    return chosen.cookie_key or read_secrets(chosen.data_dir).cookie_key
 
 
 def make_secrets(data_dir: Path) -> Secrets:

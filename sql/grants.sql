@@ -8,9 +8,12 @@ revoke all on all procedures in schema svc from public, svc_reader, svc_ingester
 -- The authorization server: accounts and grants, no activity data.
 grant usage on schema identity, oauth to svc_authserver;
 grant select, insert, update, delete on identity.user, identity.password, identity.session to svc_authserver;
-grant select, insert, update on identity.invitation to svc_authserver;
--- What happened stays as it was written down.
+grant select, insert, update, delete on identity.invitation to svc_authserver;
+grant select, insert, update, delete on identity.throttle to svc_authserver;
+-- What happened stays as it was written down, until it is old.
 grant select, insert on identity.security_event to svc_authserver;
+grant usage on schema svc to svc_authserver;
+grant execute on function svc.forget_security_events to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,
@@ -19,7 +22,7 @@ grant select, insert, update, delete
        oauth.refresh_token,
        oauth.access_token
     to svc_authserver;
-grant select on oauth.live_access_token to svc_authserver;
+grant select on oauth.live_access_token, oauth.live_grant to svc_authserver;
 
 -- The resource server, reading. `svc.secure_user_table` grants select on each table of user data.
 grant usage on schema svc, activity, identity, reference to svc_reader;

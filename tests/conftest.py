@@ -151,6 +151,8 @@ def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
         connection.execute("delete from identity.user")
         connection.execute("delete from oauth.client")
         connection.execute("delete from identity.invitation")
+        connection.execute("delete from identity.security_event")
+        connection.execute("delete from identity.throttle")
 
 
 Connect = Callable[[str], psycopg.Connection[Any]]

@@ -86,7 +86,7 @@ def test_a_wrong_password_is_said_and_the_address_kept(
 ) -> None:
     page.goto(application.authorize_url())
     sign_in(page, person, "a password that is wrong")
-    expect(page.get_by_role("alert")).to_contain_text("is not right")
+    expect(page.get_by_role("alert")).to_contain_text("That did not work")
     expect(page.get_by_label("E-mail address")).to_have_value(person)
     expect(page.get_by_label("Password")).to_be_focused()
     sign_in(page, person)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -15,9 +16,13 @@ from authserver import sessions
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person
+from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import CALLBACK, Application, Visitor
 
 PASSWORD = "an owl reads under the lamp"
+
+SELDOM = timedelta(days=10_000)
+"""How often the janitor comes, who would otherwise remove at any moment what a test has made old."""
 
 Opens = Callable[..., int]
 
@@ -31,7 +36,7 @@ def settings(deployment: Settings) -> Settings:
 @pytest.fixture(scope="session")
 def auth_client(settings: Settings) -> Iterator[TestClient]:
     """The authorization server under the issuer's name."""
-    app = authserver.app.create(settings)
+    app = authserver.app.create(settings, clean_every=SELDOM)
     with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
@@ -107,6 +112,13 @@ def register(server: TestClient) -> Register:
 def application(register: Register) -> Application:
     """An application with a name and one redirect URI."""
     return register(client_name="Weekly Report")
+
+
+@pytest.fixture
+def terminal(settings: Settings, owner: psycopg.Connection[Any]) -> Terminal:
+    """A terminal of the operator's."""
+    assert not owner.closed
+    return Terminal(settings)
 
 
 @pytest.fixture

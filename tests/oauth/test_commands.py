@@ -1,40 +1,20 @@
-"""The commands for people and tokens."""
+"""The commands for people: accounts, sign-ins and what happened."""
 
 import re
-import shlex
 from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
 
-from authserver import commands
-from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD, Opens
+from tests.oauth.conftest import PASSWORD, Opens, Welcome
+from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor
 
 Rows = psycopg.Connection[Any]
 
-
-class Terminal:
-    """Runs commands as the console script does."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-
-    def run(self, line: str, typed: str | bytes | None = None) -> Result:
-        words = shlex.split(line)
-        found = {command.name: command for command in commands.COMMANDS}
-        return CliRunner().invoke(found[words[0]], words[1:], input=typed, obj=self.settings)
-
-
-@pytest.fixture
-def terminal(settings: Settings, owner: Rows) -> Terminal:
-    """A terminal of the operator's."""
-    assert not owner.closed
-    return Terminal(settings)
+MINUTE = r"20\d\d-\d\d-\d\d \d\d:\d\dZ"
 
 
 def test_an_account_is_added_and_can_sign_in(
@@ -86,6 +66,51 @@ def test_an_account_that_cannot_be_is_refused_in_one_line(
     assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
 
 
+def test_another_password_replaces_the_old_one_and_ends_all_sign_ins(
+    terminal: Terminal, alice: Person, alice_browser: Visitor, visitor: Visitor
+) -> None:
+    result = terminal.run(
+        "user set-password Alice@Example.org --password-stdin", typed="a fox waits by the gate\n"
+    )
+
+    assert result.exit_code == 0
+    assert result.output == "alice@example.org has another password and is signed out everywhere\n"
+    assert alice_browser.get("/").headers["location"].startswith("/sign-in")
+    page = visitor.get("/sign-in")
+    with_old = visitor.submit(page, email=alice.email, password=PASSWORD)
+    with_new = visitor.submit(page, email=alice.email, password="a fox waits by the gate")
+    assert with_old.status_code == 400
+    assert with_new.status_code == 303
+
+
+def test_a_password_can_be_set_for_an_account_that_has_none(
+    terminal: Terminal, alice: Person, visitor: Visitor
+) -> None:
+    terminal.run(f"user set-password {alice.email} --password-stdin", typed=PASSWORD)
+
+    signed_in = visitor.submit(visitor.get("/sign-in"), email=alice.email, password=PASSWORD)
+    assert signed_in.status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "said"),
+    [
+        ("nobody@example.org", PASSWORD, "there is no account nobody@example.org"),
+        ("bob@example.org", "short", "at least 12 characters"),
+        ("bob@example.org", "password1234", "easy to guess"),
+    ],
+)
+def test_a_password_that_cannot_be_set_is_refused_in_one_line(
+    terminal: Terminal, bob: Person, owner: Rows, email: str, password: str, said: str
+) -> None:
+    result = terminal.run(f"user set-password {email} --password-stdin", typed=password)
+
+    assert result.exit_code == 1
+    assert said in result.output
+    assert result.output.count("\n") == 1
+    assert owner.execute("select count(*) from identity.password").fetchone() == (0,)
+
+
 @pytest.mark.parametrize(
     ("words", "password"),
     [
@@ -93,6 +118,14 @@ def test_an_account_that_cannot_be_is_refused_in_one_line(
         ("user add alice@example.org --timezone \udcff --password-stdin", PASSWORD),
         ("user add alice@example.org --password-stdin", b"an owl reads \xff under the lamp"),
         ("user add alice@example.org --password-stdin", b"an owl reads \0 under the lamp"),
+        ("user set-password bob@example.org --password-stdin", b"an owl \xff reads on"),
+        ("user set-password bob\udcff@example.org --password-stdin", PASSWORD),
+        ("session list bob\udcff@example.org", ""),
+        ("session revoke bob\udcff@example.org", ""),
+        ("event list bob\udcff@example.org", ""),
+        ("client show \udcff", ""),
+        ("client revoke \udcff", ""),
+        ("grant list bob\udcff@example.org", ""),
         ("token create bob\udcff@example.org --scope read:profile", ""),
         ("token create bob@example.org --scope read:profile\udcff", ""),
         ("token create bob@example.org --scope read:profile --name \udcff", ""),
@@ -111,119 +144,6 @@ def test_bytes_that_are_no_text_are_refused_in_one_line(
     assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
 
 
-def test_a_token_is_printed_alone_and_opens_what_it_was_made_for(
-    terminal: Terminal, alice: Person, status: Opens
-) -> None:
-    result = terminal.run(
-        'token create alice@example.org --scope "read:profile ingest:app_sessions"'
-    )
-
-    assert result.exit_code == 0
-    assert tokens.parse(tokens.ACCESS, result.stdout.removesuffix("\n")) is not None
-    assert status(result.stdout.strip()) == 200
-    assert status(result.stdout.strip(), "/api/v1/analytics/daily") == 403
-
-
-@pytest.mark.parametrize(("days", "expires"), [(None, None), ("30", "30 days")])
-def test_a_token_ends_when_it_is_said_to(
-    terminal: Terminal, alice: Person, owner: Rows, days: str | None, expires: str | None
-) -> None:
-    more = "" if days is None else f"--expires-in {days}"
-
-    terminal.run(f"token create alice@example.org --scope read:profile {more}")
-
-    row = owner.execute(
-        "select expires_at - issued_at is not distinct from %s::interval from oauth.access_token",
-        [expires],
-    ).fetchone()
-    assert row == (True,)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("alice@example.org --scope read:everything", "unknown scope: read:everything"),
-        ("alice@example.org --scope ' '", "needs a scope"),
-        ("alice@example.org --scope read:profile --name ''", "1 to 100 characters"),
-        (f"alice@example.org --scope read:profile --name {'n' * 101}", "1 to 100"),
-        (
-            "nobody@example.org --scope read:profile",
-            "there is no account nobody@example.org",
-        ),
-    ],
-)
-def test_a_token_that_cannot_be_is_refused_in_one_line(
-    terminal: Terminal, alice: Person, words: str, said: str
-) -> None:
-    result = terminal.run(f"token create {words}")
-
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert said in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_the_list_shows_api_tokens_and_applications_and_no_secret(
-    terminal: Terminal,
-    alice: Person,
-    bob: Person,
-    application: Application,
-    alice_browser: Visitor,
-) -> None:
-    bob.token()
-    made = terminal.run(
-        "token create alice@example.org --scope read:music --name 'my tracker'"
-    ).stdout.strip()
-    pair = application.pair(alice_browser)
-
-    lines = terminal.run("token list alice@example.org").stdout.splitlines()
-
-    assert len(lines) == 3
-    uuid, minute = r"[0-9a-f-]{36}", r"20\d\d-\d\d-\d\d \d\d:\d\dZ"
-    assert re.fullmatch(rf"{uuid}  my tracker +read:music +…{made[-4:]} +{minute}  never", lines[1])
-    assert re.fullmatch(
-        rf"{uuid}  Weekly Report +read:activity read:profile +…{pair['access_token'][-4:]} +"
-        rf"{minute}  {minute}",
-        lines[2],
-    )
-
-
-def test_a_revoked_token_is_refused_at_once_and_no_longer_listed(
-    terminal: Terminal, alice: Person, status: Opens
-) -> None:
-    token = terminal.run("token create alice@example.org --scope read:profile")
-    grant_id = terminal.run("token list alice@example.org").stdout.splitlines()[1].split()[0]
-    before = status(token.stdout.strip())
-
-    first = terminal.run(f"token revoke {grant_id}")
-    second = terminal.run(f"token revoke {grant_id}")
-
-    assert before == 200
-    assert status(token.stdout.strip()) == 401
-    assert first.exit_code == 0
-    assert second.exit_code == 1
-    assert "there is no live token" in second.output
-    assert len(terminal.run("token list alice@example.org").stdout.splitlines()) == 1
-
-
-def test_revoking_an_applications_grant_ends_all_its_tokens(
-    terminal: Terminal, application: Application, alice_browser: Visitor, status: Opens
-) -> None:
-    pair = application.pair(alice_browser)
-    grant_id = terminal.run("token list alice@example.org").stdout.splitlines()[1].split()[0]
-
-    terminal.run(f"token revoke {grant_id}")
-
-    assert status(pair["access_token"]) == 401
-    assert application.refresh(pair["refresh_token"]).status_code == 400
-
-
-def test_an_expired_token_is_not_listed(terminal: Terminal, alice: Person) -> None:
-    alice.token(expires="-1 second")
-
-    assert len(terminal.run("token list alice@example.org").stdout.splitlines()) == 1
-
-
 def test_a_first_link_is_printed_until_there_is_an_account(terminal: Terminal, owner: Rows) -> None:
     before = terminal.run("user first-link")
     owner.execute("insert into identity.user (email) values ('alice@example.org')")
@@ -234,13 +154,118 @@ def test_a_first_link_is_printed_until_there_is_an_account(terminal: Terminal, o
     assert "there is an account already" in after.output
 
 
+def test_the_list_of_sessions_shows_where_somebody_is_signed_in_and_no_secret(
+    terminal: Terminal, alice: Person, bob: Person, welcome: Welcome, owner: Rows
+) -> None:
+    welcome(bob)
+    welcome(alice)
+    browser = welcome(alice)
+    page = browser.get("/")
+    owner.execute(
+        "update identity.session set seen_at = now() - interval '31 days' where user_id = "
+        "(select user_id from identity.user where email = 'alice@example.org')"
+    )
+    page = browser.get("/sign-in", headers={"User-Agent": f"Mozilla/5.0 {'x' * 200}"})
+    browser.submit(page, email=alice.email, password=PASSWORD)
+
+    lines = terminal.table(f"session list {alice.email}")
+
+    assert len(lines) == 1
+    signed_in, seen, address, user_agent = lines[0]
+    assert re.fullmatch(MINUTE, signed_in)
+    assert re.fullmatch(MINUTE, seen)
+    assert address == "-"
+    assert user_agent == "testclient"
+    assert browser.cookies["svc_session"] not in str(lines)
+
+
+def test_what_a_browser_calls_itself_cannot_rewrite_the_screen(
+    terminal: Terminal, alice: Person, owner: Rows
+) -> None:
+    owner.execute(
+        "insert into identity.session (user_id, session_hash, user_agent, address) "
+        "values (%s, '\\x00', %s, '192.0.2.1')",
+        [alice.user_id, "\x1b[2J\x1b]0;owned\x07\x9b31m\u202efox\r\n" + "x" * 100],
+    )
+
+    result = terminal.run(f"session list {alice.email}")
+
+    shown = result.stdout.splitlines()[1]
+    assert shown.split("  ", 3)[2:] == ["192.0.2.1", "[2J]0;owned31mfox" + "x" * 35 + "…"]
+    assert result.stdout.count("\n") == 2
+    assert all(letter.isprintable() or letter == "\n" for letter in result.stdout)
+
+
+def test_revoking_sessions_signs_one_person_out_everywhere(
+    terminal: Terminal,
+    alice: Person,
+    bob: Person,
+    welcome: Welcome,
+    application: Application,
+    status: Opens,
+) -> None:
+    browsers = [welcome(alice), welcome(alice)]
+    bobs = welcome(bob)
+    pair = application.pair(browsers[0])
+
+    first = terminal.run(f"session revoke {alice.email}")
+    second = terminal.run(f"session revoke {alice.email}")
+
+    assert (first.exit_code, first.output) == (0, "ended 2 sessions\n")
+    assert (second.exit_code, second.output) == (0, "ended 0 sessions\n")
+    for browser in browsers:
+        assert browser.get("/").headers["location"].startswith("/sign-in")
+    assert bobs.get("/").status_code == 200
+    assert status(pair["access_token"]) == 200
+
+
+def test_the_list_of_events_shows_the_newest_first(
+    terminal: Terminal, alice: Person, bob: Person, application: Application, welcome: Welcome
+) -> None:
+    browser = welcome(alice)
+    application.code(welcome(bob))
+    application.pair(browser)
+    terminal.run(f"session revoke {alice.email}")
+    grant_id = terminal.table(f"grant list {alice.email}")[0][0]
+
+    lines = terminal.table(f"event list {alice.email}")
+
+    assert [line[1:4] for line in lines] == [
+        ["signed_out", "-", "-"],
+        ["token_created", application.client_id, grant_id],
+        ["consented", application.client_id, grant_id],
+    ]
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ", line[0]) for line in lines)
+    assert lines[0][4:] == ["-", "-"]
+    assert re.fullmatch("[0-9a-f]{16}", lines[1][5])
+    assert terminal.table(f"event list {alice.email} --limit 1") == lines[:1]
+
+
+@pytest.mark.parametrize("words", ["session list", "session revoke", "event list", "grant list"])
+def test_an_address_without_account_is_named_in_one_line(terminal: Terminal, words: str) -> None:
+    result = terminal.run(f"{words} nobody@example.org")
+
+    assert result.exit_code == 1
+    assert result.output == "Error: there is no account nobody@example.org\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [
         "user add alice@example.org --password-stdin",
+        "user set-password alice@example.org --password-stdin",
         "user first-link",
+        "session list alice@example.org",
+        "session revoke alice@example.org",
+        "event list alice@example.org",
+        "client list",
+        "client show svc_client_0000000000000000000000",
+        "client revoke svc_client_0000000000000000000000",
+        "grant list alice@example.org",
+        "grant revoke 6f7c8f9e-0000-4000-8000-000000000000",
         "token list alice@example.org",
         "token revoke 6f7c8f9e-0000-4000-8000-000000000000",
+        "janitor",
     ],
 )
 def test_without_the_database_a_command_says_so_in_one_line(words: str) -> None:

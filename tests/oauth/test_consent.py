@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.oauth.conftest import Register, Welcome
+from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.visitor import Application, Visitor, forms, parameters
 
 Rows = psycopg.Connection[Any]
@@ -21,6 +21,7 @@ def codes(owner: Rows) -> int:
     return int(row[0])
 
 
+@pytest.mark.checklist(10)
 def test_the_page_says_who_asks_for_what_and_where_the_answer_goes(
     alice_browser: Visitor, application: Application
 ) -> None:
@@ -41,6 +42,7 @@ def test_the_page_says_who_asks_for_what_and_where_the_answer_goes(
     ]
 
 
+@pytest.mark.checklist(8)
 @pytest.mark.parametrize(
     ("redirect_uri", "notice"),
     [
@@ -58,6 +60,7 @@ def test_the_page_warns_of_what_runs_on_the_device(
     assert notice in page.text
 
 
+@pytest.mark.checklist(10)
 def test_a_name_with_markup_is_shown_as_it_is(register: Register, alice_browser: Visitor) -> None:
     application = register(client_name='<script>alert("x")</script>')
 
@@ -65,6 +68,28 @@ def test_a_name_with_markup_is_shown_as_it_is(register: Register, alice_browser:
 
     assert "<script" not in page.text
     assert "&lt;script&gt;" in page.text
+
+
+@pytest.mark.checklist(10)
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        # Letters of other scripts that look like ours are somebody's own letters.
+        ("W\u0435\u0435kly R\u0435port", "W\u0435\u0435kly R\u0435port"),
+        ("\uff37eekly\u2215Report", "\uff37eekly\u2215Report"),
+        ("\u202eyl\u043feeW\u202c & <Report>", "yl\u043feeW &amp; &lt;Report&gt;"),
+        ("Weekly\r\nSet-Cookie: a=b", "WeeklySet-Cookie: a=b"),
+    ],
+)
+def test_a_name_that_resembles_another_is_shown_as_it_is_but_escaped(
+    register: Register, alice_browser: Visitor, sent: str, shown: str
+) -> None:
+    application = register(client_name=sent)
+
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert f"<bdi>{shown}</bdi>" in page.text
+    assert "set-cookie" not in page.headers
 
 
 def test_what_is_new_for_a_known_application_is_marked(
@@ -140,14 +165,17 @@ def test_the_redirect_of_an_error_that_waited_renews_a_cookie_that_is_due(
     assert "Max-Age=2592000" in response.headers["set-cookie"]
 
 
+@pytest.mark.checklist(24)
 def test_line_24_what_is_ticked_is_what_the_token_gets(
-    application: Application, alice_browser: Visitor
+    application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     code = application.code(alice_browser, ticked=["read:profile"])
 
-    response = application.exchange(code)
+    pair = application.exchange(code).json()
 
-    assert response.json()["scope"] == "read:profile"
+    assert pair["scope"] == "read:profile"
+    assert status(pair["access_token"], "/api/v1/me") == 200
+    assert status(pair["access_token"], "/api/v1/analytics/daily") == 403
 
 
 def test_nothing_ticked_is_a_decline(
@@ -182,6 +210,7 @@ def test_a_decision_that_no_page_offered_is_refused(
     assert codes(owner) == 0
 
 
+@pytest.mark.checklist(23)
 @pytest.mark.parametrize("token", [None, "", "x", "é", "A" * 43])
 def test_line_23_a_form_without_its_token_is_refused(
     application: Application, alice_browser: Visitor, owner: Rows, token: str | None
@@ -195,6 +224,7 @@ def test_line_23_a_form_without_its_token_is_refused(
     assert codes(owner) == 0
 
 
+@pytest.mark.checklist(23)
 def test_line_23_the_token_of_another_request_is_refused(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
@@ -208,6 +238,7 @@ def test_line_23_the_token_of_another_request_is_refused(
     assert codes(owner) == 0
 
 
+@pytest.mark.checklist(23)
 def test_line_23_another_sessions_request_is_refused(
     application: Application,
     alice_browser: Visitor,
@@ -228,6 +259,7 @@ def test_line_23_another_sessions_request_is_refused(
     assert alice_browser.submit(page, decision="allow").status_code == 303
 
 
+@pytest.mark.checklist(23)
 @pytest.mark.parametrize(
     "headers",
     [

@@ -9,6 +9,7 @@ REGISTER = "/oauth/register"
 GOOD = {"redirect_uris": ["https://app.example/callback"]}
 
 
+@pytest.mark.checklist(9)
 def test_a_client_is_answered_with_everything_that_was_registered(server: TestClient) -> None:
     response = server.post(
         REGISTER,
@@ -35,6 +36,7 @@ def test_a_client_is_answered_with_everything_that_was_registered(server: TestCl
     }
 
 
+@pytest.mark.checklist(9)
 def test_members_that_were_not_given_are_left_out(server: TestClient) -> None:
     response = server.post(REGISTER, json=GOOD | {"client_name": None, "scope": ""})
 
@@ -49,6 +51,7 @@ def test_members_that_were_not_given_are_left_out(server: TestClient) -> None:
     }
 
 
+@pytest.mark.checklist(9)
 def test_unknown_members_are_taken_and_not_echoed(server: TestClient) -> None:
     response = server.post(
         REGISTER,
@@ -68,12 +71,25 @@ def test_unknown_members_are_taken_and_not_echoed(server: TestClient) -> None:
     assert response.json()["grant_types"] == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.checklist(12)
+def test_nobody_has_to_be_known_to_register(server: TestClient) -> None:
+    server.cookies.clear()
+
+    response = server.post(REGISTER, json=GOOD)
+
+    assert "authorization" not in response.request.headers
+    assert "cookie" not in response.request.headers
+    assert response.status_code == 201
+
+
+@pytest.mark.checklist(11)
 def test_two_registrations_of_the_same_differ(server: TestClient) -> None:
     first, second = server.post(REGISTER, json=GOOD), server.post(REGISTER, json=GOOD)
 
     assert first.json()["client_id"] != second.json()["client_id"]
 
 
+@pytest.mark.checklist(7, 10)
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
@@ -107,6 +123,7 @@ def test_metadata_that_cannot_be_registered_is_refused_by_name(
     assert response.json()["error_description"].isascii()
 
 
+@pytest.mark.checklist(7)
 def test_ten_redirect_uris_are_taken(server: TestClient) -> None:
     uris = [f"https://app.example/{n}" for n in range(10)]
 
@@ -144,6 +161,7 @@ def test_a_lone_surrogate_is_refused(server: TestClient) -> None:
     assert response.status_code == 400
 
 
+@pytest.mark.checklist(13)
 def test_a_form_body_is_refused(server: TestClient) -> None:
     response = server.post(REGISTER, data={"redirect_uris": "https://app.example/callback"})
 
@@ -151,6 +169,7 @@ def test_a_form_body_is_refused(server: TestClient) -> None:
     assert response.json()["error"] == "invalid_client_metadata"
 
 
+@pytest.mark.checklist(13)
 def test_a_body_of_a_megabyte_is_refused(server: TestClient) -> None:
     response = server.post(REGISTER, json=GOOD | {"client_name": "a" * 1_000_000})
 
@@ -158,6 +177,7 @@ def test_a_body_of_a_megabyte_is_refused(server: TestClient) -> None:
     assert response.json()["error"] == "invalid_request"
 
 
+@pytest.mark.checklist(10)
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
@@ -176,6 +196,7 @@ def test_a_name_loses_what_people_would_not_see(server: TestClient, sent: str, k
     assert response.json()["client_name"] == kept
 
 
+@pytest.mark.checklist(10)
 @pytest.mark.parametrize(
     "name",
     [

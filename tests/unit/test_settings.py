@@ -26,6 +26,7 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
             "DATABASE_URL": "postgresql://owner:hunter2@db/svc",
             "SVC_COOKIE_KEY": "key",
             "SVC_FULL_URLS": "on",
+            "SVC_TRUSTED_PROXIES": " 10.0.0.0/8, 2001:DB8::1,",
             "SVC_LIFELINE": "7",
         }
     )
@@ -40,6 +41,7 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         role_urls={"reader": "postgresql://r@db/svc"},
         cookie_key="key",
         full_urls=True,
+        trusted_proxies=("10.0.0.0/8", "2001:db8::1/128"),
         lifeline=7,
     )
 
@@ -63,6 +65,10 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_BASE_URL", "http://host:99999"),
         ("SVC_BASE_URL", "http://user@host"),
         ("SVC_FULL_URLS", "maybe"),
+        ("SVC_TRUSTED_PROXIES", "*"),
+        ("SVC_TRUSTED_PROXIES", "proxy.example"),
+        ("SVC_TRUSTED_PROXIES", "10.0.0.1/8"),
+        ("SVC_TRUSTED_PROXIES", "10.0.0.1 10.0.0.2"),
     ],
 )
 def test_a_wrong_setting_is_named(name: str, value: str) -> None:

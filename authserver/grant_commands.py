@@ -1,0 +1,251 @@
+"""The commands about clients, and about what people granted them and programs of their own."""
+
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import click
+
+from authserver import clients, events, grants, redirects, terminal
+from authserver.clients import Permission, Registration
+from authserver.grants import Grant
+from authserver.rows import Database
+from shared import scopes
+from shared.settings import Settings
+
+_CLIENT_COLUMNS: Final = ("ID", "NAME", "REDIRECTS TO", "REGISTERED", "LAST AUTHORIZED", "GRANTS")
+_PERMISSION_COLUMNS: Final = ("GRANT", "EMAIL", "SCOPES", "RESOURCE", "SINCE")
+_GRANT_COLUMNS: Final = (
+    *("ID", "KIND", "NAME", "REDIRECTS TO"),
+    *("SCOPES", "RESOURCE", "CREATED", "EXPIRES"),
+)
+_TOKEN_COLUMNS: Final = ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "EXPIRES")
+
+
+@click.group()
+def client() -> None:
+    """The applications that registered."""
+
+
+@client.command("list")
+@click.pass_obj
+def list_clients(chosen: Settings) -> None:
+    """List all applications, the oldest first. Their names are their own claims."""
+    terminal.table(
+        _CLIENT_COLUMNS,
+        (
+            (
+                each.client_id,
+                each.client_name or "-",
+                ", ".join(dict.fromkeys(map(redirects.destination, each.redirect_uris))),
+                terminal.minute(each.created_at),
+                terminal.minute(each.last_authorized_at),
+                str(each.grants),
+            )
+            for each in terminal.ask(chosen, clients.registrations)
+        ),
+    )
+
+
+@client.command("show")
+@click.argument("client_id", metavar="ID", callback=terminal.text)
+@click.pass_obj
+def show_client(chosen: Settings, client_id: str) -> None:
+    """Show an application, and who lets it do what."""
+
+    async def collect(database: Database) -> tuple[Registration, list[Permission]]:
+        registration = await _registration(database, client_id)
+        return registration, await clients.permissions(database, client_id)
+
+    registration, permissions = terminal.ask(chosen, collect)
+    facts = [
+        ("id", registration.client_id),
+        ("name", registration.client_name or "-"),
+        ("asks for", " ".join(registration.scopes or ("-",))),
+        ("registered", terminal.minute(registration.created_at)),
+        ("last authorized", terminal.minute(registration.last_authorized_at)),
+        *(("redirect URI", uri) for uri in registration.redirect_uris),
+    ]
+    for name, value in facts:
+        click.echo(f"{name:<15}  {terminal.plain(value)}")
+    click.echo()
+    terminal.table(
+        _PERMISSION_COLUMNS,
+        (
+            (
+                str(each.grant_id),
+                each.email,
+                " ".join(each.scopes),
+                each.resource or "-",
+                terminal.minute(each.created_at),
+            )
+            for each in permissions
+        ),
+    )
+
+
+@client.command("revoke")
+@click.argument("client_id", metavar="ID", callback=terminal.text)
+@click.pass_obj
+def revoke_client(chosen: Settings, client_id: str) -> None:
+    """Remove an application with everything that it was granted; it has to register again."""
+
+    async def remove(database: Database) -> int:
+        await _registration(database, client_id)
+        return len(await clients.remove(database, client_id, events.COMMAND))
+
+    count = terminal.ask(chosen, remove)
+    click.echo(f"removed {client_id} and {terminal.counted(count, 'live grant')}")
+
+
+async def _registration(database: Database, client_id: str) -> Registration:
+    found = await clients.registration(database, client_id)
+    if found is None:
+        raise click.ClickException(f"there is no client {client_id}")
+    return found
+
+
+@click.group()
+def grant() -> None:
+    """What people granted: to applications, and to programs of their own by API tokens."""
+
+
+@grant.command("list")
+@click.argument("email", callback=terminal.text)
+@click.pass_obj
+def list_grants(chosen: Settings, email: str) -> None:
+    """List what lets applications and API tokens at EMAIL's data now."""
+    terminal.table(
+        _GRANT_COLUMNS,
+        (
+            (
+                str(each.grant_id),
+                "API token" if each.client_id is None else "application",
+                each.title,
+                "-" if each.redirect_uri is None else redirects.destination(each.redirect_uri),
+                " ".join(each.scopes),
+                each.resource or "-",
+                terminal.minute(each.created_at),
+                _end(each),
+            )
+            for each in _grants(chosen, email)
+        ),
+    )
+
+
+@grant.command("revoke")
+@click.argument("grant_id", metavar="ID", type=click.UUID)
+@click.pass_obj
+def revoke_grant(chosen: Settings, grant_id: UUID) -> None:
+    """Revoke what 'svc grant list' shows under ID; its tokens are refused from the next request on."""
+    _revoke(chosen, grant_id, "grant")
+
+
+@click.group()
+def token() -> None:
+    """API tokens, for people's own programs."""
+
+
+@token.command("create")
+@click.argument("email", callback=terminal.text)
+@click.option(
+    "--scope",
+    required=True,
+    callback=terminal.text,
+    help='Space-separated, such as "read:activity read:profile".',
+)
+@click.option(
+    "--name",
+    default="command line",
+    show_default=True,
+    callback=terminal.text,
+    help="What it is for.",
+)
+@click.option("--expires-in", type=click.IntRange(1, 36500), metavar="DAYS", help="Default: never.")
+@click.pass_obj
+def create_token(
+    chosen: Settings, email: str, scope: str, name: str, expires_in: int | None
+) -> None:
+    """Print a new API token for EMAIL's own programs, and nothing else."""
+    try:
+        granted = scopes.parse(scope)
+    except scopes.UnknownScopeError as error:
+        raise click.ClickException(f"{error}; there are: {' '.join(scopes.SCOPES)}") from error
+    if not granted:
+        raise click.ClickException("a token needs a scope")
+    if not 1 <= len(name.strip()) <= 100:
+        raise click.ClickException("a token's name has 1 to 100 characters")
+
+    async def create(database: Database) -> str:
+        account = await terminal.account(database, email)
+        made = await grants.issue_api_token(
+            database,
+            account.user_id,
+            name=name.strip(),
+            scopes=granted,
+            lifetime=None if expires_in is None else timedelta(days=expires_in),
+            at=events.COMMAND,
+        )
+        return made.text
+
+    click.echo(terminal.ask(chosen, create))
+
+
+@token.command("list")
+@click.argument("email", callback=terminal.text)
+@click.pass_obj
+def list_tokens(chosen: Settings, email: str) -> None:
+    """List EMAIL's API tokens."""
+    terminal.table(
+        _TOKEN_COLUMNS,
+        (
+            (
+                str(each.grant_id),
+                each.title,
+                " ".join(each.scopes),
+                f"…{each.last_four}",
+                terminal.minute(each.created_at),
+                _end(each),
+            )
+            for each in _grants(chosen, email)
+            if each.client_id is None
+        ),
+    )
+
+
+@token.command("revoke")
+@click.argument("grant_id", metavar="ID", type=click.UUID)
+@click.pass_obj
+def revoke_token(chosen: Settings, grant_id: UUID) -> None:
+    """Revoke what 'svc token list' shows under ID; it is refused from the next request on."""
+    _revoke(chosen, grant_id, "token")
+
+
+def _grants(chosen: Settings, email: str) -> list[Grant]:
+    async def collect(database: Database) -> list[Grant]:
+        account = await terminal.account(database, email)
+        return await grants.of_user(database, account.user_id)
+
+    return terminal.ask(chosen, collect)
+
+
+def _revoke(chosen: Settings, grant_id: UUID, kind: str) -> None:
+    """Revoke a grant, of which ``kind`` tells what it is thought to be: "grant" is either, "token" not."""
+
+    async def end(database: Database) -> bool:
+        parties = await grants.parties(database, grant_id)
+        if parties is None:
+            return False
+        if kind == "token" and parties.client_id is not None:
+            raise click.ClickException(
+                f"{grant_id} is no API token but what an application was granted: use 'svc grant revoke'"
+            )
+        return await grants.revoke(database, parties.user_id, grant_id, events.COMMAND)
+
+    if not terminal.ask(chosen, end):
+        raise click.ClickException(f"there is no live {kind} {grant_id}")
+    click.echo(f"revoked {grant_id}")
+
+
+def _end(granted: Grant) -> str:
+    return "never" if granted.expires_at is None else terminal.minute(granted.expires_at)

@@ -1,0 +1,98 @@
+"""What the commands have in common: the database for a while, words that are text, and tables."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import click
+import psycopg
+
+from authserver import accounts, forms, rows
+from authserver.accounts import Account
+from authserver.rows import Database
+from shared.settings import Settings
+
+Answer = TypeVar("Answer")
+
+
+def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
+    """Return what ``work`` answers, done as the server's own role. Raises ClickException."""
+
+    async def connected() -> Answer:
+        async with rows.connected(chosen) as connection:
+            return await work(connection)
+
+    try:
+        return asyncio.run(connected())
+    except psycopg.OperationalError as error:
+        raise unavailable(error) from error
+
+
+def unavailable(error: psycopg.OperationalError) -> click.ClickException:
+    """Return what a command ends with where the database is not to be had."""
+    return click.ClickException(f"the database does not answer: {' '.join(str(error).split())}")
+
+
+async def account(database: Database, email: str) -> Account:
+    """Return the account of ``email``. Raises ClickException where there is none."""
+    found = await accounts.find(database, email)
+    if found is None:
+        raise click.ClickException(f"there is no account {email}")
+    return found
+
+
+def text(_: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return a word of the command line. Raises ClickException where its bytes were not UTF-8."""
+    if not forms.is_text(value):
+        raise click.ClickException(f"{parameter.human_readable_name} is not text in UTF-8")
+    return value
+
+
+def password(*, from_stdin: bool) -> str:
+    """Return the password that is read or typed. Raises ClickException where it is not text."""
+    refusal = click.ClickException("the password is not text in UTF-8")
+    try:
+        if from_stdin:
+            typed = sys.stdin.read().rstrip("\r\n")
+        else:
+            typed = str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    except UnicodeDecodeError:
+        raise refusal from None
+    if not forms.is_text(typed):
+        raise refusal
+    return typed
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    """Print ``lines`` under ``header``, in columns."""
+    cells = [[plain(cell) for cell in line] for line in (header, *lines)]
+    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    for line in cells:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(padded).rstrip())
+
+
+def plain(value: str) -> str:
+    """Return ``value`` without what a terminal would obey instead of showing it.
+
+    Browsers and applications choose what they are called, and an escape sequence in it could rewrite
+    what stands on the screen above.
+    """
+    return "".join(letter for letter in value if letter.isprintable())
+
+
+def shortened(value: str, length: int) -> str:
+    """Return ``value``, cut where it is longer than ``length``."""
+    return value if len(value) <= length else f"{value[: length - 1]}…"
+
+
+def minute(at: datetime | None) -> str:
+    """Return an instant to the minute, or a dash for none."""
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M}Z"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things; ``noun`` is for one of them and takes an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

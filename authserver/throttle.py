@@ -1,0 +1,178 @@
+"""Throttling: how often somebody may try something, kept in Postgres so that several servers agree.
+
+Attempts are counted under keys, each of which has so many free. Each further one has to wait longer:
+
+    attempt under a key      1 ... free    + 1    + 2    + 3    ...    + 10     + 11 and later
+    waits after the last     not at all    1 s    2 s    4 s           512 s    15 min
+
+An attempt that comes too early is refused, and neither counts nor prolongs the delay, so nobody is kept
+out for good. Counts are forgotten one by one, so many in an hour.
+
+An attempt is counted *before* it is tried, by a transaction that locks its keys and looks at them under
+the lock. Looked at first and counted afterwards, a hundred guesses sent at once would all be tried. One
+that turns out well is taken back.
+
+Signing in is counted under three keys, and one guess in an hour is forgotten:
+
+- the account and the address (5 free): somebody guesses one person's password;
+- the address (20 free, since several people may share one): somebody guesses many people's passwords;
+- the account (20 free): somebody guesses one person's password from many addresses. This one is not
+  asked at an address where that person is signed in, so that strangers cannot keep them out at home.
+
+What is named need not be an account: guesses at an unknown one are counted alike, so that delays tell
+nobody who has an account here. (Strangers' guesses tell it to those who share an address with a
+person who is signed in: there the account's own delay does not show.)
+
+Registration of clients is open to everybody and is counted by address (100 free, and one forgotten every
+36 seconds), so that no stranger fills the table.
+
+A key is the HMAC of a text under a key of the deployment. Nothing that somebody typed is kept, since what
+is typed for an address is, now and then, a password; nor can whoever has only the database guess it.
+"""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final
+
+from authserver import rows
+from authserver.errors import TooManyRequests
+from authserver.rows import Database
+from shared import settings
+from shared.settings import Settings
+
+SQL: Final = rows.load("throttle.sql")
+
+_GUESS_FORGOTTEN_AFTER: Final = timedelta(hours=1)
+_REGISTRATION_FORGOTTEN_AFTER: Final = timedelta(seconds=36)
+
+_FREE_FOR_ACCOUNT_AND_ADDRESS: Final = 5
+_FREE_FOR_ADDRESS: Final = 20
+_FREE_FOR_ACCOUNT: Final = 20
+_FREE_REGISTRATIONS: Final = 100
+
+
+@dataclass(frozen=True, repr=False)
+class Key:
+    """What attempts are counted under, and how many of them are free."""
+
+    hash: bytes
+    free: int
+
+
+@dataclass(frozen=True, repr=False)
+class Counted:
+    """What an attempt left under one key: ``added`` to it, and the delay that it caused, if any."""
+
+    key_hash: bytes
+    added: timedelta | None
+    delayed_until: datetime | None
+    wait_s: int
+
+
+@dataclass(frozen=True, repr=False)
+class Guess:
+    """An attempt to sign in that was counted, and may be tried."""
+
+    counted: Sequence[Counted]
+    about_account: tuple[Key, Key]
+    """The keys of the account, which a right password clears."""
+
+
+def network(address: str | None) -> str:
+    """Return what counts as one address: a /64 of IPv6, for who has one address there has all of them."""
+    try:
+        found = ip_address(address or "")
+    except ValueError:
+        return "unknown"
+    return str(ip_network((found, 64 if isinstance(found, IPv6Address) else 32), strict=False))
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """The counts of a deployment."""
+
+    database: Database
+    secret: bytes = field(repr=False)
+
+    async def count_guess(
+        self, email: str, address: str | None, signed_in_at: Sequence[str]
+    ) -> Guess:
+        """Count an attempt to sign in; ``signed_in_at`` are the addresses where the account is signed in.
+
+        Raises TooManyRequests.
+        """
+        here = network(address)
+        # What was typed comes last, so that nobody can type their way into another's key.
+        at_address = self._key(f"sign-in address {here}", _FREE_FOR_ADDRESS)
+        account_here = self._key(
+            f"sign-in account at {here}: {email}", _FREE_FOR_ACCOUNT_AND_ADDRESS
+        )
+        account = self._key(f"sign-in account: {email}", _FREE_FOR_ACCOUNT)
+        keys = [at_address, account_here]
+        if address is None or here not in map(network, signed_in_at):
+            keys.append(account)
+        counted = await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER)
+        return Guess(counted, (account_here, account))
+
+    async def clear(self, right: Guess) -> None:
+        """Forget all guesses at an account whose password was given, and that it was tried.
+
+        The address keeps what others tried there: who has an account here must not be able to clear it.
+        """
+        forgotten = [key.hash for key in right.about_account]
+        for key_hash in forgotten:
+            # One key at a time: who holds no lock while waiting for another is in nobody's way.
+            await rows.execute(self.database, SQL["forget"], {"key_hash": key_hash})
+        others = [counted for counted in right.counted if counted.key_hash not in forgotten]
+        await _take_back(self.database, others)
+
+    async def take_back(self, untried: Guess) -> None:
+        """Forget an attempt that was counted and could not be tried after all."""
+        await _take_back(self.database, untried.counted)
+
+    async def count_registration(self, address: str | None) -> None:
+        """Count the registration of a client. Raises TooManyRequests."""
+        key = self._key(f"registration address {network(address)}", _FREE_REGISTRATIONS)
+        await _count(self.database, [key], _REGISTRATION_FORGOTTEN_AFTER)
+
+    def _key(self, text: str, free: int) -> Key:
+        return Key(hmac.digest(self.secret, text.encode(), "sha256"), free)
+
+
+def throttle(chosen: Settings, database: Database) -> Throttle:
+    """Return the counts of a deployment. Raises SettingsError where it has no key."""
+    secret = hmac.digest(settings.signing_key(chosen).encode(), b"svc throttle", "sha256")
+    return Throttle(database, secret)
+
+
+async def _count(
+    database: Database, keys: Sequence[Key], forgotten_after: timedelta
+) -> Sequence[Counted]:
+    parameters = {
+        "key_hashes": [f"\\x{key.hash.hex()}" for key in keys],
+        "free": [str(key.free) for key in keys],
+        "forgotten_after": forgotten_after,
+    }
+    counted = await rows.every(
+        database, Counted, SQL["count_attempt"], parameters, after=SQL["note_keys"]
+    )
+    wait_s = max((each.wait_s for each in counted), default=0)
+    if wait_s > 0:
+        raise TooManyRequests(wait_s)
+    return counted
+
+
+async def _take_back(database: Database, counted: Sequence[Counted]) -> None:
+    for each in counted:
+        await rows.execute(
+            database,
+            SQL["take_back"],
+            {
+                "key_hash": each.key_hash,
+                "added": each.added,
+                "delayed_until": each.delayed_until,
+            },
+        )

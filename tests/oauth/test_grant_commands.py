@@ -1,0 +1,410 @@
+"""The commands for clients, grants and API tokens."""
+
+import re
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+from shared import tokens
+from tests.conftest import Connect, Person
+from tests.oauth.conftest import Opens, Register, Welcome
+from tests.oauth.terminal import Terminal
+from tests.oauth.visitor import Application, Visitor
+
+Rows = psycopg.Connection[Any]
+
+UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+MINUTE = r"20\d\d-\d\d-\d\d \d\d:\d\dZ"
+
+
+# Clients
+
+
+def test_the_list_of_clients_shows_how_many_grants_each_lives_by(
+    terminal: Terminal, register: Register, alice: Person, bob: Person, welcome: Welcome
+) -> None:
+    report = register(
+        client_name="Weekly Report",
+        redirect_uris=["https://app.example/callback", "https://app.example/b", "app.example:/cb"],
+    )
+    unused = register("http://127.0.0.1:3000/callback")
+    report.pair(welcome(alice))
+    report.revoke(report.pair(welcome(alice))["refresh_token"])
+    report.pair(welcome(bob))
+
+    lines = terminal.table("client list")
+
+    first, second = lines
+    assert first[:3] == [report.client_id, "Weekly Report", "app.example, app.example:"]
+    assert all(re.fullmatch(MINUTE, cell) for cell in first[3:5])
+    assert first[5] == "2"
+    assert second[:3] == [unused.client_id, "-", "127.0.0.1:3000"]
+    assert second[4:] == ["-", "0"]
+
+
+def test_a_client_is_shown_with_all_that_it_registered_and_who_let_it_in(
+    terminal: Terminal, register: Register, alice: Person, bob: Person, welcome: Welcome
+) -> None:
+    application = register(
+        client_name="Weekly Report",
+        redirect_uris=["https://app.example/callback", "https://app.example/b?x=1"],
+        scope="read:music",
+    )
+    application.pair(welcome(bob), resource="http://testserver/mcp")
+    application.pair(welcome(alice), ticked=["read:profile"])
+    application.revoke(application.pair(welcome(alice))["refresh_token"])
+
+    result = terminal.run(f"client show {application.client_id}")
+
+    lines = [re.split(" {2,}", line) for line in result.stdout.splitlines()]
+    assert lines[:3] == [
+        ["id", application.client_id],
+        ["name", "Weekly Report"],
+        ["asks for", "read:music"],
+    ]
+    assert [line[0] for line in lines[3:5]] == ["registered", "last authorized"]
+    assert lines[5:7] == [
+        ["redirect URI", "https://app.example/callback"],
+        ["redirect URI", "https://app.example/b?x=1"],
+    ]
+    assert lines[8] == ["GRANT", "EMAIL", "SCOPES", "RESOURCE", "SINCE"]
+    assert [line[1:4] for line in lines[9:]] == [
+        ["alice@example.org", "read:profile", "-"],
+        ["bob@example.org", "read:activity read:profile", "http://testserver/mcp"],
+    ]
+    assert all(re.fullmatch(UUID, line[0]) for line in lines[9:])
+
+
+def test_a_revoked_client_is_unknown_and_its_tokens_are_dead_at_once(
+    terminal: Terminal,
+    register: Register,
+    alice: Person,
+    bob: Person,
+    welcome: Welcome,
+    status: Opens,
+    owner: Rows,
+) -> None:
+    rogue, other = register(client_name="Rogue"), register(client_name="Weekly Report")
+    pairs = [rogue.pair(welcome(person)) for person in (alice, bob)]
+    code = rogue.code(welcome(alice))
+    rogue.revoke(rogue.pair(welcome(bob))["refresh_token"])
+    kept = other.pair(welcome(alice))
+
+    result = terminal.run(f"client revoke {rogue.client_id}")
+
+    assert (result.exit_code, result.output) == (
+        0,
+        f"removed {rogue.client_id} and 3 live grants\n",
+    )
+    for pair in pairs:
+        assert status(pair["access_token"]) == 401
+        assert rogue.refresh(pair["refresh_token"]).json()["error"] == "invalid_client"
+    assert rogue.exchange(code).json()["error"] == "invalid_client"
+    assert welcome(alice).get(rogue.authorize_path()).status_code == 400
+    assert status(kept["access_token"]) == 200
+    told = owner.execute(
+        "select count(*), count(distinct grant_id) from identity.security_event "
+        "where event = 'revoked' and client_id = %s and request_id is null",
+        [rogue.client_id],
+    ).fetchone()
+    assert told == (3, 3)
+
+
+def test_a_page_that_waits_for_a_decision_about_a_revoked_client_says_that_it_is_gone(
+    terminal: Terminal, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    terminal.run(f"client revoke {application.client_id}")
+
+    decided = alice_browser.submit(page, decision="allow")
+
+    assert decided.status_code == 400
+    assert "no longer open" in decided.text
+    assert owner.execute("select count(*) from oauth.grant").fetchone() == (0,)
+
+
+def test_a_consent_that_is_under_way_does_not_survive_the_revocation_of_its_client(
+    terminal: Terminal,
+    application: Application,
+    alice_browser: Visitor,
+    owner: Rows,
+    connect_as: Connect,
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    other = connect_as("authserver")
+    outputs: list[str] = []
+    revocation = threading.Thread(
+        target=lambda: outputs.append(terminal.run(f"client revoke {application.client_id}").output)
+    )
+
+    # The consent's transaction is held open at its end: it has to write where somebody is writing.
+    with other.transaction():
+        other.execute(
+            "select from oauth.client where client_id = %s for share", [application.client_id]
+        )
+        consent = threading.Thread(target=lambda: alice_browser.submit(page, decision="allow"))
+        consent.start()
+        wait_for_rivals(owner, 1)
+        revocation.start()
+        wait_for_rivals(owner, 2)
+    consent.join()
+    revocation.join()
+
+    assert outputs == [f"removed {application.client_id} and 1 live grant\n"]
+    assert owner.execute("select count(*) from oauth.grant").fetchone() == (0,)
+    events = owner.execute("select event from identity.security_event order by occurred_at")
+    assert events.fetchall() == [("consented",), ("revoked",)]
+
+
+def wait_for_rivals(owner: Rows, count: int) -> None:
+    """Return when so many transactions wait for a lock."""
+    for _ in range(1000):
+        waiting = owner.execute(
+            "select count(*), pg_sleep(0.01) from pg_stat_activity "
+            "where datname = current_database() and wait_event_type = 'Lock'"
+        ).fetchone()
+        if waiting is not None and waiting[0] == count:
+            return
+    raise AssertionError(f"there were never {count} that waited")
+
+
+@pytest.mark.parametrize("words", ["client show", "client revoke"])
+@pytest.mark.parametrize("client_id", ["svc_client_0000000000000000000000", "x", "''"])
+def test_an_unknown_client_is_named_in_one_line(
+    terminal: Terminal, words: str, client_id: str
+) -> None:
+    result = terminal.run(f"{words} {client_id}")
+
+    assert result.exit_code == 1
+    assert result.output == f"Error: there is no client {client_id.strip(chr(39))}\n"
+
+
+def test_what_an_application_calls_itself_cannot_rewrite_the_screen(
+    terminal: Terminal, application: Application, owner: Rows
+) -> None:
+    owner.execute("update oauth.client set client_name = %s", ["\x1b[2JWeekly\x07 \u202eReport\r"])
+
+    listed = terminal.run("client list")
+    shown = terminal.run(f"client show {application.client_id}")
+
+    for result in (listed, shown):
+        assert "[2JWeekly Report  " in result.stdout.replace("\n", "  ")
+        assert all(letter.isprintable() or letter == "\n" for letter in result.stdout)
+
+
+# Grants
+
+
+def test_the_list_of_grants_shows_applications_and_api_tokens_and_no_secret(
+    terminal: Terminal,
+    alice: Person,
+    bob: Person,
+    application: Application,
+    welcome: Welcome,
+) -> None:
+    bob.token()
+    application.pair(welcome(bob))
+    made = terminal.run(f"token create {alice.email} --scope read:music --name 'my tracker'")
+    pair = application.pair(welcome(alice), resource="http://testserver/mcp")
+
+    result = terminal.run(f"grant list {alice.email}")
+
+    lines = [re.split(" {2,}", line) for line in result.stdout.splitlines()[1:]]
+    assert [line[1:6] for line in lines] == [
+        ["API token", "my tracker", "-", "read:music", "-"],
+        [
+            *("application", "Weekly Report", "app.example"),
+            *("read:activity read:profile", "http://testserver/mcp"),
+        ],
+    ]
+    assert lines[0][7] == "never"
+    assert re.fullmatch(MINUTE, lines[1][7])
+    for secret in (made.stdout.strip(), *pair.values()):
+        assert str(secret)[-20:] not in result.stdout or secret == pair["scope"]
+
+
+def test_revoking_an_applications_grant_ends_all_its_tokens(
+    terminal: Terminal, alice: Person, application: Application, welcome: Welcome, status: Opens
+) -> None:
+    pair = application.pair(welcome(alice))
+    grant_id = terminal.table(f"grant list {alice.email}")[0][0]
+
+    first = terminal.run(f"grant revoke {grant_id}")
+    second = terminal.run(f"grant revoke {grant_id}")
+
+    assert (first.exit_code, first.output) == (0, f"revoked {grant_id}\n")
+    assert (second.exit_code, second.output) == (1, f"Error: there is no live grant {grant_id}\n")
+    assert status(pair["access_token"]) == 401
+    assert application.refresh(pair["refresh_token"]).status_code == 400
+    assert terminal.table(f"grant list {alice.email}") == []
+
+
+def test_a_grant_is_listed_as_long_as_it_can_refresh_whatever_became_of_its_access_tokens(
+    terminal: Terminal, alice: Person, application: Application, welcome: Welcome, owner: Rows
+) -> None:
+    application.pair(welcome(alice))
+    before = terminal.table(f"grant list {alice.email}")
+    owner.execute("delete from oauth.access_token")
+
+    after = terminal.table(f"grant list {alice.email}")
+
+    assert len(before) == 1
+    assert after == before
+
+
+# API tokens
+
+
+@pytest.mark.checklist(55)
+def test_a_token_is_printed_alone_and_opens_what_it_was_made_for(
+    terminal: Terminal, alice: Person, status: Opens
+) -> None:
+    result = terminal.run(
+        'token create alice@example.org --scope "read:profile ingest:app_sessions"'
+    )
+
+    assert result.exit_code == 0
+    assert tokens.parse(tokens.ACCESS, result.stdout.removesuffix("\n")) is not None
+    assert status(result.stdout.strip()) == 200
+    assert status(result.stdout.strip(), "/api/v1/analytics/daily") == 403
+
+
+@pytest.mark.checklist(55)
+def test_a_token_is_shown_once(terminal: Terminal, alice: Person, owner: Rows) -> None:
+    token = terminal.run(f"token create {alice.email} --scope read:profile").stdout.strip()
+
+    shown_later = [
+        terminal.run(f"{words} {alice.email}").output
+        for words in ("token list", "grant list", "event list")
+    ]
+
+    kept = owner.execute(
+        "select row_to_json(access_token)::text from oauth.access_token"
+    ).fetchall()
+    for text in (*shown_later, str(kept)):
+        assert token not in text
+        assert token[7:-4] not in text
+
+
+@pytest.mark.parametrize(("days", "expires"), [(None, None), ("30", "30 days")])
+def test_a_token_ends_when_it_is_said_to(
+    terminal: Terminal, alice: Person, owner: Rows, days: str | None, expires: str | None
+) -> None:
+    more = "" if days is None else f"--expires-in {days}"
+
+    terminal.run(f"token create alice@example.org --scope read:profile {more}")
+
+    row = owner.execute(
+        "select expires_at - issued_at is not distinct from %s::interval from oauth.access_token",
+        [expires],
+    ).fetchone()
+    assert row == (True,)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("alice@example.org --scope read:everything", "unknown scope: read:everything"),
+        ("alice@example.org --scope ' '", "needs a scope"),
+        ("alice@example.org --scope read:profile --name ''", "1 to 100 characters"),
+        (f"alice@example.org --scope read:profile --name {'n' * 101}", "1 to 100"),
+        (
+            "nobody@example.org --scope read:profile",
+            "there is no account nobody@example.org",
+        ),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused_in_one_line(
+    terminal: Terminal, alice: Person, words: str, said: str
+) -> None:
+    result = terminal.run(f"token create {words}")
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.checklist(55)
+def test_the_list_shows_api_tokens_by_their_last_four_and_nothing_of_others(
+    terminal: Terminal,
+    alice: Person,
+    bob: Person,
+    application: Application,
+    alice_browser: Visitor,
+) -> None:
+    bob.token()
+    application.pair(alice_browser)
+    made = terminal.run(
+        "token create alice@example.org --scope read:music --name 'my tracker'"
+    ).stdout.strip()
+    until = terminal.run(
+        "token create alice@example.org --scope 'read:music read:profile' --expires-in 3"
+    ).stdout.strip()
+
+    lines = terminal.run("token list alice@example.org").stdout.splitlines()
+
+    assert len(lines) == 3
+    assert re.fullmatch(rf"{UUID}  my tracker +read:music +…{made[-4:]} +{MINUTE}  never", lines[1])
+    assert re.fullmatch(
+        rf"{UUID}  command line +read:music read:profile +…{until[-4:]} +{MINUTE}  {MINUTE}",
+        lines[2],
+    )
+
+
+@pytest.mark.checklist(55)
+def test_a_revoked_token_is_refused_at_once_and_no_longer_listed(
+    terminal: Terminal, alice: Person, status: Opens
+) -> None:
+    token = terminal.run("token create alice@example.org --scope read:profile")
+    grant_id = terminal.table("token list alice@example.org")[0][0]
+    before = status(token.stdout.strip())
+
+    first = terminal.run(f"token revoke {grant_id}")
+    second = terminal.run(f"token revoke {grant_id}")
+
+    assert before == 200
+    assert status(token.stdout.strip()) == 401
+    assert first.exit_code == 0
+    assert (second.exit_code, second.output) == (1, f"Error: there is no live token {grant_id}\n")
+    assert terminal.table("token list alice@example.org") == []
+
+
+def test_what_an_application_was_granted_is_no_token_to_revoke(
+    terminal: Terminal, alice: Person, application: Application, welcome: Welcome, status: Opens
+) -> None:
+    pair = application.pair(welcome(alice))
+    grant_id = terminal.table(f"grant list {alice.email}")[0][0]
+
+    result = terminal.run(f"token revoke {grant_id}")
+
+    assert result.exit_code == 1
+    assert "use 'svc grant revoke'" in result.output
+    assert result.output.count("\n") == 1
+    assert status(pair["access_token"]) == 200
+
+
+@pytest.mark.parametrize("words", ["token revoke", "grant revoke"])
+def test_what_is_no_id_is_refused(terminal: Terminal, words: str) -> None:
+    result = terminal.run(f"{words} everything")
+
+    assert result.exit_code == 2
+    assert "is not a valid UUID" in result.output
+
+
+def test_an_expired_token_is_not_listed(terminal: Terminal, alice: Person) -> None:
+    alice.token(expires="-1 second")
+
+    assert terminal.table("token list alice@example.org") == []
+    assert terminal.table("grant list alice@example.org") == []
+
+
+def test_a_tokens_name_cannot_rewrite_the_screen(terminal: Terminal, alice: Person) -> None:
+    terminal.run(f"token create {alice.email} --scope read:music --name '\x1b[2Jtracker'")
+
+    for words in ("token list", "grant list"):
+        result = terminal.run(f"{words} {alice.email}")
+        assert "  [2Jtracker  " in result.stdout
+        assert all(letter.isprintable() or letter == "\n" for letter in result.stdout)

@@ -1,0 +1,814 @@
+"""The janitor: what goes, what stays, and that nobody notices."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import psycopg
+import pytest
+from psycopg import sql
+from starlette.testclient import TestClient
+
+import authserver.app
+from authserver import janitor, rows
+from shared.settings import Settings
+from tests.conftest import Connect, Person
+from tests.oauth.conftest import Opens, Register, Welcome
+from tests.oauth.terminal import Terminal
+from tests.oauth.visitor import Application, Visitor
+
+pytestmark = pytest.mark.checklist(59)
+
+Rows = psycopg.Connection[Any]
+
+REQUESTS: Final = "authorization requests that expired"
+SESSIONS: Final = "sign-in sessions without use for 30 days"
+LINKS: Final = "one-time links, a day after their end"
+ACCESS_TOKENS: Final = "access tokens, a day after their end"
+REFRESH_TOKENS: Final = "rotated refresh tokens that expired"
+TOKENS_OF_REVOKED: Final = "refresh tokens of grants revoked a day ago"
+REVOKED: Final = "grants revoked a day ago"
+LAPSED: Final = "grants not refreshed for 90 days"
+UNREDEEMED: Final = "grants whose code was never redeemed"
+API_TOKENS: Final = "API tokens, a day after their end"
+UNAUTHORIZED: Final = "applications that nobody let in within a day"
+IDLE: Final = "applications that nobody has used for 90 days"
+ATTEMPTS: Final = "counts of attempts with nothing left to remember"
+EVENTS: Final = "security events older than 400 days"
+
+Clean = Callable[..., dict[str, int]]
+Pass = Callable[[str], None]
+
+
+@pytest.fixture
+def clean(settings: Settings, owner: Rows) -> Clean:
+    """Has the janitor come once, and tells what was removed."""
+    assert not owner.closed
+
+    def run(**options: Any) -> dict[str, int]:
+        async def once() -> list[janitor.Removal]:
+            async with rows.connected(settings) as database:
+                return await janitor.clean(database, **options)
+
+        return {removal.kind: removal.count for removal in asyncio.run(once()) if removal.count}
+
+    return run
+
+
+@pytest.fixture
+def let_pass(owner: Rows) -> Pass:
+    """Makes everything that there is older by an interval."""
+    columns = owner.execute(
+        """
+        select format('update %I.%I set ', table_schema, table_name)
+               || string_agg(format('%1$I = %1$I - $1', column_name), ', ')
+          from information_schema.columns
+          join information_schema.tables using (table_schema, table_name)
+         where table_schema in ('identity', 'oauth')
+           and table_type = 'BASE TABLE'
+           and data_type = 'timestamp with time zone'
+         group by table_schema,
+                  table_name
+        """
+    ).fetchall()
+    assert len(columns) > 10
+
+    def older(interval: str) -> None:
+        # Registration and sign-in are counted, and by then nothing of that would be left.
+        owner.execute("delete from identity.throttle")
+        for (statement,) in columns:
+            owner.execute(statement.replace("$1", "%(interval)s::interval"), {"interval": interval})
+
+    return older
+
+
+def count(owner: Rows, table: str) -> int:
+    name = sql.Identifier(*table.split("."))
+    row = owner.execute(sql.SQL("select count(*) from {}").format(name)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+# What goes, and what stays.
+
+
+def test_a_request_goes_when_it_has_waited_too_long(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    alice_browser.get(application.authorize_path())
+    let_pass("15 minutes")
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert clean() == {REQUESTS: 1}
+    assert alice_browser.submit(page, decision="allow").status_code == 303
+
+
+def test_a_session_goes_after_30_days_without_use(
+    clean: Clean, let_pass: Pass, alice: Person, bob: Person, welcome: Welcome
+) -> None:
+    welcome(alice)
+    let_pass("1 hour")
+    browser = welcome(bob)
+    let_pass("29 days 23 hours 30 minutes")
+
+    assert clean() == {SESSIONS: 1}
+    assert browser.get("/").status_code == 200
+
+
+def test_a_link_goes_a_day_after_it_was_used_or_has_expired(clean: Clean, owner: Rows) -> None:
+    owner.execute(
+        """
+        insert into identity.invitation (invitation_hash, expires_at, used_at)
+        values ('expired', now() - interval '25 hours', null),
+               ('used', now() + interval '1 hour', now() - interval '25 hours'),
+               ('expired today', now() - interval '23 hours', null),
+               ('used today', now() + interval '1 hour', now() - interval '23 hours'),
+               ('open', now() + interval '1 hour', null)
+        """
+    )
+
+    assert clean() == {LINKS: 2}
+    kept = owner.execute(
+        "select convert_from(invitation_hash, 'UTF8') from identity.invitation order by 1"
+    ).fetchall()
+    assert kept == [("expired today",), ("open",), ("used today",)]
+
+
+def test_an_applications_access_token_goes_a_day_after_its_end_and_its_grant_stays(
+    clean: Clean,
+    let_pass: Pass,
+    terminal: Terminal,
+    application: Application,
+    alice_browser: Visitor,
+    alice: Person,
+    status: Opens,
+    owner: Rows,
+) -> None:
+    pair = application.pair(alice_browser)
+    listed = terminal.table(f"grant list {alice.email}")
+    let_pass("24 hours 30 minutes")
+    soon = clean()
+    let_pass("1 hour")
+
+    assert soon == {}
+    assert clean() == {ACCESS_TOKENS: 1}
+    assert status(pair["access_token"]) == 401
+    assert [line[:6] for line in terminal.table(f"grant list {alice.email}")] == [
+        line[:6] for line in listed
+    ]
+    refreshed = application.refresh(pair["refresh_token"]).json()
+    assert status(refreshed["access_token"]) == 200
+
+
+def test_an_api_token_goes_with_its_grant_a_day_after_its_end(
+    clean: Clean, alice: Person, status: Opens, owner: Rows
+) -> None:
+    gone = alice.token(expires="-25 hours")
+    kept = alice.token(expires="-23 hours")
+    live = [alice.token(expires="1 hour"), alice.token()]
+
+    assert clean() == {API_TOKENS: 1}
+    assert [status(token) for token in (gone, kept, *live)] == [401, 401, 200, 200]
+    assert count(owner, "oauth.grant") == 3
+
+
+def test_a_rotated_refresh_token_goes_when_it_would_have_expired_and_the_current_one_stays(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    first = application.pair(alice_browser)
+    let_pass("30 days")
+    second = application.refresh(first["refresh_token"]).json()
+    let_pass("59 days 23 hours")
+    before = clean()
+    let_pass("1 hour")
+
+    assert before == {SESSIONS: 1, ACCESS_TOKENS: 2}
+    assert clean() == {REFRESH_TOKENS: 1}
+    assert application.refresh(second["refresh_token"]).status_code == 200
+
+
+def test_a_revoked_grant_goes_after_a_day_with_everything_under_it(
+    clean: Clean,
+    let_pass: Pass,
+    application: Application,
+    alice_browser: Visitor,
+    status: Opens,
+    owner: Rows,
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+    kept = application.pair(alice_browser)
+    application.revoke(second["refresh_token"])
+    let_pass("23 hours")
+    before = clean()
+    let_pass("2 hours 30 minutes")
+
+    assert before == {}
+    assert clean() == {ACCESS_TOKENS: 3, TOKENS_OF_REVOKED: 2, REVOKED: 1}
+    assert count(owner, "oauth.grant") == 1
+    assert count(owner, "oauth.authorization_code") == 1
+    for pair in (first, second):
+        assert status(pair["access_token"]) == 401
+        refused = application.refresh(pair["refresh_token"])
+        assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+        assert application.revoke(pair["refresh_token"]).status_code == 200
+    assert application.refresh(kept["refresh_token"]).status_code == 200
+
+
+def test_a_revoked_api_token_goes_after_a_day_and_stays_refused(
+    clean: Clean,
+    let_pass: Pass,
+    server: TestClient,
+    alice: Person,
+    status: Opens,
+    owner: Rows,
+) -> None:
+    token = alice.token()
+    server.post("/oauth/revoke", data={"token": token})
+    let_pass("25 hours")
+
+    before = status(token)
+    assert clean() == {REVOKED: 1}
+    assert count(owner, "oauth.access_token") == 0
+    assert (before, status(token)) == (401, 401)
+
+
+def test_a_grant_goes_when_its_application_has_not_refreshed_for_90_days(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    pair = application.pair(alice_browser)
+    pair = application.refresh(pair["refresh_token"]).json()
+    let_pass("90 days 23 hours")
+    before = clean()
+    let_pass("2 hours")
+
+    assert before == {SESSIONS: 1, ACCESS_TOKENS: 2, REFRESH_TOKENS: 1}
+    assert clean() == {LAPSED: 1, IDLE: 1}
+    assert [count(owner, f"oauth.{table}") for table in ("grant", "authorization_code")] == [0, 0]
+    assert application.refresh(pair["refresh_token"]).json()["error"] == "invalid_client"
+
+
+def test_a_grant_whose_code_was_never_redeemed_goes_a_day_after_that_expired(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    code = application.code(alice_browser)
+    kept = application.pair(alice_browser)
+    let_pass("24 hours")
+    before = clean()
+    let_pass("2 minutes")
+
+    assert before == {}
+    assert clean() == {UNREDEEMED: 1}
+    assert application.exchange(code).json()["error"] == "invalid_grant"
+    assert application.refresh(kept["refresh_token"]).status_code == 200
+
+
+def test_a_client_that_nobody_lets_in_goes_after_a_day(
+    clean: Clean,
+    let_pass: Pass,
+    register: Register,
+    alice_browser: Visitor,
+    visitor: Visitor,
+    owner: Rows,
+) -> None:
+    unused, asked, used = register(), register(), register()
+    used.code(alice_browser)
+    let_pass("23 hours")
+    before = clean()
+    let_pass("2 hours")
+    visitor.get(asked.authorize_path())
+    new = register()
+
+    assert before == {}
+    assert clean() == {UNAUTHORIZED: 1, UNREDEEMED: 1}
+    kept = owner.execute("select client_id from oauth.client").fetchall()
+    assert {client_id for (client_id,) in kept} == {
+        asked.client_id,
+        used.client_id,
+        new.client_id,
+    }
+    assert visitor.get(unused.authorize_path()).status_code == 400
+
+
+def test_a_client_stays_as_long_as_somebody_uses_it(
+    clean: Clean,
+    let_pass: Pass,
+    register: Register,
+    alice_browser: Visitor,
+    owner: Rows,
+) -> None:
+    refreshed, left, again = register(), register(), register()
+    pair = refreshed.pair(alice_browser)
+    left.pair(alice_browser)
+    again.pair(alice_browser)
+    let_pass("29 days")
+    again.revoke(again.pair(alice_browser)["refresh_token"])
+    let_pass("29 days")
+    pair = refreshed.refresh(pair["refresh_token"]).json()
+    let_pass("34 days")
+
+    clean()
+
+    kept = owner.execute("select client_id from oauth.client").fetchall()
+    assert {client_id for (client_id,) in kept} == {refreshed.client_id, again.client_id}
+    assert refreshed.refresh(pair["refresh_token"]).status_code == 200
+
+
+def test_counts_of_attempts_go_when_nothing_of_them_is_left(clean: Clean, owner: Rows) -> None:
+    owner.execute(
+        """
+        insert into identity.throttle (key_hash, forgotten_at, delayed_until)
+        values (sha256('forgotten'), now() - interval '1 second', null),
+               (sha256('counted'), now() + interval '1 minute', null),
+               (sha256('delayed'), now() - interval '1 second', now() + interval '1 minute')
+        """
+    )
+
+    assert clean() == {ATTEMPTS: 1}
+    assert count(owner, "identity.throttle") == 2
+
+
+def test_security_events_go_after_400_days(clean: Clean, owner: Rows) -> None:
+    owner.execute(
+        """
+        insert into identity.security_event (user_id, event, occurred_at)
+        select gen_random_uuid(), 'signed_in', now() - age * interval '1 day'
+          from generate_series(390, 409) as age
+        """
+    )
+
+    assert clean(batch=4) == {EVENTS: 10}
+    assert count(owner, "identity.security_event") == 10
+
+
+def test_a_second_run_finds_nothing(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    application.pair(alice_browser)
+    let_pass("500 days")
+
+    first, second = clean(), clean()
+
+    assert first[LAPSED] == 1
+    assert second == {}
+
+
+# What replay detection needs.
+
+
+def test_a_replayed_refresh_token_revokes_its_grant_after_any_number_of_runs(
+    clean: Clean,
+    let_pass: Pass,
+    application: Application,
+    alice_browser: Visitor,
+    status: Opens,
+    owner: Rows,
+) -> None:
+    first = pair = application.pair(alice_browser)
+    for _ in range(5):
+        pair = application.refresh(pair["refresh_token"]).json()
+    let_pass("40 days")
+    clean()
+    pair = application.refresh(pair["refresh_token"]).json()
+    clean()
+    let_pass("40 days")
+    clean()
+    pair = application.refresh(pair["refresh_token"]).json()
+    clean()
+    before = status(pair["access_token"])
+
+    replay = application.refresh(first["refresh_token"])
+
+    assert (replay.status_code, replay.json()["error"]) == (400, "invalid_grant")
+    assert before == 200
+    assert status(pair["access_token"]) == 401
+    assert application.refresh(pair["refresh_token"]).status_code == 400
+    event = owner.execute("select event from identity.security_event order by occurred_at desc")
+    assert event.fetchone() == ("replay_detected",)
+
+
+def test_a_replayed_code_revokes_its_grant_however_old_it_is(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    code = application.code(alice_browser)
+    pair = application.exchange(code).json()
+    for _ in range(10):
+        let_pass("80 days")
+        pair = application.refresh(pair["refresh_token"]).json()
+        clean()
+    before = status(pair["access_token"])
+
+    replay = application.exchange(code)
+
+    assert (replay.status_code, replay.json()["error"]) == (400, "invalid_grant")
+    assert before == 200
+    assert status(pair["access_token"]) == 401
+
+
+# In batches, and beside others.
+
+
+def backlog(owner: Rows, person: Person, size: int) -> None:
+    """Leave so many sessions, expired access tokens and revoked grants of thousands of tokens each."""
+    owner.execute(
+        """
+        insert into identity.session (user_id, session_hash, seen_at)
+        select %(user_id)s, sha256(n::text::bytea), now() - interval '31 days'
+          from generate_series(1, %(size)s) as n
+        """,
+        {"user_id": person.user_id, "size": size},
+    )
+    owner.execute(
+        """
+        with revoked as (
+            insert into oauth.grant (user_id, client_id, scopes, revoked_at)
+            select %(user_id)s, client_id, '{read:profile}', now() - interval '2 days'
+              from oauth.client
+             cross join generate_series(1, 3)
+            returning user_id, grant_id, scopes
+        ),
+        refresh_tokens as (
+            insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at, rotated_at)
+            select user_id, sha256(convert_to(grant_id || n::text, 'UTF8')), grant_id,
+                   now() + interval '9 days', now()
+              from revoked
+             cross join generate_series(1, %(size)s) as n
+        )
+        insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+        select user_id, sha256(convert_to(grant_id || n::text, 'UTF8')), grant_id, scopes, 'abcd',
+               now() - interval '2 days'
+          from revoked
+         cross join generate_series(1, %(size)s) as n
+        """,
+        {"user_id": person.user_id, "size": size},
+    )
+
+
+CLEARED: Final = {SESSIONS: 901, ACCESS_TOKENS: 2703, TOKENS_OF_REVOKED: 2703, REVOKED: 3}
+
+
+def test_more_than_a_batch_goes_batch_by_batch(
+    clean: Clean, owner: Rows, alice: Person, application: Application
+) -> None:
+    backlog(owner, alice, 901)
+    # Each transaction leaves its number on what it writes; a deleted row keeps it until it is vacuumed.
+    owner.execute(
+        "create table identity.removal (transaction_id xid8 default pg_current_xact_id(), rows integer)"
+    )
+    owner.execute(
+        """
+        create function identity.count_removal() returns trigger language plpgsql security definer as $$
+        begin
+            insert into identity.removal (rows) select count(*) from removed;
+            return null;
+        end $$
+        """
+    )
+    tables = ("identity.session", "oauth.access_token", "oauth.refresh_token", "oauth.grant")
+    for table in tables:
+        owner.execute(
+            f"create trigger count_removal after delete on {table} referencing old table as removed "
+            "for each statement execute function identity.count_removal()"
+        )
+    try:
+        removed = clean()
+        most = owner.execute(
+            "select max(sum) from (select sum(rows) from identity.removal group by transaction_id) as each"
+        ).fetchone()
+    finally:
+        for table in tables:
+            owner.execute(f"drop trigger count_removal on {table}")
+        owner.execute("drop table identity.removal; drop function identity.count_removal")
+
+    assert removed == CLEARED
+    assert most == (200,)
+
+
+def test_two_janitors_at_once_share_the_work(
+    clean: Clean, owner: Rows, alice: Person, application: Application
+) -> None:
+    backlog(owner, alice, 901)
+    removals: list[dict[str, int]] = []
+    janitors = [threading.Thread(target=lambda: removals.append(clean(batch=20))) for _ in range(2)]
+
+    for each in janitors:
+        each.start()
+    for each in janitors:
+        each.join()
+    removals.append(clean())
+
+    together = {kind: sum(part.get(kind, 0) for part in removals) for kind in CLEARED}
+    assert together == CLEARED
+    assert all(part.get(SESSIONS, 0) > 0 for part in removals[:2])
+
+
+def test_what_somebody_has_locked_is_left_for_the_next_turn(
+    clean: Clean, owner: Rows, alice: Person, application: Application, connect_as: Connect
+) -> None:
+    backlog(owner, alice, 3)
+    other = connect_as("authserver")
+
+    with other.transaction():
+        other.execute("select from identity.session limit 1 for update")
+        other.execute("select from oauth.grant limit 1 for key share")
+        started = time.monotonic()
+        first = clean()
+        took = time.monotonic() - started
+    second = clean()
+
+    assert took < 2
+    assert first == {SESSIONS: 2, ACCESS_TOKENS: 9, TOKENS_OF_REVOKED: 9, REVOKED: 2}
+    assert second == {SESSIONS: 1, REVOKED: 1}
+
+
+def test_requests_at_the_same_time_notice_nothing(
+    clean: Clean,
+    owner: Rows,
+    alice: Person,
+    bob: Person,
+    application: Application,
+    welcome: Welcome,
+    status: Opens,
+) -> None:
+    backlog(owner, alice, 901)
+    browser = welcome(bob)
+    runs: list[dict[str, int]] = []
+    cleaner = threading.Thread(target=lambda: runs.append(clean(batch=50)))
+
+    cleaner.start()
+    rounds = 0
+    while cleaner.is_alive() or rounds < 3:
+        pair = application.pair(browser)
+        refreshed = application.refresh(pair["refresh_token"])
+        assert refreshed.status_code == 200
+        assert status(refreshed.json()["access_token"]) == 200
+        assert application.revoke(refreshed.json()["refresh_token"]).status_code == 200
+        rounds += 1
+    cleaner.join()
+
+    assert runs == [CLEARED]
+
+
+def test_a_consent_that_is_under_way_keeps_its_client(
+    clean: Clean,
+    let_pass: Pass,
+    application: Application,
+    alice_browser: Visitor,
+    connect_as: Connect,
+    owner: Rows,
+    status: Opens,
+) -> None:
+    let_pass("2 days")
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    other = connect_as("authserver")
+    decided: list[Any] = []
+    consent = threading.Thread(
+        target=lambda: decided.append(alice_browser.submit(page, decision="allow"))
+    )
+
+    # Somebody keeps the person's row, so that the consent waits in the midst of its work.
+    with other.transaction():
+        other.execute("select from identity.user for update")
+        consent.start()
+        wait_until_somebody_waits(owner)
+        removed = clean()
+    consent.join()
+
+    assert removed == {}
+    code = decided[0].headers["location"].partition("code=")[2].partition("&")[0]
+    pair = application.exchange(code).json()
+    assert status(pair["access_token"]) == 200
+
+
+def test_a_consent_that_comes_while_its_client_is_removed_finds_nothing_waiting(
+    let_pass: Pass,
+    application: Application,
+    alice_browser: Visitor,
+    connect_as: Connect,
+    owner: Rows,
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    other = connect_as("authserver")
+    decided: list[Any] = []
+    consent = threading.Thread(
+        target=lambda: decided.append(alice_browser.submit(page, decision="allow"))
+    )
+
+    with other.transaction():
+        other.execute("delete from oauth.client")
+        consent.start()
+        wait_until_somebody_waits(owner)
+    consent.join()
+
+    assert decided[0].status_code == 400
+    assert "no longer open" in decided[0].text
+    assert count(owner, "oauth.grant") == 0
+
+
+def wait_until_somebody_waits(owner: Rows) -> None:
+    """Return when a transaction waits for a lock."""
+    for _ in range(1000):
+        waiting = owner.execute(
+            "select count(*), pg_sleep(0.01) from pg_stat_activity "
+            "where datname = current_database() and wait_event_type = 'Lock'"
+        ).fetchone()
+        if waiting is not None and waiting[0] > 0:
+            return
+    raise AssertionError("nobody waited")
+
+
+def test_consents_and_janitors_at_once_leave_a_grant_or_a_page_that_says_gone(
+    clean: Clean,
+    register: Register,
+    alice: Person,
+    welcome: Welcome,
+    owner: Rows,
+) -> None:
+    browser = welcome(alice)
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def clean_on_and_on() -> None:
+        try:
+            while not stop.is_set():
+                clean()
+        except Exception as error:
+            failures.append(error)
+
+    cleaners = [threading.Thread(target=clean_on_and_on) for _ in range(2)]
+    for each in cleaners:
+        each.start()
+    outcomes = []
+    for _ in range(40):
+        application = register()
+        owner.execute("update oauth.client set created_at = now() - interval '2 days'")
+        outcomes.append(consent_to(application, browser))
+        granted = owner.execute(
+            "select count(*) from oauth.grant where client_id = %s", [application.client_id]
+        ).fetchone()
+        assert granted == (1 if outcomes[-1] == 303 else 0,)
+    stop.set()
+    for each in cleaners:
+        each.join()
+
+    assert failures == []
+    assert set(outcomes) <= {303, 400}
+    assert 303 in outcomes
+
+
+def consent_to(application: Application, browser: Visitor) -> int:
+    """Return the status of the last page on the way to a consent."""
+    page = browser.get(application.authorize_path())
+    if page.status_code == 303:
+        page = browser.follow(page)
+    if page.status_code == 200:
+        page = browser.submit(page, decision="allow")
+    return page.status_code
+
+
+# How it finds what is to be removed.
+
+
+def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) -> None:
+    owner.execute(
+        """
+        insert into oauth.client (client_id, redirect_uris, created_at, last_authorized_at)
+        select 'c' || n, '{https://app.example}', now(), now() from generate_series(1, 3000) as n;
+        insert into oauth.grant (user_id, client_id, scopes)
+        select user_id, client_id, '{read:profile}' from identity.user cross join oauth.client;
+        insert into oauth.authorization_code
+               (user_id, code_hash, grant_id, redirect_uri, code_challenge, expires_at, spent_at)
+        select user_id, sha256(convert_to(grant_id::text, 'UTF8')), grant_id, 'x', 'x', now(), now()
+          from oauth.grant;
+        insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at, rotated_at)
+        select user_id, sha256(convert_to(grant_id || n::text, 'UTF8')), grant_id,
+               now() + n * interval '1 day', case when n < 10 then now() end
+          from oauth.grant cross join generate_series(1, 10) as n;
+        insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+        select user_id, sha256(convert_to(grant_id || n::text, 'UTF8')), grant_id, scopes, 'abcd',
+               now() + n * interval '1 minute'
+          from oauth.grant cross join generate_series(1, 10) as n;
+        insert into identity.session (user_id, session_hash)
+        select user_id, sha256(n::text::bytea) from identity.user, generate_series(1, 10000) as n;
+        insert into identity.security_event (user_id, event)
+        select user_id, 'signed_in' from identity.user, generate_series(1, 10000);
+        analyze identity.session, identity.security_event, oauth.client, oauth.grant,
+                oauth.authorization_code, oauth.refresh_token, oauth.access_token
+        """
+    )
+    types = {"batch": "integer", "idle_lifetime": "interval"}
+    values = {"batch": "200", "idle_lifetime": "'30 days'"}
+    read: dict[str, int] = {}
+
+    for number, (kind, statement) in enumerate(janitor.KINDS):
+        declared = ", ".join(types[name] for name in statement.parameters)
+        given = ", ".join(values[name] for name in statement.parameters)
+        owner.execute(f"prepare look_{number} ({declared}) as {statement.text.decode()}")
+        # At the first time a function's plan is made, which reads the catalogue.
+        owner.execute(f"execute look_{number} ({given})")
+        plan = owner.execute(
+            f"explain (analyze, buffers, format json) execute look_{number} ({given})"
+        ).fetchone()
+        owner.execute(f"deallocate look_{number}")
+        assert plan is not None
+        top = plan[0][0]["Plan"]
+        read[kind] = top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+    # All of a table would be hundreds of pages, and a look at the end of an index is a few.
+    assert {kind: pages for kind, pages in read.items() if pages > 12} == {}
+
+
+# On a timer and by command.
+
+
+def eventually(owner: Rows, query: str) -> bool:
+    """Tell whether ``query`` finds nothing within some seconds."""
+    for _ in range(500):
+        if owner.execute(query).fetchone() is None:
+            return True
+        # Nothing tells when a server has done something by itself but looking.
+        time.sleep(0.01)
+    return False
+
+
+def test_the_server_has_its_janitor_come_by_itself(
+    settings: Settings, alice: Person, owner: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "svc.janitor")
+    app = authserver.app.create(settings, clean_every=timedelta(milliseconds=100))
+    old = "update oauth.access_token set expires_at = now() - interval '2 days'"
+
+    with TestClient(app):
+        alice.token()
+        owner.execute(old)
+        is_first_gone = eventually(owner, "select from oauth.grant")
+        alice.token()
+        owner.execute(old)
+        is_second_gone = eventually(owner, "select from oauth.grant")
+
+    assert (is_first_gone, is_second_gone) == (True, True)
+    lines = {record.getMessage() for record in caplog.records if record.name == "svc.janitor"}
+    assert lines == {"removed: 1 API tokens, a day after their end"}
+
+
+def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "svc.janitor")
+    nowhere = replace(settings, role_urls={"authserver": "host=127.0.0.1 port=1 user=x"})
+    app = authserver.app.create(nowhere, clean_every=timedelta(milliseconds=20))
+
+    with TestClient(app, raise_server_exceptions=False) as client:
+        for _ in range(500):
+            if len(caplog.records) >= 2:
+                break
+            time.sleep(0.01)  # as above
+        answer = client.get("/.well-known/oauth-authorization-server")
+
+    assert answer.status_code == 200
+    lines = [record.getMessage() for record in caplog.records if record.name == "svc.janitor"]
+    assert len(lines) >= 2
+    assert all(line.startswith("the janitor comes again later: ") for line in lines)
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_server_that_stops_does_not_wait_for_its_janitor(
+    settings: Settings, owner: Rows, alice: Person, connect_as: Connect
+) -> None:
+    alice.token(expires="-2 days")
+    other = connect_as("authserver")
+    app = authserver.app.create(settings, clean_every=timedelta(milliseconds=20))
+
+    with other.transaction():
+        # The grant can be locked and its token not, so that the janitor waits in the midst of its work.
+        other.execute("select from oauth.access_token for update")
+        with TestClient(app):
+            wait_until_somebody_waits(owner)
+            stopping = time.monotonic()
+        took = time.monotonic() - stopping
+
+    assert took < 2
+
+
+def test_the_command_says_what_it_removed(
+    terminal: Terminal, let_pass: Pass, application: Application, alice_browser: Visitor
+) -> None:
+    application.pair(alice_browser)
+    application.code(alice_browser)
+    let_pass("3 days")
+
+    first, second = terminal.run("janitor"), terminal.run("janitor")
+
+    assert first.exit_code == 0
+    lines = [line.strip() for line in first.stdout.splitlines()]
+    assert len(lines) == len(janitor.KINDS)
+    assert [line for line in lines if not line.startswith("0  ")] == [
+        f"1  {ACCESS_TOKENS}",
+        f"1  {UNREDEEMED}",
+    ]
+    assert all(line.strip().startswith("0  ") for line in second.stdout.splitlines())

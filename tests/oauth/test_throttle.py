@@ -1,0 +1,943 @@
+"""How often somebody may try: wrong passwords slow down (checklist line 56), and registrations too."""
+
+import re
+import statistics
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, LiteralString
+
+import anyio
+import httpx2
+import psycopg
+import pytest
+from argon2 import Parameters, PasswordHasher, extract_parameters
+from httpx2 import Client, Response
+from starlette.testclient import TestClient
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+import authserver.app
+from authserver import accounts, passwords, rows, throttle
+from authserver.errors import TooManyRequests
+from authserver.events import Occasion
+from authserver.passwords import Hasher
+from authserver.server import Server, server
+from shared import queries
+from shared.settings import Settings
+from tests import processes
+from tests.conftest import Person
+from tests.oauth.conftest import PASSWORD
+from tests.oauth.visitor import Visitor, forms
+
+Rows = psycopg.Connection[Any]
+
+SQL: Final = queries.load(Path(throttle.__file__).with_name("throttle.sql"))
+
+HOME: Final = "203.0.113.7"
+ELSEWHERE: Final = "198.51.100.20"
+WRONG: Final = "not the password"
+
+
+# How the delay grows, on the database, in a transaction whose time stands still.
+
+
+def attempt(db: Rows, *free: int, forgotten_after: str = "1 hour") -> list[tuple[Any, ...]]:
+    """Count an attempt under keys of which so many are free; a row for each: its wait and its delay."""
+    parameters = {
+        "key_hashes": [f"\\x{number:064x}" for number, _ in enumerate(free)],
+        "free": list(map(str, free)),
+        "forgotten_after": forgotten_after,
+    }
+    db.execute(SQL["note_keys"], parameters)
+    counted = db.execute(SQL["count_attempt"], parameters).fetchall()
+    moment = db.execute("select now()").fetchone()
+    assert moment is not None
+    return [
+        (wait_s, None if until is None else (until - moment[0]).total_seconds())
+        for _, _, until, wait_s in sorted(counted)
+    ]
+
+
+def delays(db: Rows, number: int, free: int, **options: str) -> list[Any]:
+    """Return the delay that each of so many attempts causes, made as soon as the last one is over."""
+    caused = []
+    for _ in range(number):
+        caused.append(attempt(db, free, **options)[0][1])
+        db.execute("update identity.throttle set delayed_until = null")
+    return caused
+
+
+def hours_pass(db: Rows, hours: float) -> None:
+    db.execute(
+        "update identity.throttle set forgotten_at = forgotten_at - %(hours)s * interval '1 hour', "
+        "delayed_until = delayed_until - %(hours)s * interval '1 hour'",
+        {"hours": hours},
+    )
+
+
+def test_five_attempts_are_free_and_then_each_wait_is_twice_as_long(db: Rows) -> None:
+    caused = delays(db, 18, 5)
+
+    assert caused == [
+        *[None, None, None, None],
+        *[1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+        *[900, 900, 900, 900],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("free", "forgotten_after"), [(20, "1 hour"), (100, "36 seconds"), (1, "1 second")]
+)
+def test_the_wait_begins_with_the_last_free_attempt(
+    db: Rows, free: int, forgotten_after: str
+) -> None:
+    caused = delays(db, free + 3, free, forgotten_after=forgotten_after)
+
+    assert caused == [None] * (free - 1) + [1, 2, 4, 8]
+
+
+def test_a_thousand_attempts_overflow_nothing_and_are_forgotten_as_fast_as_fifteen(
+    db: Rows,
+) -> None:
+    caused = delays(db, 1000, 5)
+    hours_pass(db, 14.5)
+    afterwards = delays(db, 5, 5)
+
+    assert caused[-1] == 900
+    assert afterwards == [None, None, None, 1, 2]
+
+
+def test_one_attempt_is_forgotten_every_hour(db: Rows) -> None:
+    delays(db, 7, 5)
+    hours_pass(db, 1)
+
+    seventh_again = delays(db, 1, 5)
+    hours_pass(db, 3)
+    fifth_again = delays(db, 1, 5)
+    hours_pass(db, 4)
+    second_and_on = delays(db, 5, 5)
+
+    assert seventh_again == [4]
+    assert fifth_again == [1]
+    assert second_and_on == [None, None, None, 1, 2]
+
+
+def test_an_attempt_that_comes_too_early_leaves_everything_as_it_was(db: Rows) -> None:
+    for _ in range(5):
+        attempt(db, 5, 20)
+    before = db.execute("select * from identity.throttle order by key_hash").fetchall()
+
+    refused = attempt(db, 5, 20, 20)
+
+    assert refused == [(1, None), (0, None)]
+    assert db.execute("select * from identity.throttle order by key_hash").fetchall() == before
+
+
+@pytest.mark.parametrize(
+    ("hours_ago", "wait_s"),
+    [(0, 32), (31 / 3600, 1), (31.999 / 3600, 1), (32 / 3600, 0), (1, 0)],
+)
+def test_the_wait_is_told_in_whole_seconds_until_it_is_over(
+    db: Rows, hours_ago: float, wait_s: int
+) -> None:
+    delays(db, 9, 5)
+    attempt(db, 5)
+    hours_pass(db, hours_ago)
+
+    assert attempt(db, 5)[0][0] == wait_s
+
+
+def test_what_is_forgotten_altogether_is_removed_in_batches(db: Rows) -> None:
+    for number in range(5):
+        db.execute(
+            "insert into identity.throttle values (sha256(%s), now() - %s * interval '1 hour')",
+            [b"%d" % number, number],
+        )
+    db.execute(
+        """
+        insert into identity.throttle
+        values (sha256('counted'), now() + interval '1 second', null),
+               (sha256('delayed'), now(), now() + interval '1 second'),
+               (sha256('was delayed'), now() - interval '2 seconds', now() - interval '1 second')
+        """
+    )
+
+    first = db.execute(SQL["forget_attempts"], {"batch": 4}).fetchall()
+    second = db.execute(SQL["forget_attempts"], {"batch": 4}).fetchall()
+    third = db.execute(SQL["forget_attempts"], {"batch": 4}).fetchall()
+
+    left = db.execute("select key_hash from identity.throttle order by forgotten_at").fetchall()
+    expected = db.execute("values (sha256('delayed')), (sha256('counted'))").fetchall()
+    assert (len(first), len(second), len(third)) == (4, 2, 0)
+    assert left == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "counts_as"),
+    [
+        ("203.0.113.7", "203.0.113.7/32"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        (None, "unknown"),
+        ("testclient", "unknown"),
+    ],
+)
+def test_an_ipv6_address_counts_as_its_network(address: str | None, counts_as: str) -> None:
+    assert throttle.network(address) == counts_as
+
+
+# Signing in, over HTTP, each attempt from an address of its choice.
+
+
+@pytest.fixture(scope="module")
+def proxied(settings: Settings) -> Iterator[TestClient]:
+    """The authorization server behind a proxy that it trusts."""
+    app: Any = authserver.app.create(settings)
+    behind: Any = ProxyHeadersMiddleware(app, ["testclient"])
+    with TestClient(behind, "http://localhost:8400", raise_server_exceptions=False) as client:
+        yield client
+
+
+@dataclass
+class Place:
+    """An address from which browsers come that have never been here."""
+
+    client: Client
+    address: str
+
+    def enter(self, email: str, password: str) -> Response:
+        """Send the form of the sign-in page."""
+        visitor = Visitor(self.client)
+        fields = dict(forms(visitor.get("/sign-in"))[0].fields)
+        headers = {"X-Forwarded-For": self.address}
+        return visitor.post(
+            "/sign-in", fields | {"email": email, "password": password}, headers=headers
+        )
+
+    def statuses(self, number: int, email: str) -> list[int]:
+        """Send it so many times with a wrong password."""
+        return [self.enter(email, WRONG).status_code for _ in range(number)]
+
+
+@pytest.fixture
+def home(proxied: TestClient, alice: Person, owner: Rows, password_hash: str) -> Place:
+    """Where alice lives, who has a password."""
+    owner.execute("insert into identity.password values (%s, %s)", [alice.user_id, password_hash])
+    return Place(proxied, HOME)
+
+
+@pytest.fixture
+def elsewhere(home: Place) -> Place:
+    """Where strangers live."""
+    return Place(home.client, ELSEWHERE)
+
+
+Guess = Callable[..., None]
+
+
+@pytest.fixture
+def guess(settings: Settings, owner: Rows) -> Guess:
+    """Counts a guess at an account from each of some addresses, as the server does; nobody waits."""
+
+    def count_all(email: str, *addresses: str) -> None:
+        async def count() -> None:
+            async with rows.connected(settings) as connection:
+                for address in addresses:
+                    owner.execute("update identity.throttle set delayed_until = null")
+                    await throttle.throttle(settings, connection).count_guess(email, address, [])
+
+        anyio.run(count)
+
+    return count_all
+
+
+def turn_back(owner: Rows) -> None:
+    """Make it a minute ago, so that no delay is over before a slow machine has looked at it."""
+    hours_pass(owner, -1 / 60)
+
+
+def everything(owner: Rows) -> list[Any]:
+    return owner.execute("select * from identity.throttle order by key_hash").fetchall()
+
+
+def without_form(page: Response, email: str) -> str:
+    """Return a page but for what differs from browser to browser, and what was typed."""
+    return re.sub(r'name="csrf" value="[^"]+"', "", page.text).replace(email, "EMAIL")
+
+
+@pytest.mark.checklist(56)
+def test_line_56_the_sixth_wrong_password_has_to_wait_and_is_told_the_same(
+    home: Place, owner: Rows
+) -> None:
+    first = [home.enter("alice@example.org", WRONG) for _ in range(5)]
+    turn_back(owner)
+    sixth = home.enter("alice@example.org", WRONG)
+    unknown = home.enter("nobody@example.org", WRONG)
+
+    assert [page.status_code for page in first] == [400, 400, 400, 400, 400]
+    assert "retry-after" not in first[4].headers
+    assert sixth.status_code == 429
+    assert 1 <= int(sixth.headers["retry-after"]) <= 61
+    assert sixth.headers["cache-control"] == "no-store"
+    assert unknown.status_code == 400
+    for page, email in ((sixth, "alice@example.org"), (unknown, "nobody@example.org")):
+        assert without_form(page, email) == without_form(first[0], "alice@example.org")
+
+
+@pytest.mark.checklist(56)
+def test_line_56_an_unknown_user_waits_like_a_known_one(home: Place, owner: Rows) -> None:
+    first = home.statuses(5, "nobody@example.org")
+    turn_back(owner)
+    sixth = home.statuses(1, "nobody@example.org")
+
+    assert first == [400, 400, 400, 400, 400]
+    assert sixth == [429]
+
+
+@pytest.mark.checklist(56)
+def test_line_56_each_wait_is_twice_as_long_and_over_when_it_is_over(
+    home: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+    waits = []
+    statuses = []
+    for seconds in (16, 32, 64):
+        waits.append(int(home.enter("alice@example.org", WRONG).headers["retry-after"]))
+        hours_pass(owner, seconds / 3600)
+        statuses += home.statuses(1, "alice@example.org")
+
+    assert statuses == [400, 400, 400]
+    assert 10 < waits[0] <= 16
+    assert 26 < waits[1] <= 32
+    assert 58 < waits[2] <= 64
+
+
+def test_the_right_password_neither_shortens_the_wait_nor_shows_that_it_is_right(
+    home: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+
+    right = home.enter("alice@example.org", PASSWORD)
+    wrong = home.enter("alice@example.org", WRONG)
+    hours_pass(owner, 1)
+    afterwards = home.enter("alice@example.org", PASSWORD)
+
+    assert right.status_code == wrong.status_code == 429
+    assert right.headers.keys() == wrong.headers.keys()
+    assert without_form(right, "") == without_form(wrong, "")
+    assert afterwards.status_code == 303
+
+
+def test_attempts_that_have_to_wait_prolong_nothing_and_count_nowhere(
+    home: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+    before = everything(owner)
+
+    statuses = home.statuses(3, "alice@example.org")
+
+    assert statuses == [429, 429, 429]
+    assert everything(owner) == before
+
+
+def test_only_attempts_that_were_tried_are_noted_as_events(
+    home: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 8)
+    owner.execute("update identity.throttle set delayed_until = null")
+    owner.execute("delete from identity.security_event")
+
+    statuses = home.statuses(3, "alice@example.org")
+
+    noted = owner.execute("select event, address from identity.security_event").fetchall()
+    assert statuses == [400, 429, 429]
+    assert noted == [("sign_in_failed", HOME)]
+
+
+def test_the_right_password_clears_what_was_counted_against_the_account(
+    home: Place, elsewhere: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(15)], *[HOME] * 4)
+
+    signed_in = home.enter("alice@example.org", PASSWORD)
+    turn_back(owner)
+
+    assert signed_in.status_code == 303
+    assert elsewhere.statuses(1, "alice@example.org") == [400]
+    assert home.statuses(5, "alice@example.org") == [400, 400, 400, 400, 400]
+
+
+def test_one_address_may_guess_at_twenty_accounts(
+    home: Place, elsewhere: Place, owner: Rows, guess: Guess
+) -> None:
+    for number in range(19):
+        guess(f"user{number}@example.org", HOME)
+
+    twentieth = home.statuses(1, "bob@example.org")
+    turn_back(owner)
+    right = home.enter("alice@example.org", PASSWORD)
+    other_address = elsewhere.enter("alice@example.org", PASSWORD)
+
+    assert twentieth == [400]
+    assert right.status_code == 429
+    assert other_address.status_code == 303
+
+
+def test_who_is_signed_in_at_their_own_account_does_not_clear_their_address(
+    home: Place, owner: Rows, guess: Guess
+) -> None:
+    for number in range(40):
+        guess(f"user{number}@example.org", HOME)
+    owner.execute("update identity.throttle set delayed_until = null")
+    before = everything(owner)
+
+    signed_in = [home.enter("alice@example.org", PASSWORD).status_code for _ in range(3)]
+
+    assert signed_in == [303, 303, 303]
+    assert everything(owner) == before
+
+
+def test_one_account_may_be_guessed_at_twenty_times_from_anywhere(
+    home: Place, elsewhere: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(19)])
+
+    twentieth = elsewhere.statuses(1, "alice@example.org")
+    turn_back(owner)
+    right = home.enter("alice@example.org", PASSWORD)
+    other_account = home.statuses(1, "bob@example.org")
+
+    assert twentieth == [400]
+    assert right.status_code == 429
+    assert other_account == [400]
+
+
+def test_strangers_cannot_keep_anybody_out_where_they_are_signed_in(
+    home: Place, elsewhere: Place, guess: Guess
+) -> None:
+    first = home.enter("alice@example.org", PASSWORD)
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
+
+    stranger = elsewhere.enter("alice@example.org", PASSWORD)
+    at_home = home.enter("alice@example.org", PASSWORD)
+
+    assert first.status_code == 303
+    assert stranger.status_code == 429
+    assert at_home.status_code == 303
+
+
+def test_where_somebody_is_signed_in_guesses_are_still_counted_by_address(
+    home: Place, owner: Rows, guess: Guess
+) -> None:
+    assert home.enter("alice@example.org", PASSWORD).status_code == 303
+    guess("alice@example.org", *[HOME] * 9)
+
+    assert home.enter("alice@example.org", PASSWORD).status_code == 429
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from identity.session",
+        "update identity.session set seen_at = now() - interval '30 days 1 second'",
+        "update identity.session set address = null",
+        "update identity.session set address = 'somewhere'",
+        "update identity.session set address = '203.0.113.8'",
+    ],
+)
+def test_a_session_that_is_over_or_elsewhere_makes_no_home(
+    home: Place, owner: Rows, guess: Guess, change: LiteralString
+) -> None:
+    assert home.enter("alice@example.org", PASSWORD).status_code == 303
+    owner.execute(change)
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
+
+    assert home.enter("alice@example.org", PASSWORD).status_code == 429
+
+
+def test_who_has_no_address_is_signed_in_nowhere(
+    home: Place, proxied: TestClient, owner: Rows, guess: Guess
+) -> None:
+    nowhere = Place(proxied, "unknown")
+    assert nowhere.enter("alice@example.org", PASSWORD).status_code == 303
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
+
+    assert nowhere.enter("alice@example.org", PASSWORD).status_code == 429
+
+
+def test_neighbours_in_one_ipv6_network_are_one_address(
+    home: Place, proxied: TestClient, guess: Guess
+) -> None:
+    guess("alice@example.org", *[f"2001:db8:1:2::{number}" for number in range(9)])
+
+    neighbour = Place(proxied, "2001:db8:1:2:ffff::1").statuses(1, "alice@example.org")
+    other_network = Place(proxied, "2001:db8:1:3::1").statuses(1, "alice@example.org")
+
+    assert neighbour == [429]
+    assert other_network == [400]
+
+
+def test_an_ipv4_address_in_ipv6_is_the_same_address(
+    home: Place, proxied: TestClient, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+
+    assert Place(proxied, f"::ffff:{HOME}").statuses(1, "alice@example.org") == [429]
+
+
+@pytest.mark.parametrize("email", ["Alice@Example.Org", " alice@example.org\t"])
+def test_no_spelling_of_an_address_gets_attempts_of_its_own(
+    home: Place, guess: Guess, email: str
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+
+    assert home.statuses(1, email) == [429]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "at 203.0.113.7/32: alice@example.org",
+        " at 203.0.113.7/32: alice@example.org",
+        "203.0.113.7/32",
+        "alice@example.org: alice@example.org",
+    ],
+)
+def test_nobody_types_their_way_into_the_key_of_another(
+    home: Place, elsewhere: Place, owner: Rows, guess: Guess, typed: str
+) -> None:
+    home.statuses(1, "alice@example.org")
+    before = {row[0] for row in everything(owner)}
+
+    elsewhere.statuses(1, typed)
+
+    after = {row[0] for row in everything(owner)}
+    assert len(before) == 3
+    assert len(after) == 6
+
+
+def test_nothing_that_was_typed_is_kept(home: Place, owner: Rows) -> None:
+    home.statuses(1, "hunter2hunter2")
+
+    kept = str(owner.execute("select t::text from identity.throttle as t").fetchall())
+    assert "hunter2" not in kept
+    assert b"hunter2".hex() not in kept
+
+
+def test_keys_tell_nothing_to_who_has_not_the_key_of_the_deployment(
+    settings: Settings, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", HOME)
+    before = {row[0] for row in everything(owner)}
+
+    async def count() -> None:
+        other = replace(settings, cookie_key="the key of another deployment")
+        async with rows.connected(settings) as connection:
+            await throttle.throttle(other, connection).count_guess("alice@example.org", HOME, [])
+
+    anyio.run(count)
+
+    assert len(before) == 3
+    assert len({row[0] for row in everything(owner)}) == 6
+
+
+# The work of a sign-in, and how many are under way at once.
+
+
+class Watched(PasswordHasher):
+    """Argon2 itself, which also writes down with which parameters it verified."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Parameters] = []
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 -- the library calls it so
+        self.seen.append(extract_parameters(str(hash)))
+        return super().verify(hash, password)
+
+
+@asynccontextmanager
+async def serving_with(settings: Settings, hasher: Hasher) -> AsyncIterator[Server]:
+    """A server with a hasher of ours."""
+    async with rows.connected(settings) as connection:
+        yield replace(
+            server(settings),
+            database=connection,
+            hasher=hasher,
+            throttle=throttle.throttle(settings, connection),
+        )
+
+
+def authenticate(settings: Settings, hasher: Hasher, email: str, password: str) -> str | int:
+    """Return who signed in, or the status of the refusal."""
+
+    async def ask() -> str | int:
+        async with serving_with(settings, hasher) as this:
+            at = Occasion(None, HOME)
+            try:
+                account = await accounts.authenticate(this, email, password, at)
+            except TooManyRequests as error:
+                return error.status
+            return "nobody" if account is None else account.email
+
+    return anyio.run(ask)
+
+
+@pytest.mark.checklist(56)
+def test_line_56_every_way_to_fail_verifies_one_password_with_the_same_parameters(
+    home: Place,
+    settings: Settings,
+    bob: Person,
+    guess: Guess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched()
+    monkeypatch.setattr(passwords, "_ARGON2", watched)
+    hasher = Hasher()
+    today = extract_parameters(PasswordHasher().hash(""))
+
+    tried = [
+        authenticate(settings, hasher, "alice@example.org", WRONG),
+        authenticate(settings, hasher, "nobody@example.org", PASSWORD),
+        authenticate(settings, hasher, "bob@example.org", PASSWORD),
+        authenticate(settings, hasher, "alice@example.org", "p" * 1025),
+    ]
+    guess("alice@example.org", *[HOME] * 9)
+    delayed = [
+        authenticate(settings, hasher, "alice@example.org", WRONG),
+        authenticate(settings, hasher, "alice@example.org", PASSWORD),
+    ]
+
+    assert tried == ["nobody", "nobody", "nobody", "nobody"]
+    assert delayed == [429, 429]
+    assert watched.seen == [today] * 6
+
+
+async def until_waiting(hasher: Hasher, number: int) -> None:
+    """Wait until so many wait for a thread to hash in."""
+    with anyio.fail_after(20):
+        while hasher.limiter.statistics().tasks_waiting < number:  # noqa: ASYNC110 -- a queue tells nobody
+            await anyio.sleep(0.005)
+
+
+def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
+    home: Place, settings: Settings, owner: Rows
+) -> None:
+    hasher = Hasher(limiter=anyio.CapacityLimiter(1))
+
+    async def crowd() -> None:
+        async with (
+            serving_with(settings, hasher) as this,
+            hasher.limiter,
+            anyio.create_task_group() as waiting,
+        ):
+
+            async def enter(address: str) -> None:
+                at = Occasion(None, address)
+                await accounts.authenticate(this, "alice@example.org", WRONG, at)
+
+            for _ in range(4):
+                waiting.start_soon(enter, HOME)
+            await until_waiting(hasher, 4)
+            before = everything(owner)
+
+            with pytest.raises(TooManyRequests) as refusal:
+                await enter(HOME)
+
+            assert refusal.value.retry_after_s == 1
+            assert everything(owner) == before
+            waiting.start_soon(enter, ELSEWHERE)
+            await until_waiting(hasher, 5)
+            waiting.cancel_scope.cancel()
+
+    anyio.run(crowd)
+
+    assert not hasher.places
+
+
+def test_an_attempt_that_finds_the_queue_full_is_not_counted(
+    home: Place, settings: Settings, owner: Rows
+) -> None:
+    hasher = Hasher(limiter=anyio.CapacityLimiter(1))
+
+    async def crowd() -> None:
+        async with (
+            serving_with(settings, hasher) as this,
+            hasher.limiter,
+            anyio.create_task_group() as waiting,
+        ):
+            for _ in range(40):
+                waiting.start_soon(hasher.verify, None, "an owl")
+            await until_waiting(hasher, 40)
+
+            with pytest.raises(passwords.TooManyAtOnce):
+                await accounts.authenticate(
+                    this, "alice@example.org", PASSWORD, Occasion(None, HOME)
+                )
+
+            waiting.cancel_scope.cancel()
+
+    anyio.run(crowd)
+
+    counted = owner.execute("select count(*) from identity.throttle where forgotten_at > now()")
+    assert counted.fetchone() == (0,)
+
+
+# Registration of clients.
+
+GOOD: Final = {"redirect_uris": ["https://app.example/callback"]}
+
+
+@pytest.fixture
+def registered(settings: Settings, owner: Rows) -> Callable[[int], None]:
+    """Counts so many registrations from HOME; nobody waits."""
+
+    def count_all(number: int) -> None:
+        async def count() -> None:
+            async with rows.connected(settings) as connection:
+                for _ in range(number):
+                    owner.execute("update identity.throttle set delayed_until = null")
+                    await throttle.throttle(settings, connection).count_registration(HOME)
+
+        anyio.run(count)
+
+    return count_all
+
+
+def register(client: Client, address: str, **request: Any) -> Response:
+    return client.post("/oauth/register", headers={"X-Forwarded-For": address}, **request)
+
+
+def test_after_a_hundred_registrations_an_address_has_to_wait(
+    proxied: TestClient, owner: Rows, registered: Callable[[int], None]
+) -> None:
+    registered(99)
+    hundredth = register(proxied, HOME, json=GOOD)
+    turn_back(owner)
+
+    refused = register(proxied, HOME, json=GOOD)
+
+    assert hundredth.status_code == 201
+    assert refused.status_code == 429
+    assert refused.json() == {
+        "error": "temporarily_unavailable",
+        "error_description": "There were too many requests of this kind; wait before the next one.",
+    }
+    assert 1 <= int(refused.headers["retry-after"]) <= 61
+    assert refused.headers["cache-control"] == "no-store"
+    assert refused.headers["access-control-allow-origin"] == "*"
+    assert "Retry-After" in refused.headers["access-control-expose-headers"]
+    assert register(proxied, ELSEWHERE, json=GOOD).status_code == 201
+    assert owner.execute("select count(*) from oauth.client").fetchone() == (2,)
+
+
+def test_a_refused_registration_is_not_read(
+    proxied: TestClient, owner: Rows, registered: Callable[[int], None]
+) -> None:
+    registered(105)
+
+    refused = [
+        register(proxied, HOME, content=b"{"),
+        register(proxied, HOME, content=b"a" * 100_000),
+        register(proxied, HOME, json={"redirect_uris": ["javascript:x"]}),
+    ]
+
+    assert [response.status_code for response in refused] == [429, 429, 429]
+
+
+def test_a_registration_is_forgotten_every_36_seconds(
+    proxied: TestClient, owner: Rows, registered: Callable[[int], None]
+) -> None:
+    registered(100)
+    hours_pass(owner, 72 / 3600)
+    first = register(proxied, HOME, json=GOOD)
+    second = register(proxied, HOME, json=GOOD)
+    turn_back(owner)
+
+    third = register(proxied, HOME, json=GOOD)
+
+    assert [first.status_code, second.status_code, third.status_code] == [201, 201, 429]
+
+
+def test_registrations_and_sign_ins_do_not_count_together(
+    home: Place, registered: Callable[[int], None]
+) -> None:
+    registered(105)
+
+    assert home.enter("alice@example.org", PASSWORD).status_code == 303
+
+
+# Processes of their own: whose word about an address is taken, and rivals.
+
+
+@contextmanager
+def serving(
+    deployment: Settings, directory: Path, proxies: tuple[str, ...], *, workers: int = 1
+) -> Iterator[str]:
+    """Run an authorization server that trusts ``proxies``; yields its address."""
+    chosen = replace(
+        deployment,
+        auth_url=f"http://localhost:{processes.free_ports(1)[0]}",
+        trusted_proxies=proxies,
+    )
+    with processes.running(
+        ["auth", "serve", f"--workers={workers}"],
+        chosen,
+        processes.role_urls(chosen, processes.AUTH_ROLES),
+        f"{chosen.auth_url}{processes.METADATA}",
+        directory / "auth.log",
+    ):
+        yield chosen.auth_url
+
+
+@pytest.fixture(scope="module")
+def behind_proxy(
+    deployment: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    """A client on this machine, whose word about addresses a server with two workers takes."""
+    directory = tmp_path_factory.mktemp("throttle")
+    with (
+        serving(deployment, directory, ("127.0.0.0/8", "::1"), workers=2) as url,
+        httpx2.Client(base_url=url) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("proxies", [(), ("192.0.2.1",)])
+def test_the_word_of_a_stranger_about_its_address_changes_nothing(
+    deployment: Settings, home: Place, owner: Rows, tmp_path: Path, proxies: tuple[str, ...]
+) -> None:
+    with (
+        serving(deployment, tmp_path, proxies) as url,
+        httpx2.Client(base_url=url) as client,
+    ):
+        forged = [Place(client, f"192.0.2.{number}") for number in range(6)]
+        first = [place.enter("alice@example.org", WRONG).status_code for place in forged[:5]]
+        turn_back(owner)
+        sixth = forged[5].enter("alice@example.org", WRONG)
+
+    noted = {row[0] for row in owner.execute("select address from identity.security_event")}
+    assert first == [400, 400, 400, 400, 400]
+    assert sixth.status_code == 429
+    assert noted <= {"127.0.0.1", "::1"}
+
+
+def test_behind_a_trusted_proxy_each_client_has_its_own_delay(
+    behind_proxy: Client, home: Place, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+
+    def status(forwarded: str) -> int:
+        return Place(behind_proxy, forwarded).enter("alice@example.org", WRONG).status_code
+
+    assert status(HOME) == 429
+    assert status(f"{HOME}:50123") == 429
+    assert status(ELSEWHERE) == 400
+    # What stands before the address that the proxy saw comes from the client.
+    assert status(f"{ELSEWHERE}, {HOME}") == 429
+    assert status(f"{HOME}, {ELSEWHERE}") == 400
+
+
+def at_once(client: Client, email: str, addresses: list[str]) -> list[int]:
+    """Send a wrong password from all addresses together; return the statuses in order."""
+    visitor = Visitor(client)
+    fields = dict(forms(visitor.get("/sign-in"))[0].fields) | {"email": email, "password": WRONG}
+    headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())}
+    ready = threading.Barrier(len(addresses))
+
+    def send(address: str) -> int:
+        with httpx2.Client(base_url=client.base_url, timeout=60) as own:
+            own.get("/static/style.css")
+            ready.wait()
+            forwarded = headers | {"X-Forwarded-For": address}
+            return own.post("/sign-in", data=fields, headers=forwarded).status_code
+
+    with ThreadPoolExecutor(len(addresses)) as threads:
+        return sorted(threads.map(send, addresses))
+
+
+@pytest.mark.checklist(56)
+def test_line_56_of_thirty_guesses_at_once_no_more_are_tried_than_are_free(
+    behind_proxy: Client, home: Place, owner: Rows, guess: Guess
+) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+    owner.execute("update identity.throttle set delayed_until = null")
+
+    statuses = at_once(behind_proxy, "alice@example.org", [HOME] * 30)
+
+    failed = owner.execute("select count(*) from identity.security_event")
+    assert statuses == [400] + [429] * 29
+    assert failed.fetchone() == (1,)
+
+
+@pytest.mark.checklist(56)
+def test_line_56_of_thirty_guesses_from_thirty_addresses_no_more_are_tried_than_are_free(
+    behind_proxy: Client, home: Place, owner: Rows, guess: Guess
+) -> None:
+    addresses = [f"192.0.2.{number}" for number in range(30)]
+    guess("alice@example.org", *addresses[:25])
+    owner.execute("update identity.throttle set delayed_until = null")
+
+    statuses = at_once(behind_proxy, "alice@example.org", addresses)
+
+    assert statuses == [400] + [429] * 29
+
+
+def test_rivals_for_keys_that_nobody_has_used_yet_get_five_and_count_as_five(
+    home: Place, settings: Settings, owner: Rows
+) -> None:
+    refused: list[int | None] = []
+
+    async def rivals() -> None:
+        async def rival() -> None:
+            try:
+                await attempts.count_guess("alice@example.org", HOME, [])
+            except TooManyRequests as error:
+                refused.append(error.retry_after_s)
+
+        async with rows.connected(settings) as connection, anyio.create_task_group() as started:
+            attempts = throttle.throttle(settings, connection)
+            for _ in range(30):
+                started.start_soon(rival)
+
+    anyio.run(rivals)
+
+    levels = owner.execute(
+        "select ceil(extract(epoch from forgotten_at - now()) / 3600)::integer from identity.throttle"
+    )
+    assert len(refused) == 25
+    assert levels.fetchall() == [(5,), (5,), (5,)]
+
+
+@pytest.mark.timing
+@pytest.mark.checklist(56)
+def test_line_56_every_way_to_fail_takes_the_same_time(
+    behind_proxy: Client, home: Place, owner: Rows, guess: Guess
+) -> None:
+    place = Place(behind_proxy, HOME)
+
+    def seconds(email: str, status: int) -> float:
+        started = time.perf_counter()
+        response = place.enter(email, WRONG)
+        assert response.status_code == status
+        return time.perf_counter() - started
+
+    def spread() -> float:
+        """Return by how much the slowest way is slower than the fastest, by the medians of 25 rounds."""
+        unknown, wrong, delayed = [], [], []
+        for _ in range(25):
+            owner.execute("delete from identity.throttle")
+            unknown.append(seconds("nobody@example.org", 400))
+            wrong.append(seconds("alice@example.org", 400))
+            guess("alice@example.org", *[HOME] * 9)
+            delayed.append(seconds("alice@example.org", 429))
+        medians = [statistics.median(times) for times in (unknown, wrong, delayed)]
+        return max(medians) / min(medians) - 1
+
+    # Whatever else the machine does is noise; a difference that is really there is there every time.
+    assert min(spread() for _ in range(3)) < 0.1
