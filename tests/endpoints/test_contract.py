@@ -93,6 +93,7 @@ def test_an_empty_account_has_an_answer_that_fits_the_model(
     endpoint.body.model_validate_json(answer.content)
 
 
+@pytest.mark.checklist(48)
 @each_endpoint
 def test_no_credential_is_401_with_a_challenge_that_names_no_error(
     api: TestClient, endpoint: Endpoint
@@ -104,6 +105,7 @@ def test_no_credential_is_401_with_a_challenge_that_names_no_error(
     assert answer.headers["www-authenticate"] == f'Bearer {METADATA}, scope="{endpoint.scope}"'
 
 
+@pytest.mark.checklist(49, 52)
 @each_endpoint
 def test_a_bad_token_is_401_whatever_is_wrong_with_it(
     api: TestClient, alice: Person, endpoint: Endpoint
@@ -129,6 +131,7 @@ def test_a_bad_token_is_401_whatever_is_wrong_with_it(
         )
 
 
+@pytest.mark.checklist(50)
 @each_endpoint
 def test_another_scope_is_403_and_names_the_one_that_is_missing(
     api: TestClient, alice: Person, endpoint: Endpoint

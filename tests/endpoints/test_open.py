@@ -154,6 +154,7 @@ def test_what_is_no_bearer_token_counts_as_no_credential(api: TestClient, header
     assert "error=" not in answer.headers["www-authenticate"]
 
 
+@pytest.mark.checklist(47)
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
 def test_the_scheme_is_known_in_any_case(api: TestClient, alice: Person, scheme: str) -> None:
     answer = api.get("/api/v1/me", headers={"Authorization": f"{scheme} {alice.token()}"})
@@ -169,10 +170,41 @@ def test_two_credentials_are_none(api: TestClient, alice: Person) -> None:
     assert answer.status_code == 401
 
 
+@pytest.mark.checklist(51)
 def test_a_token_in_the_query_is_ignored(api: TestClient, alice: Person) -> None:
     answer = api.get("/api/v1/me", params={"access_token": alice.token()})
 
     assert answer.status_code == 401
+
+
+@pytest.mark.checklist(51)
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/api/v1/me"), ("POST", "/api/v1/ingest/app-sessions")]
+)
+def test_a_token_in_the_body_is_ignored(
+    api: TestClient, alice: Person, method: str, path: str
+) -> None:
+    answer = api.request(method, path, data={"access_token": alice.token()})
+
+    assert answer.status_code == 401
+    assert "error=" not in answer.headers["www-authenticate"]
+
+
+@pytest.mark.checklist(54)
+def test_the_token_of_somebody_who_deleted_their_account_is_unknown(
+    api: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    before = api.get("/api/v1/me", headers=headers)
+    alice.connection.execute("delete from identity.user")
+
+    read = api.get("/api/v1/me", headers=headers)
+    written = api.post("/api/v1/ingest/app-sessions", json={"events": []}, headers=headers)
+
+    assert before.status_code == 200
+    for answer in (read, written):
+        assert answer.status_code == 401
+        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
 def test_one_log_line_a_request_and_no_secret_in_it(

@@ -32,6 +32,7 @@ def test_who_is_signed_in_is_asked_to_decide(
     assert response.headers["location"].startswith("/oauth/consent?request=svc_rq_")
 
 
+@pytest.mark.checklist(14)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -56,6 +57,7 @@ def test_line_14_an_unusable_client_or_redirect_is_a_page_and_goes_nowhere(
     assert "Request refused" in response.text
 
 
+@pytest.mark.checklist(14)
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
 def test_line_14_a_repeated_client_or_redirect_is_a_page(
     alice_browser: Visitor, application: Application, name: str
@@ -85,6 +87,7 @@ CRAFTED = st.one_of(
 )
 
 
+@pytest.mark.checklist(14)
 @settings(max_examples=400)
 @given(crafted=CRAFTED.filter(lambda uri: uri != CALLBACK))
 def test_line_14_no_crafted_redirect_is_ever_followed(
@@ -99,6 +102,7 @@ def test_line_14_no_crafted_redirect_is_ever_followed(
     assert "location" not in response.headers
 
 
+@pytest.mark.checklist(15)
 @pytest.mark.parametrize(
     "given_uri",
     [
@@ -119,6 +123,7 @@ def test_line_15_a_redirect_uri_matches_exactly(
     assert "location" not in response.headers
 
 
+@pytest.mark.checklist(16, 19, 20, 22)
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
@@ -184,6 +189,7 @@ def test_an_error_for_a_stranger_is_a_page_that_leads_to_the_client_after_sign_i
     assert "Sign in and return to the app" in response.text
 
 
+@pytest.mark.checklist(17, 22)
 @pytest.mark.parametrize("state", ["+ & % é", "a+b%20c", "\r\nSet-Cookie: a=b", "=?#/", "💾" * 50])
 def test_line_17_state_comes_back_byte_for_byte_and_iss_once(
     alice_browser: Visitor, application: Application, state: str
@@ -195,6 +201,7 @@ def test_line_17_state_comes_back_byte_for_byte_and_iss_once(
     refused = alice_browser.get(application.authorize_path(state=state, response_type="token"))
 
     for response in (allowed, declined, refused):
+        assert response.status_code == 303
         assert parameters(response)["state"] == [state]
         assert parameters(response)["iss"] == [ISSUER]
         assert response.headers["location"].count("iss=") == 1
@@ -212,6 +219,7 @@ def test_no_state_sent_is_no_state_sent_back(
     assert parameters(response).keys() == {"code", "iss"}
 
 
+@pytest.mark.checklist(18)
 @pytest.mark.parametrize(
     "name", ["response_type", "scope", "state", "code_challenge", "resource", "x"]
 )
@@ -226,6 +234,7 @@ def test_line_18_a_repeated_parameter_is_refused(
     assert name in parameters(response)["error_description"][0]
 
 
+@pytest.mark.checklist(18)
 def test_line_18_an_unknown_parameter_is_ignored(
     alice_browser: Visitor, application: Application
 ) -> None:
@@ -234,6 +243,7 @@ def test_line_18_an_unknown_parameter_is_ignored(
     assert response.headers["location"].startswith("/oauth/consent?request=")
 
 
+@pytest.mark.checklist(20, 22)
 def test_line_20_declining_is_access_denied(
     alice_browser: Visitor, application: Application
 ) -> None:
@@ -250,6 +260,7 @@ def test_line_20_declining_is_access_denied(
     }
 
 
+@pytest.mark.checklist(21, 22)
 def test_lines_21_and_22_no_other_origin_reads_or_frames_it(
     alice_browser: Visitor, application: Application
 ) -> None:
@@ -269,6 +280,7 @@ def test_lines_21_and_22_no_other_origin_reads_or_frames_it(
         assert response.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.checklist(25)
 def test_line_25_the_query_of_the_redirect_uri_is_kept(
     register: Register, alice_browser: Visitor
 ) -> None:

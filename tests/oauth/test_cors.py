@@ -42,6 +42,7 @@ def test_any_origin_may_read_every_answer_errors_included(
     assert "access-control-allow-credentials" not in response.headers
 
 
+@pytest.mark.checklist(21)
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 def test_line_21_no_origin_may_read_a_page(server: TestClient, path: str, method: str) -> None:

@@ -1,11 +1,13 @@
-"""What the server says of itself (RFC 8414): checklist lines 1, 2 and 4."""
+"""What both servers say of themselves (RFC 8414, RFC 9728): checklist lines 1 to 4."""
 
 import pytest
 from starlette.testclient import TestClient
 
 PATH = "/.well-known/oauth-authorization-server"
+RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 
 
+@pytest.mark.checklist(1)
 def test_line_1_the_issuer_is_the_configured_one_whatever_host_says(server: TestClient) -> None:
     response = server.get(
         PATH, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
@@ -16,6 +18,7 @@ def test_line_1_the_issuer_is_the_configured_one_whatever_host_says(server: Test
     assert response.json()["issuer"] == "http://localhost:8400"
 
 
+@pytest.mark.checklist(2)
 def test_line_2_the_metadata_is_exactly_what_is_served(server: TestClient) -> None:
     document = server.get(PATH).json()
 
@@ -48,6 +51,7 @@ def test_line_2_the_metadata_is_exactly_what_is_served(server: TestClient) -> No
     }
 
 
+@pytest.mark.checklist(2)
 @pytest.mark.parametrize(
     ("method", "endpoint", "status"),
     [
@@ -67,11 +71,40 @@ def test_line_2_each_endpoint_that_is_listed_answers(
     assert response.status_code == status
 
 
+@pytest.mark.checklist(4)
 def test_line_4_post_is_refused_with_what_is_allowed(server: TestClient) -> None:
     response = server.post(PATH)
 
     assert response.status_code == 405
     assert response.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.checklist(3)
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [
+        (RESOURCE_PATH, "http://testserver"),
+        (f"{RESOURCE_PATH}/mcp", "http://testserver/mcp"),
+    ],
+)
+def test_each_resource_names_itself_and_the_issuer_whatever_host_says(
+    api: TestClient, server: TestClient, path: str, resource: str
+) -> None:
+    response = api.get(path, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["resource"] == resource
+    assert response.json()["authorization_servers"] == [server.get(PATH).json()["issuer"]]
+
+
+@pytest.mark.checklist(4)
+@pytest.mark.parametrize("path", [RESOURCE_PATH, f"{RESOURCE_PATH}/mcp"])
+def test_post_to_a_resources_metadata_is_refused(api: TestClient, path: str) -> None:
+    response = api.post(path)
+
+    assert response.status_code == 405
+    assert "POST" not in response.headers["allow"]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def every_page(browser: Visitor, application: Application) -> dict[str, Response
     }
 
 
+@pytest.mark.checklist(21)
 def test_line_21_every_page_has_the_headers(
     alice_browser: Visitor, application: Application
 ) -> None:

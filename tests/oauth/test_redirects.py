@@ -5,11 +5,13 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 from authserver import redirects
 from authserver.errors import InvalidRedirectURI
 
 
+@pytest.mark.checklist(8)
 @pytest.mark.parametrize(
     "uri",
     [
@@ -29,12 +31,19 @@ from authserver.errors import InvalidRedirectURI
         "com.example.app:cb",
         "vscode://some.extension",
         "app+v1.x-y://cb",
+        "https://app.example/" + "a" * 2028,
     ],
 )
-def test_https_loopback_http_and_private_use_schemes_are_taken(uri: str) -> None:
-    redirects.check(uri)
+def test_https_loopback_http_and_private_use_schemes_are_taken(
+    server: TestClient, uri: str
+) -> None:
+    response = server.post("/oauth/register", json={"redirect_uris": [uri]})
+
+    assert response.status_code == 201
+    assert response.json()["redirect_uris"] == [uri]
 
 
+@pytest.mark.checklist(5, 7)
 @pytest.mark.parametrize(
     ("uri", "reason"),
     [
@@ -105,15 +114,21 @@ def test_https_loopback_http_and_private_use_schemes_are_taken(uri: str) -> None
         ("https://app.example/cb?error", "error"),
     ],
 )
-def test_line_5_anything_else_is_refused_with_its_reason(uri: str, reason: str) -> None:
-    with pytest.raises(InvalidRedirectURI) as refusal:
-        redirects.check(uri)
+def test_line_5_anything_else_is_refused_with_its_reason(
+    server: TestClient, uri: str, reason: str
+) -> None:
+    response = server.post("/oauth/register", json={"redirect_uris": [uri]})
 
-    assert reason in refusal.value.description
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_redirect_uri"
+    assert reason in response.json()["error_description"]
 
 
+@pytest.mark.checklist(6)
 @pytest.mark.parametrize("scheme", sorted(redirects.REFUSED_SCHEMES))
-def test_line_6_dangerous_schemes_are_refused_however_they_are_written(scheme: str) -> None:
+def test_line_6_dangerous_schemes_are_refused_however_they_are_written(
+    server: TestClient, scheme: str
+) -> None:
     for written in (
         f"{scheme}:x",
         f"{scheme.upper()}:x",
@@ -122,8 +137,10 @@ def test_line_6_dangerous_schemes_are_refused_however_they_are_written(scheme: s
         f"{scheme}\n:x",
         f"\t{scheme}:x",
     ):
-        with pytest.raises(InvalidRedirectURI):
-            redirects.check(written)
+        response = server.post("/oauth/register", json={"redirect_uris": [written]})
+
+        assert response.status_code == 400, written
+        assert response.json()["error"] == "invalid_redirect_uri"
 
 
 @given(st.text(max_size=80))

@@ -9,6 +9,7 @@ from tests.oauth.conftest import Opens, Register
 from tests.oauth.visitor import Application, Visitor
 
 
+@pytest.mark.checklist(42)
 @pytest.mark.parametrize(
     "token", ["x", "svc_rt_" + "0" * 71, "svc_dt_" + "0" * 71, "svc_ac_" + "0" * 71, "' or 1=1 --"]
 )
@@ -19,6 +20,7 @@ def test_line_42_garbage_is_200(application: Application, token: str) -> None:
     assert response.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.checklist(42)
 def test_line_42_tokens_that_were_never_issued_are_200(
     application: Application, alice: Person
 ) -> None:
@@ -29,6 +31,18 @@ def test_line_42_tokens_that_were_never_issued_are_200(
     assert application.revoke(access_token).status_code == 200
 
 
+def test_a_code_is_no_token_and_stays_good(
+    application: Application, alice_browser: Visitor
+) -> None:
+    code = application.code(alice_browser)
+
+    response = application.revoke(code, client_id=application.client_id)
+
+    assert response.status_code == 200
+    assert application.exchange(code).status_code == 200
+
+
+@pytest.mark.checklist(42)
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
 def test_line_42_another_clients_token_is_200_and_nothing_changes(
     application: Application,
@@ -47,6 +61,7 @@ def test_line_42_another_clients_token_is_200_and_nothing_changes(
     assert application.refresh(pair["refresh_token"]).status_code == 200
 
 
+@pytest.mark.checklist(43, 44, 46)
 @pytest.mark.parametrize("hint", ["access_token", "nonsense"])
 @pytest.mark.parametrize("with_client", [True, False])
 def test_lines_43_44_46_a_refresh_token_ends_its_grant_at_once(
@@ -78,6 +93,7 @@ def test_a_rotated_refresh_token_ends_its_grant(
     assert application.refresh(second["refresh_token"]).status_code == 400
 
 
+@pytest.mark.checklist(43, 46)
 def test_an_access_token_ends_alone(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -119,6 +135,7 @@ def test_bobs_tokens_survive_what_alice_gives_back(
     assert status(bobs) == 200
 
 
+@pytest.mark.checklist(45)
 @pytest.mark.parametrize("body", [{}, {"token": ""}, {"token_type_hint": "refresh_token"}])
 def test_line_45_a_missing_token_is_400(server: TestClient, body: dict[str, str]) -> None:
     response = server.post("/oauth/revoke", data=body)

@@ -24,6 +24,7 @@ def test_a_code_becomes_a_pair_that_opens_the_service(
     assert status(response.json()["access_token"]) == 200
 
 
+@pytest.mark.checklist(31)
 def test_line_31_the_token_response_is_what_the_standard_says(
     application: Application, alice_browser: Visitor
 ) -> None:
@@ -41,6 +42,7 @@ def test_line_31_the_token_response_is_what_the_standard_says(
     }
 
 
+@pytest.mark.checklist(26)
 @pytest.mark.parametrize(
     ("verifier", "error"),
     [
@@ -84,6 +86,7 @@ def test_a_missing_parameter_is_an_invalid_request_and_the_code_still_good(
     assert application.exchange(code).status_code == 200
 
 
+@pytest.mark.checklist(27)
 def test_line_27_a_code_is_bound_to_its_client(
     application: Application, register: Register, alice_browser: Visitor
 ) -> None:
@@ -97,6 +100,7 @@ def test_line_27_a_code_is_bound_to_its_client(
     assert application.exchange(code).status_code == 200
 
 
+@pytest.mark.checklist(27)
 def test_line_27_a_code_is_bound_to_its_redirect_uri(
     application: Application, alice_browser: Visitor
 ) -> None:
@@ -109,6 +113,7 @@ def test_line_27_a_code_is_bound_to_its_redirect_uri(
     assert application.exchange(code).status_code == 200
 
 
+@pytest.mark.checklist(28)
 def test_line_28_a_second_use_kills_both_tokens_of_the_first(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -125,6 +130,7 @@ def test_line_28_a_second_use_kills_both_tokens_of_the_first(
     assert application.refresh(pair["refresh_token"]).json()["error"] == "invalid_grant"
 
 
+@pytest.mark.checklist(28)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -156,6 +162,7 @@ def test_line_28_a_second_use_revokes_whatever_else_is_wrong(
     assert status(pair["access_token"]) == 401
 
 
+@pytest.mark.checklist(28)
 def test_line_28_a_second_use_by_another_client_revokes(
     application: Application, register: Register, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -169,6 +176,7 @@ def test_line_28_a_second_use_by_another_client_revokes(
     assert status(pair["access_token"]) == 401
 
 
+@pytest.mark.checklist(28)
 def test_line_28_a_second_use_with_a_malformed_form_revokes(
     application: Application, alice_browser: Visitor, server: TestClient, status: Opens
 ) -> None:
@@ -197,6 +205,7 @@ def test_a_second_use_leaves_another_grant_of_the_same_client_alone(
     assert status(other["access_token"]) == 200
 
 
+@pytest.mark.checklist(29)
 def test_line_29_of_eight_rivals_exactly_one_wins_and_the_grant_dies(
     application: Application, alice_browser: Visitor, status: Opens, owner: Rows
 ) -> None:
@@ -217,6 +226,7 @@ def test_line_29_of_eight_rivals_exactly_one_wins_and_the_grant_dies(
     assert live == (0,)
 
 
+@pytest.mark.checklist(30)
 def test_line_30_a_code_lives_for_a_minute(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
@@ -233,6 +243,7 @@ def test_line_30_a_code_lives_for_a_minute(
     assert response.json()["error"] == "invalid_grant"
 
 
+@pytest.mark.checklist(32)
 def test_line_32_get_is_405(server: TestClient) -> None:
     response = server.get("/oauth/token?grant_type=authorization_code")
 
@@ -242,6 +253,7 @@ def test_line_32_get_is_405(server: TestClient) -> None:
     assert response.json()["error"] == "invalid_request"
 
 
+@pytest.mark.checklist(32)
 @pytest.mark.parametrize(
     "body",
     [
@@ -276,6 +288,7 @@ def test_parameters_of_the_content_type_are_ignored(
     assert response.status_code == 200
 
 
+@pytest.mark.checklist(33)
 @pytest.mark.parametrize(
     ("grant_type", "error"),
     [
@@ -295,6 +308,7 @@ def test_line_33_a_missing_or_unknown_grant_type_is_refused(
     assert response.json()["error"] == error
 
 
+@pytest.mark.checklist(34)
 @pytest.mark.parametrize("code", ["real", "x", "svc_ac_" + "0" * 71])
 @pytest.mark.parametrize("client_id", ["svc_client_0000000000000000000000", "x", "é'"])
 def test_line_34_an_unknown_client_is_401(
@@ -376,22 +390,38 @@ def test_a_resource_that_was_not_authorized_is_refused(
     assert application.exchange(code).status_code == 200
 
 
+@pytest.mark.checklist(52)
 @pytest.mark.parametrize(
     ("resource", "opens"),
-    [("http://testserver", 200), ("http://testserver/", 200), ("http://testserver/mcp", 401)],
+    [
+        (None, 200),
+        ("http://testserver", 200),
+        ("http://testserver/", 200),
+        ("http://testserver/mcp", 401),
+    ],
 )
 def test_line_52_a_token_opens_the_resource_that_it_is_bound_to(
     application: Application,
     alice_browser: Visitor,
-    status: Opens,
-    resource: str,
+    api: TestClient,
+    resource: str | None,
     opens: int,
 ) -> None:
-    pair = application.pair(alice_browser, resource=resource)
+    pair = application.pair(
+        alice_browser, scope="read:profile ingest:app_sessions", resource=resource
+    )
+    bearer = {"Authorization": f"Bearer {pair['access_token']}"}
 
-    assert status(pair["access_token"]) == opens
+    read = api.get("/api/v1/me", headers=bearer)
+    written = api.post("/api/v1/ingest/app-sessions", json={"events": []}, headers=bearer)
+
+    assert [read.status_code, written.status_code] == [opens, opens]
+    if opens == 401:
+        assert 'error="invalid_token"' in read.headers["www-authenticate"]
+        assert 'error="invalid_token"' in written.headers["www-authenticate"]
 
 
+@pytest.mark.checklist(53)
 def test_line_53_a_code_or_refresh_token_opens_nothing(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:

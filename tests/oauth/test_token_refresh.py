@@ -12,6 +12,7 @@ from tests.oauth.visitor import Application, Visitor
 Rows = psycopg.Connection[Any]
 
 
+@pytest.mark.checklist(35)
 def test_line_35_a_refresh_rotates_and_leaves_earlier_access_tokens_alive(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -30,6 +31,7 @@ def test_line_35_a_refresh_rotates_and_leaves_earlier_access_tokens_alive(
     assert application.refresh(second["refresh_token"]).status_code == 200
 
 
+@pytest.mark.checklist(36)
 def test_line_36_a_rotated_token_kills_the_grant(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -45,6 +47,7 @@ def test_line_36_a_rotated_token_kills_the_grant(
     assert application.refresh(second["refresh_token"]).json()["error"] == "invalid_grant"
 
 
+@pytest.mark.checklist(37)
 def test_line_37_a_narrower_scope_narrows_the_grant_for_good(
     application: Application, alice_browser: Visitor
 ) -> None:
@@ -74,6 +77,7 @@ def test_a_narrowed_access_token_carries_no_more(
     assert status(narrowed["access_token"]) == 403
 
 
+@pytest.mark.checklist(37)
 @pytest.mark.parametrize("scope", ["read:health", "read:activity read:health", "read:everything"])
 def test_line_37_a_wider_or_unknown_scope_rotates_nothing(
     application: Application, alice_browser: Visitor, scope: str
@@ -87,6 +91,7 @@ def test_line_37_a_wider_or_unknown_scope_rotates_nothing(
     assert application.refresh(first["refresh_token"]).status_code == 200
 
 
+@pytest.mark.checklist(38)
 def test_line_38_a_current_token_by_another_client_changes_nothing(
     application: Application, register: Register, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -101,6 +106,7 @@ def test_line_38_a_current_token_by_another_client_changes_nothing(
     assert application.refresh(pair["refresh_token"]).status_code == 200
 
 
+@pytest.mark.checklist(38)
 @pytest.mark.parametrize("thief", ["another client", "svc_client_0000000000000000000000", "x"])
 def test_line_38_a_rotated_token_by_anybody_kills_the_grant(
     application: Application,
@@ -144,6 +150,7 @@ def test_a_rotated_token_kills_the_grant_whatever_else_is_wrong(
     assert status(second["access_token"]) == 401
 
 
+@pytest.mark.checklist(39)
 def test_line_39_of_eight_rivals_one_wins_and_then_the_grant_is_dead(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -163,6 +170,7 @@ def test_line_39_of_eight_rivals_one_wins_and_then_the_grant_is_dead(
         assert application.refresh(won[0].json()["refresh_token"]).status_code == 400
 
 
+@pytest.mark.checklist(40)
 def test_line_40_a_refresh_that_races_a_revoke_leaves_nothing_alive(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -182,6 +190,7 @@ def test_line_40_a_refresh_that_races_a_revoke_leaves_nothing_alive(
             assert application.refresh(refreshed.json()["refresh_token"]).status_code == 400
 
 
+@pytest.mark.checklist(41)
 def test_line_41_a_refresh_token_ends_when_it_is_idle_for_ninety_days(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:

@@ -1,0 +1,621 @@
+"""The life cycle of a grant, held against a model of it.
+
+Hypothesis makes up stories of consents, exchanges, refreshes, revocations, passing time and deleted
+accounts, with everything that can be wrong in each, and sends them to the authorization server. The
+model knows what the server should believe: which code is spent, which token is live, with which scopes
+and for which resource. Each rule holds the answer against it. After each step every access token ever
+issued must open a session for the resource server exactly while the model says so.
+
+When a story fails, hypothesis prints it as a program, with a line that makes ``Life`` tell it again.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import hypothesis
+import psycopg
+import pytest
+from httpx2 import Response
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from authserver import events, grants, rows
+from shared import tokens
+from shared.settings import Settings
+from tests.conftest import Connect, Person
+from tests.oauth.conftest import Register, Welcome
+from tests.oauth.visitor import Application, Visitor, parameters
+
+Rows = psycopg.Connection[Any]
+
+RESOURCES: Final = ("http://testserver", "http://testserver/mcp")
+FOREIGN_RESOURCE: Final = "https://other.example"
+REDIRECT_URIS: Final = ("https://app.example/callback", "http://127.0.0.1:3000/callback")
+STRANGER: Final = "svc_client_0000000000000000000000"
+"""A client id that was never registered."""
+
+# In canonical order, so that the model needs no order of its own.
+SCOPES: Final = ("read:activity", "read:music", "read:profile", "ingest:app_sessions")
+
+MINUTE: Final = 60
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+# All multiples of half a minute, as the lifetimes are: what is live at the end of a story was live with
+# half a minute to spare, which no story takes.
+AMOUNTS: Final = (30, 30, 30, MINUTE, HOUR - 30, HOUR, HOUR, 89 * DAY, 90 * DAY)
+
+
+@dataclass
+class User:
+    """Somebody with an account, and the browser in which they are signed in."""
+
+    person: Person
+    browser: Visitor = field(repr=False)
+    is_deleted: bool = False
+
+
+@dataclass
+class Grant:
+    """What somebody agreed to."""
+
+    grant_id: UUID
+    user: User
+    application: Application
+    scopes: tuple[str, ...]
+    resource: str | None
+    pairs: list["Pair"] = field(default_factory=list, repr=False)
+    """All that were issued; the last is what the application holds."""
+    is_revoked: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether anything that came of it can still be used."""
+        return not self.is_revoked and not self.user.is_deleted
+
+
+@dataclass
+class Code:
+    """A code, and what has to be presented with it."""
+
+    text: str = field(repr=False)
+    grant: Grant
+    redirect_uri: str
+    verifier: str
+    expires_at: int
+    is_spent: bool = False
+
+    def presented(self) -> dict[str, str | None]:
+        """Return what the application that it was made for presents with it."""
+        return {
+            "client_id": self.grant.application.client_id,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": self.verifier,
+            "resource": self.grant.resource,
+        }
+
+
+@dataclass
+class Pair:
+    """An access token and the refresh token that came with it."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    grant: Grant
+    scopes: tuple[str, ...]
+    access_expires_at: int
+    refresh_expires_at: int
+    is_access_revoked: bool = False
+    is_rotated: bool = False
+
+    def opens_something(self, clock: int) -> bool:
+        """Tell whether the access token is live at that time."""
+        return self.grant.is_live and not self.is_access_revoked and clock < self.access_expires_at
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an application asks somebody for, and what they would rather keep to themselves."""
+
+    user: int
+    client: int
+    redirect_uri: str
+    asked: tuple[str, ...]
+    unticked: tuple[str, ...]
+    resource: str | None
+
+
+@dataclass(frozen=True)
+class World:
+    """What all stories share: the database, and the means to make people."""
+
+    settings: Settings
+    owner: Rows
+    reader: Rows
+    aging: list[str]
+    """Statements that make everything older."""
+    welcome: Welcome
+    applications: tuple[Application, Application]
+
+
+def verifier_and_challenge(number: int) -> tuple[str, str]:
+    """Return the verifier of one authorization request and what is sent of it (RFC 7636)."""
+    verifier = f"a-verifier-of-at-least-forty-three-characters-{number}"
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def in_order(scopes: Iterable[str]) -> tuple[str, ...]:
+    """Return scopes in canonical order."""
+    return tuple(scope for scope in SCOPES if scope in set(scopes))
+
+
+WIDTHS: Final = st.sets(st.sampled_from(SCOPES), min_size=1).map(in_order)
+WHICH: Final = st.sampled_from((0, 1))
+WRONG_WITH_A_TOKEN: Final = ("other client", "stranger", *RESOURCES, FOREIGN_RESOURCE)
+"""What somebody presents that may not go with a token; a resource may be the very one."""
+WRONG_WITH_A_CODE: Final = (*WRONG_WITH_A_TOKEN, "no resource", "redirect_uri", "code_verifier")
+FIRST: Final = ("nothing", "a minute passes", "its owner revokes it", *WRONG_WITH_A_CODE)
+"""What happens between a consent and the exchange; a wrong presentation spends nothing."""
+REQUESTS: Final = st.builds(
+    Request,
+    user=WHICH,
+    client=WHICH,
+    redirect_uri=st.sampled_from(REDIRECT_URIS),
+    asked=st.one_of(st.just(SCOPES), WIDTHS),
+    unticked=st.one_of(st.just(()), WIDTHS),
+    resource=st.sampled_from((None, *RESOURCES)),
+)
+
+
+def refused(response: Response, error: str) -> None:
+    """Assert that an answer is this OAuth error and nothing else."""
+    assert response.status_code == (401 if error == "invalid_client" else 400), response.text
+    assert response.json().keys() == {"error", "error_description"}
+    assert response.json()["error"] == error
+    assert response.headers["cache-control"] == "no-store"
+
+
+def session(reader: Rows, text: str, *resources: str) -> tuple[str, ...] | None:
+    """Return the scopes of the session that a token opens for any of ``resources``, None for no session."""
+    token = tokens.parse(tokens.ACCESS, text)
+    assert token is not None
+    # Two statements in one message are one transaction, as a session needs them to be.
+    cursor = psycopg.ClientCursor(reader)
+    try:
+        cursor.execute(
+            "call svc.open_session(%s, %s, array[]::text[], %s);"
+            "select current_setting('svc.scopes')",
+            [token.user_id, token.hash, list(resources)],
+        )
+    except psycopg.Error as error:
+        if error.sqlstate != "SV401":
+            raise
+        return None
+    cursor.nextset()
+    row = cursor.fetchone()
+    assert row is not None
+    return tuple(row[0].split(" "))
+
+
+def grant_of(world: World, code: str) -> UUID:
+    """Return the id of the grant that a code was issued for."""
+    token = tokens.parse(tokens.CODE, code)
+    assert token is not None
+    row = world.owner.execute(
+        "select grant_id from oauth.authorization_code where code_hash = %s", [token.hash]
+    ).fetchone()
+    assert row is not None
+    return UUID(str(row[0]))
+
+
+def revoke_as_owner(world: World, user: User, grant: Grant) -> bool:
+    """Take a grant back as ``user``; tell whether there was anything to take back."""
+
+    async def revoke() -> bool:
+        async with rows.connected(world.settings) as database:
+            return await grants.revoke(
+                database, user.person.user_id, grant.grant_id, events.COMMAND
+            )
+
+    return asyncio.run(revoke())
+
+
+def aging(owner: Rows) -> list[str]:
+    """Return a statement for each table of grants and tokens that moves all its times back."""
+    rows = owner.execute(
+        """
+        select format('update oauth.%I set ', table_name)
+               || string_agg(format('%1$I = %1$I - $1', column_name), ', ')
+          from information_schema.columns
+         where table_schema = 'oauth'
+           and table_name in ('grant', 'authorization_code', 'refresh_token', 'access_token')
+           and data_type = 'timestamp with time zone'
+         group by table_name
+        """
+    ).fetchall()
+    assert len(rows) == 4
+    return [row[0].replace("$1", "%(amount)s") for row in rows]
+
+
+STORIES: Final = hypothesis.settings(
+    # Many short stories go to more places than few long ones.
+    max_examples=hypothesis.settings().max_examples * 3 // 2,
+    stateful_step_count=15,
+    print_blob=True,
+    # Which lines only failing stories ran is seldom what is wrong, and takes minutes to find out.
+    phases=set(hypothesis.Phase) - {hypothesis.Phase.explain},
+)
+
+
+class GrantLifeCycle(RuleBasedStateMachine):
+    """Stories of two people, two applications and what comes of it."""
+
+    codes: Bundle[Code] = Bundle("codes")
+    pairs: Bundle[Pair] = Bundle("pairs")
+
+    def __init__(self, world: World) -> None:
+        """Begin a story: nobody has agreed to anything."""
+        super().__init__()
+        self.world = world
+        self.users = [self.new_user("alice"), self.new_user("bob")]
+        self.clock = 0
+        self.requests = 0
+        self.issued: list[Pair] = []
+
+    def teardown(self) -> None:
+        """Leave no account behind."""
+        self.world.owner.execute("delete from identity.user")
+
+    def new_user(self, name: str) -> User:
+        """Return somebody who has just joined and signed in."""
+        row = self.world.owner.execute(
+            "insert into identity.user (email) values (%s) returning user_id",
+            [f"{name}@example.org"],
+        ).fetchone()
+        assert row is not None
+        person = Person(row[0], f"{name}@example.org", self.world.owner)
+        return User(person, self.world.welcome(person))
+
+    def client_id(self, grant: Grant, whose: str) -> str:
+        """Return a client id, by what it is to whoever holds a code or token of ``grant``."""
+        others = (each for each in self.world.applications if each is not grant.application)
+        return {
+            "own client": grant.application.client_id,
+            "other client": next(others).client_id,
+            "stranger": STRANGER,
+        }[whose]
+
+    def replacement(
+        self, wrong: str, grant: Grant, redirect_uri: str | None = None
+    ) -> dict[str, str | None]:
+        """Return what is presented in place of something that goes with a code or token of ``grant``."""
+        if wrong in ("own client", "other client", "stranger"):
+            return {"client_id": self.client_id(grant, wrong)}
+        if wrong == "redirect_uri":
+            return {wrong: next(uri for uri in REDIRECT_URIS if uri != redirect_uri)}
+        if wrong == "code_verifier":
+            verifier, _ = verifier_and_challenge(0)
+            return {wrong: verifier}
+        return {"resource": None if wrong == "no resource" else wrong}
+
+    def issued_pair(self, response: Response, grant: Grant) -> Pair:
+        """Return the pair that the server has to have answered with."""
+        assert response.status_code == 200, response.text
+        body = response.json()
+        assert body["scope"] == " ".join(grant.scopes)
+        pair = Pair(
+            body["access_token"],
+            body["refresh_token"],
+            grant,
+            grant.scopes,
+            access_expires_at=self.clock + HOUR,
+            refresh_expires_at=self.clock + 90 * DAY,
+        )
+        grant.pairs.append(pair)
+        self.issued.append(pair)
+        return pair
+
+    # Consent and exchange.
+
+    @initialize(target=codes, request=REQUESTS)
+    def begin_with_a_code(self, request: Request) -> Code:
+        """Have no story without a code."""
+        return self.consent(request)
+
+    @initialize(target=pairs, request=REQUESTS, first=st.sampled_from(FIRST))
+    def begin_with_a_pair(self, request: Request, first: str) -> MultipleResults[Pair]:
+        """Have hardly a story without tokens."""
+        return self.present_at_last(self.consent(request), first)
+
+    @rule(target=codes, request=REQUESTS)
+    def authorize(self, request: Request) -> Code:
+        """Somebody lets an application in."""
+        return self.consent(request)
+
+    @rule(target=pairs, request=REQUESTS, first=st.sampled_from(FIRST))
+    def connect(self, request: Request, first: str) -> MultipleResults[Pair]:
+        """Somebody lets an application in, and its code is presented, if not rightly at first."""
+        return self.present_at_last(self.consent(request), first)
+
+    def consent(self, request: Request) -> Code:
+        """Let an application at what stays ticked of what it asks for, all of it where that is nothing."""
+        user, application = self.users[request.user], self.world.applications[request.client]
+        granted = in_order(set(request.asked) - set(request.unticked)) or request.asked
+        self.requests += 1
+        verifier, challenge = verifier_and_challenge(self.requests)
+
+        path = application.authorize_path(
+            redirect_uri=request.redirect_uri,
+            scope=" ".join(request.asked),
+            resource=request.resource,
+            code_challenge=challenge,
+        )
+        page = user.browser.follow(user.browser.get(path))
+        decided = user.browser.submit(page, decision="allow", scope=list(granted))
+
+        assert decided.status_code == 303
+        assert decided.headers["location"].startswith(f"{request.redirect_uri}?code=")
+        text = parameters(decided)["code"][0]
+        grant = Grant(grant_of(self.world, text), user, application, granted, request.resource)
+        return Code(text, grant, request.redirect_uri, verifier, expires_at=self.clock + MINUTE)
+
+    @rule(target=pairs, code=codes)
+    def exchange(self, code: Code) -> MultipleResults[Pair]:
+        """The application presents its code, for the first time or again."""
+        return self.present_code(code)
+
+    @rule(target=pairs, code=codes, wrong=st.sampled_from(WRONG_WITH_A_CODE))
+    def exchange_wrongly(self, code: Code, wrong: str) -> MultipleResults[Pair]:
+        """Somebody presents a code and something that may not go with it, for the first time or again."""
+        return self.present_code(code, **self.replacement(wrong, code.grant, code.redirect_uri))
+
+    def present_at_last(self, code: Code, first: str) -> MultipleResults[Pair]:
+        """Present a new code, after something that may spoil it, or a presentation that may be wrong."""
+        if first == "a minute passes":
+            self.grow_older(MINUTE)
+        elif first == "its owner revokes it":
+            self.take_back(code.grant, code.grant.user)
+        elif first != "nothing":
+            replacement = self.replacement(first, code.grant, code.redirect_uri)
+            presented = self.present_code(code, **replacement)
+            if code.is_spent:
+                return presented
+        return self.present_code(code)
+
+    def present_code(self, code: Code, **replaced: str | None) -> MultipleResults[Pair]:
+        """Present a code with what goes with it, but for what is replaced, as the model expects."""
+        presented = code.presented() | replaced
+        expected = self.error_of_exchange(code, presented)
+
+        response = self.world.applications[0].exchange(code.text, **presented)
+
+        if expected is not None:
+            refused(response, expected)
+            return multiple()
+        code.is_spent = True
+        return multiple(self.issued_pair(response, code.grant))
+
+    def error_of_exchange(self, code: Code, presented: dict[str, str | None]) -> str | None:
+        """Return what an exchange has to be refused with, None where it is not; a replay revokes."""
+        if code.is_spent and not code.grant.user.is_deleted:
+            code.grant.is_revoked = True
+            return "invalid_grant"
+        if presented["resource"] == FOREIGN_RESOURCE:
+            return "invalid_target"
+        if presented["client_id"] == STRANGER:
+            return "invalid_client"
+        own = code.presented()
+        fits = all(presented[name] == own[name] for name in own if name != "resource")
+        if not fits or not code.grant.is_live or code.expires_at <= self.clock:
+            return "invalid_grant"
+        return None if presented["resource"] == own["resource"] else "invalid_target"
+
+    # Refresh. Applications hold the newest pair; one rule presents whichever there was.
+
+    @rule(target=pairs, pair=pairs)
+    def refresh(self, pair: Pair) -> MultipleResults[Pair]:
+        """The application presents its refresh token."""
+        return self.present_refresh_token(pair.grant.pairs[-1])
+
+    @rule(target=pairs, pair=pairs, seconds=st.sampled_from((HOUR, 89 * DAY, 90 * DAY)))
+    def refresh_late(self, pair: Pair, seconds: int) -> MultipleResults[Pair]:
+        """The application presents its refresh token after a while."""
+        self.grow_older(seconds)
+        return self.present_refresh_token(pair.grant.pairs[-1])
+
+    @rule(target=pairs, pair=pairs, wrong=st.sampled_from(("own client", *WRONG_WITH_A_TOKEN)))
+    def refresh_with_an_old_token(self, pair: Pair, wrong: str) -> MultipleResults[Pair]:
+        """Somebody presents a refresh token of some time ago, and something that may not go with it."""
+        old = pair.grant.pairs[0] if pair is pair.grant.pairs[-1] else pair
+        return self.present_refresh_token(old, **self.replacement(wrong, pair.grant))
+
+    @rule(target=pairs, pair=pairs, wrong=st.sampled_from(WRONG_WITH_A_TOKEN))
+    def refresh_wrongly(self, pair: Pair, wrong: str) -> MultipleResults[Pair]:
+        """Somebody presents the newest refresh token and something that may not go with it."""
+        return self.present_refresh_token(
+            pair.grant.pairs[-1], **self.replacement(wrong, pair.grant)
+        )
+
+    @rule(target=pairs, pair=pairs, left=st.sampled_from(SCOPES))
+    def narrow(self, pair: Pair, left: str) -> MultipleResults[Pair]:
+        """The application asks for less than it has, or as much where it would be left with nothing."""
+        kept = in_order(set(pair.grant.scopes) - {left}) or pair.grant.scopes
+        return self.present_refresh_token(pair.grant.pairs[-1], scope=" ".join(kept))
+
+    @rule(target=pairs, pair=pairs, wanted=WIDTHS)
+    def widen(self, pair: Pair, wanted: tuple[str, ...]) -> MultipleResults[Pair]:
+        """The application asks for something that it has not, or no longer."""
+        beyond = set(SCOPES) - set(pair.grant.scopes) or {"read:health"}
+        wider = sorted({*wanted, *beyond})
+        return self.present_refresh_token(pair.grant.pairs[-1], scope=" ".join(wider))
+
+    def present_refresh_token(self, pair: Pair, **replaced: str | None) -> MultipleResults[Pair]:
+        """Present a refresh token with what goes with it, but for what is replaced, as the model expects."""
+        grant = pair.grant
+        presented = {
+            "client_id": grant.application.client_id,
+            "resource": None,
+            "scope": None,
+        } | replaced
+        expected = self.error_of_refresh(pair, presented)
+
+        response = self.world.applications[0].refresh(pair.refresh_token, **presented)
+
+        if expected is not None:
+            refused(response, expected)
+            return multiple()
+        pair.is_rotated = True
+        if presented["scope"] is not None:
+            grant.scopes = in_order(presented["scope"].split())
+        return multiple(self.issued_pair(response, grant))
+
+    def error_of_refresh(self, pair: Pair, presented: dict[str, str | None]) -> str | None:
+        """Return what a refresh has to be refused with, None where it is not; a replay revokes."""
+        grant = pair.grant
+        if pair.is_rotated and not grant.user.is_deleted:
+            grant.is_revoked = True
+            return "invalid_grant"
+        if presented["resource"] == FOREIGN_RESOURCE:
+            return "invalid_target"
+        if presented["client_id"] == STRANGER:
+            return "invalid_client"
+        is_own = presented["client_id"] == grant.application.client_id
+        if not is_own or not grant.is_live or pair.refresh_expires_at <= self.clock:
+            return "invalid_grant"
+        if presented["resource"] not in (None, grant.resource):
+            return "invalid_target"
+        asked = (presented["scope"] or "").split()
+        return None if set(asked) <= set(grant.scopes) else "invalid_scope"
+
+    # Ends.
+
+    @rule(pair=pairs, is_refresh=st.booleans(), says_who=st.booleans())
+    def revoke_by_client(self, pair: Pair, is_refresh: bool, says_who: bool) -> None:
+        """The application gives a token back, or somebody does who does not say who they are."""
+        token = pair.refresh_token if is_refresh else pair.access_token
+        client_id = pair.grant.application.client_id if says_who else ""
+
+        response = self.world.applications[0].revoke(token, client_id=client_id)
+
+        assert response.status_code == 200
+        if is_refresh:
+            pair.grant.is_revoked = True
+        else:
+            pair.is_access_revoked = True
+
+    @rule(pair=pairs, client=st.sampled_from(("other client", "stranger")))
+    def revoke_by_another_client(self, pair: Pair, client: str) -> None:
+        """Another application, registered or not, gives both tokens back, which changes nothing."""
+        client_id = self.client_id(pair.grant, client)
+
+        for token in (pair.access_token, pair.refresh_token):
+            response = self.world.applications[0].revoke(token, client_id=client_id)
+            assert response.status_code == 200
+
+    @rule(held=st.one_of(codes, pairs), is_owner=st.booleans())
+    def revoke_by_owner(self, held: Code | Pair, is_owner: bool) -> None:
+        """Somebody takes back what they agreed to, or tries to take back what another did."""
+        other = next(user for user in self.users if user is not held.grant.user)
+        self.take_back(held.grant, held.grant.user if is_owner else other)
+
+    def take_back(self, grant: Grant, user: User) -> None:
+        """Revoke a grant as ``user``, in vain where it is another's or ended before."""
+        is_theirs = user is grant.user
+
+        is_revoked = revoke_as_owner(self.world, user, grant)
+
+        assert is_revoked == (is_theirs and grant.is_live)
+        grant.is_revoked = grant.is_revoked or is_theirs
+
+    @rule(seconds=st.sampled_from(AMOUNTS))
+    def time_passes(self, seconds: int) -> None:
+        """Nobody does anything for a while."""
+        self.grow_older(seconds)
+
+    def grow_older(self, seconds: int) -> None:
+        """Move all times of everybody's grants, codes and tokens back."""
+        for statement in self.world.aging:
+            self.world.owner.execute(statement, {"amount": timedelta(seconds=seconds)})
+        self.clock += seconds
+
+    @rule(user=WHICH)
+    def delete_user(self, user: int) -> None:
+        """Somebody deletes their account, and joins again under the same address."""
+        gone = self.users[user]
+        self.world.owner.execute(
+            "delete from identity.user where user_id = %s", [gone.person.user_id]
+        )
+        gone.is_deleted = True
+        self.users[user] = self.new_user(gone.person.email.partition("@")[0])
+
+    # What holds after each step.
+
+    @invariant()
+    def an_access_token_opens_a_session_exactly_while_it_should(self) -> None:
+        """Ask as the resource server does, for each resource, with each token that there ever was."""
+        for pair in self.issued:
+            if not pair.opens_something(self.clock):
+                assert session(self.world.reader, pair.access_token, *RESOURCES) is None, pair
+                continue
+            for resource in RESOURCES:
+                expected = pair.scopes if pair.grant.resource in (None, resource) else None
+                opened = session(self.world.reader, pair.access_token, resource)
+                assert opened == expected, (pair, resource)
+
+    @invariant()
+    def nothing_is_live_that_nobody_was_given(self) -> None:
+        """Count what lives in the database: no token that was never sent, no second refresh token."""
+        row = self.world.owner.execute(
+            """
+            select (select count(*) from oauth.live_access_token),
+                   coalesce(max(current), 0)
+              from (
+                       select count(*) filter (where rotated_at is null) as current
+                         from oauth.refresh_token
+                        group by user_id, grant_id
+                   ) as per_grant
+            """
+        ).fetchone()
+        assert row is not None
+        live_tokens, most_current_ones_of_a_grant = row
+        assert live_tokens == sum(pair.opens_something(self.clock) for pair in self.issued)
+        assert most_current_ones_of_a_grant <= 1
+
+
+@pytest.mark.hypothesis
+def test_the_server_believes_what_the_model_does_however_the_story_goes(
+    settings: Settings,
+    owner: Rows,
+    connect_as: Connect,
+    welcome: Welcome,
+    register: Register,
+) -> None:
+    world = World(
+        settings,
+        owner,
+        connect_as("reader"),
+        aging(owner),
+        welcome,
+        (register(redirect_uris=REDIRECT_URIS), register(redirect_uris=REDIRECT_URIS)),
+    )
+
+    class Life(GrantLifeCycle):
+        def __init__(self) -> None:
+            super().__init__(world)
+
+    run_state_machine_as_test(Life, settings=STORIES)
