@@ -40,7 +40,6 @@ bench: .venv/.dev ## Measure requests per second, beside what the machine could 
 
 proof: .venv/.dev ## Try every property with thousands of examples (PROFILE=bounded: hundreds)
 	@$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=$(PROFILE)
-	@$(BIN)/pytest -m timing
 
 PROFILE ?= proof
 

@@ -3,11 +3,14 @@
 import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import pytest
 
+from deploy.cli import svc
 from shared import VERSION, queries, tokens
 
 ROOT = Path(__file__).parent.parent
@@ -115,6 +118,21 @@ def test_named_queries_say_what_they_answer() -> None:
 
 def test_the_published_pattern_for_scanners_is_the_one_in_use() -> None:
     assert tokens.SCANNER_PATTERN in (ROOT / "SECURITY.md").read_text()
+
+
+def test_the_readme_lists_every_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+
+    assert [name for name in commands(svc) if f"`svc {name}`" not in readme] == []
+
+
+def commands(group: click.Group, before: str = "") -> Iterator[str]:
+    """Yield the words of each command that is no group of further ones."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}"
 
 
 def test_the_version_is_the_newest_in_the_changelog() -> None:

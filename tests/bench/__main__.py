@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 import click
+import httpx2
 import psycopg
+from argon2 import PasswordHasher
 
 from deploy.embedded import EmbeddedPostgres, binaries, libpq_environment
 from deploy.migrate import migrate
@@ -34,10 +37,12 @@ from tests import processes
 from tests.bench.load import Order
 from tests.bench.probe import CLIENT_ID
 from tests.conftest import Person
+from tests.oauth.visitor import Visitor
 
 CONNECTIONS: Final = 4
 ROUNDS: Final = 5
 SECONDS: Final = 2.0
+SIGN_INS: Final = 10
 
 
 def http(port: int, requests: Callable[[], list[str]]) -> Callable[[], float]:
@@ -104,6 +109,36 @@ class Refreshing:
             "Content-Type: application/x-www-form-urlencoded\r\n"
             f"Content-Length: {len(form)}\r\n\r\n{form}"
         )
+
+
+@dataclass(frozen=True)
+class RefusedSignIn:
+    """A contestant: wrong passwords per second, one after the other, which should be alike for all."""
+
+    client: httpx2.Client
+    owner: psycopg.Connection[Any]
+    email: str
+    is_early: bool = False
+    """Whether each comes before the delay of the one before it is over."""
+
+    def __call__(self) -> float:
+        """Return how many were answered in a second."""
+        visitor = Visitor(self.client)
+        page = visitor.get("/sign-in")
+        taken_s = 0.0
+        for _ in range(SIGN_INS):
+            self.owner.execute("delete from identity.throttle")
+            if self.is_early:
+                visitor.submit(page, email=self.email, password="not the password")
+                self.owner.execute(
+                    "update identity.throttle set delayed_until = now() + interval '1 hour'"
+                )
+            started = time.perf_counter()
+            answer = visitor.submit(page, email=self.email, password="not the password")
+            taken_s += time.perf_counter() - started
+            if answer.status_code != (429 if self.is_early else 400):
+                raise click.ClickException(f"sign-in was answered {answer.status_code}")
+        return SIGN_INS / taken_s
 
 
 def pgbench(url: str, script: Path, variables: dict[str, str]) -> Callable[[], float]:
@@ -183,6 +218,7 @@ def bench(directory: Path) -> None:
             closing(psycopg.connect(postgres.url, autocommit=True)) as owner,
             processes.service(chosen, directory) as service,
             probe(service.settings, directory) as probe_port,
+            httpx2.Client(base_url=service.auth_url) as browser,
         ):
             alice = person(owner)
             text = alice.token("read:profile")
@@ -197,6 +233,9 @@ def bench(directory: Path) -> None:
                     "me probe": http(probe_port, getting("/api/v1/me", text)),
                     "me bare": http(base_port, getting(RESOURCE_METADATA)),
                     "me pgbench": same_statements(service.settings, directory, text),
+                    "wrong": RefusedSignIn(browser, owner, alice.email),
+                    "unknown": RefusedSignIn(browser, owner, "nobody@example.org"),
+                    "early": RefusedSignIn(browser, owner, alice.email, is_early=True),
                 }
             )
     click.echo(
@@ -222,6 +261,16 @@ def bench(directory: Path) -> None:
         },
     )
 
+    table(
+        "a refused sign-in, which must not tell why",
+        figures,
+        {
+            "wrong": "a wrong password",
+            "unknown": "an address without an account",
+            "early": "an attempt that comes too early",
+        },
+    )
+
 
 def table(title: str, figures: dict[str, float], labels: dict[str, str]) -> None:
     """Print what each contestant reached, and the first one's ratio to it."""
@@ -242,6 +291,10 @@ def person(owner: psycopg.Connection[Any]) -> Person:
         "insert into identity.user (email) values ('alice@example.org') returning user_id"
     ).fetchone()
     assert row is not None
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [row[0], PasswordHasher().hash("an owl reads under the lamp")],
+    )
     return Person(row[0], "alice@example.org", owner)
 
 
