@@ -17,6 +17,7 @@ from authserver.errors import BodyTooSlow, InvalidRequest, PayloadTooLarge
 MAX_BODY_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = 50
 _BODY_TIMEOUT_S: Final = 10.0
+_MAX_NAME_CHARACTERS: Final = 40
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,9 +41,14 @@ class Form:
             if name in ignoring:
                 continue
             if len(values) > 1:
-                raise InvalidRequest(f"the parameter {name} is repeated")
+                raise InvalidRequest(f"the parameter {_shortened(name)} is repeated")
             if not is_text(values[0]):
-                raise InvalidRequest(f"the parameter {name} is not text in UTF-8")
+                raise InvalidRequest(f"the parameter {_shortened(name)} is not text in UTF-8")
+
+
+def _shortened(name: str) -> str:
+    """Return a parameter's name as an answer repeats it: no longer than any that there is."""
+    return name[:_MAX_NAME_CHARACTERS]
 
 
 def is_text(value: str) -> bool:

@@ -125,7 +125,7 @@ class OneName:
         query = scope["query_string"].decode("latin-1")
         location = self.issuer + quote(scope["path"]) + (f"?{query}" if query else "")
         # Starlette's redirect encodes what must not stand in a header and leaves the rest as it is.
-        await RedirectResponse(location, 307, _HEADERS)(scope, receive, send)
+        await RedirectResponse(location, 303, _HEADERS)(scope, receive, send)
 
 
 def _host(text: str, issuer: str) -> str:

@@ -190,6 +190,39 @@ def test_a_token_in_the_body_is_ignored(
     assert "error=" not in answer.headers["www-authenticate"]
 
 
+@pytest.mark.checklist(52)
+@pytest.mark.parametrize(
+    "resource", ["https://other.example", "http://testserver.other.example", "http://testserver:81"]
+)
+def test_a_token_for_another_service_opens_nothing(
+    api: TestClient, alice: Person, resource: str
+) -> None:
+    headers = {"Authorization": f"Bearer {alice.token(resource=resource)}"}
+
+    read = api.get("/api/v1/me", headers=headers)
+    written = api.post("/api/v1/ingest/app-sessions", json={"events": []}, headers=headers)
+
+    for answer in (read, written):
+        assert answer.status_code == 401
+        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
+@pytest.mark.checklist(48)
+def test_the_challenge_names_the_configured_resource_whatever_host_says(api: TestClient) -> None:
+    forged = {"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
+
+    read = api.get("/api/v1/me", headers=forged)
+    written = api.post("/api/v1/ingest/app-sessions", headers=forged)
+
+    for answer in (read, written):
+        assert answer.status_code == 401
+        assert (
+            'resource_metadata="http://testserver/.well-known/oauth-protected-resource"'
+            in answer.headers["www-authenticate"]
+        )
+        assert "evil" not in str(answer.headers) + answer.text
+
+
 @pytest.mark.checklist(54)
 def test_the_token_of_somebody_who_deleted_their_account_is_unknown(
     api: TestClient, alice: Person

@@ -221,7 +221,8 @@ def test_no_state_sent_is_no_state_sent_back(
 
 @pytest.mark.checklist(18)
 @pytest.mark.parametrize(
-    "name", ["response_type", "scope", "state", "code_challenge", "resource", "x"]
+    "name",
+    ["response_type", "scope", "state", "code_challenge", "code_challenge_method", "resource", "x"],
 )
 def test_line_18_a_repeated_parameter_is_refused(
     alice_browser: Visitor, application: Application, name: str
@@ -286,12 +287,16 @@ def test_line_25_the_query_of_the_redirect_uri_is_kept(
 ) -> None:
     application = register("https://app.example/cb?tenant=a%2Fb&x")
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    other = alice_browser.follow(alice_browser.get(application.authorize_path()))
 
-    response = alice_browser.submit(page, decision="allow")
+    allowed = alice_browser.submit(page, decision="allow")
+    declined = alice_browser.submit(other, decision="decline")
+    refused = alice_browser.get(application.authorize_path(response_type="token"))
 
-    assert response.headers["location"].startswith(
-        "https://app.example/cb?tenant=a%2Fb&x&code=svc_ac_"
-    )
+    kept = "https://app.example/cb?tenant=a%2Fb&x&"
+    assert allowed.headers["location"].startswith(f"{kept}code=svc_ac_")
+    assert declined.headers["location"].startswith(f"{kept}error=access_denied&")
+    assert refused.headers["location"].startswith(f"{kept}error=unsupported_response_type&")
 
 
 @pytest.mark.parametrize(

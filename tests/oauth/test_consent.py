@@ -297,6 +297,19 @@ def test_a_form_of_our_own_page_is_taken_with_what_browsers_say_of_it(
     assert response.status_code == 303
 
 
+def test_a_forged_host_has_no_say_in_where_a_decision_goes(
+    application: Application, alice_browser: Visitor
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    fields = dict(forms(page)[0].fields) | {"decision": "decline"}
+
+    response = alice_browser.post("/oauth/consent", fields, headers={"Host": "evil.example"})
+
+    assert response.status_code == 303
+    assert response.headers["location"].startswith("https://app.example/callback?")
+    assert parameters(response)["iss"] == ["http://localhost:8400"]
+
+
 def test_a_stranger_cannot_decide(
     application: Application, visitor: Visitor, alice_browser: Visitor
 ) -> None:

@@ -511,7 +511,7 @@ def check_authorization(sent: Sent, answer: Answer) -> None:
     check_any(sent, answer)
     location = answer.header("location")
     assert location is None or WAYS_ON.fullmatch(location), (sent, location)
-    if answer.status in (204, 303, 304, 307) or sent.method == "HEAD":
+    if answer.status in (204, 303, 304) or sent.method == "HEAD":
         return
     media_type = answer.header("content-type")
     if sent.path in MACHINE_PATHS or sent.path.startswith("/.well-known/"):

@@ -1,8 +1,12 @@
 """What is written down of a request: its line, and no secret of anybody's."""
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
+import psycopg
 import pytest
+from starlette.testclient import TestClient
 
 from authserver import accounts
 from shared.settings import Settings
@@ -10,6 +14,7 @@ from tests.oauth.conftest import PASSWORD
 from tests.oauth.visitor import VERIFIER, Application, Visitor, forms, parameters
 
 
+@pytest.mark.checklist(58)
 def test_line_58_no_log_line_of_a_whole_life_holds_a_secret(
     visitor: Visitor,
     settings: Settings,
@@ -55,3 +60,61 @@ def test_line_58_no_log_line_of_a_whole_life_holds_a_secret(
     assert "svc_rt_" not in written
     assert "svc_ac_" not in written
     assert "alice" not in written
+
+
+Lines = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Lines:
+    """Returns how the log lines of a route end, behind their duration."""
+    caplog.set_level(logging.INFO, "svc.access")
+
+    def of(route: str) -> list[str]:
+        messages = [record.getMessage() for record in caplog.records if record.name == "svc.access"]
+        return [line.partition("client_id=")[2] for line in messages if f" route={route} " in line]
+
+    return of
+
+
+def test_the_line_of_a_token_pair_names_its_client_and_grant(
+    application: Application,
+    alice_browser: Visitor,
+    owner: psycopg.Connection[Any],
+    lines: Lines,
+) -> None:
+    pair = application.pair(alice_browser)
+    application.refresh(pair["refresh_token"])
+
+    row = owner.execute("select grant_id from oauth.grant").fetchone()
+    assert row is not None
+    assert lines("token") == [f"{application.client_id} grant_id={row[0]}"] * 2
+
+
+def test_the_line_of_every_other_step_names_the_client(
+    application: Application, alice_browser: Visitor, lines: Lines
+) -> None:
+    pair = application.pair(alice_browser)
+    application.refresh("x")
+    application.revoke(pair["refresh_token"], client_id=application.client_id)
+
+    named = f"{application.client_id} grant_id=-"
+    assert lines("authorize") == [named]
+    assert lines("consent") == [named]
+    assert lines("token")[1:] == [named]
+    assert lines("revoke") == [named]
+
+
+@pytest.mark.parametrize(
+    "client_id", ["x", "svc_client_0\r\nrequest_id=1 route=token", "svc_client_" + "0" * 23, "é"]
+)
+def test_what_is_no_client_id_is_not_written_down(
+    server: TestClient, application: Application, lines: Lines, client_id: str
+) -> None:
+    application.refresh("x", client_id=client_id)
+    application.revoke("x", client_id=client_id)
+    server.get(application.authorize_path(client_id=client_id))
+
+    assert lines("token") == ["- grant_id=-"]
+    assert lines("revoke") == ["- grant_id=-"]
+    assert lines("authorize") == ["- grant_id=-"]

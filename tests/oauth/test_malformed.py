@@ -64,6 +64,31 @@ def test_line_60_ten_thousand_fields_are_refused(server: TestClient, path: str) 
     assert response.status_code == (400 if path == "/oauth/register" else 413)
 
 
+@pytest.mark.checklist(60)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "state=%00",
+        "state=%ff%fe",
+        "scope=%ed%a0%80",
+        "%ff=1&%ff=2",
+        "a%00=1&a%00=2",
+        "&".join(f"a{n}" for n in range(10_000)),
+        "&".join(f"a{n}" for n in range(1_000)),
+    ],
+    ids=["NUL", "no UTF-8", "a surrogate", "no name", "a name with NUL", "10,000", "1,000"],
+)
+def test_line_60_an_odd_query_is_an_ordinary_refusal(
+    visitor: Visitor, application: Application, odd: str
+) -> None:
+    path = application.authorize_path(state=None, scope=None)
+
+    response = visitor.get(f"{path}&{odd}")
+
+    assert 400 <= response.status_code < 500
+    assert "location" not in response.headers
+
+
 def test_fifty_fields_are_taken_and_one_more_is_not() -> None:
     assert len(forms.decode(b"&".join(b"a%d=" % n for n in range(50))).values) == 50
     with pytest.raises(InvalidRequest):
@@ -110,6 +135,12 @@ def test_a_repeated_parameter_is_refused_by_name(
 
     assert response.json()["error"] == "invalid_request"
     assert name in response.json()["error_description"]
+
+
+def test_the_name_of_a_repeated_parameter_is_repeated_in_part(server: TestClient) -> None:
+    response = server.post("/oauth/token", data={"n" * 6_000: ["a", "b"]})
+
+    assert response.json()["error_description"] == f"the parameter {'n' * 40} is repeated"
 
 
 @pytest.mark.parametrize("path", ["/sign-in", "/oauth/token", "/nowhere"])

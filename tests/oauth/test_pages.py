@@ -17,6 +17,8 @@ from shared.settings import Settings
 from tests.conftest import Connect
 from tests.oauth.visitor import Application, Visitor
 
+Rows = psycopg.Connection[Any]
+
 STRICT = (
     "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -105,7 +107,7 @@ def test_a_page_under_another_name_leads_to_the_issuers(
 ) -> None:
     response = visitor.get(path, headers={"Host": host})
 
-    assert response.status_code == 307
+    assert response.status_code == 303
     assert response.headers["location"] == f"http://localhost:8400{path}"
     assert "set-cookie" not in response.headers
 
@@ -130,7 +132,7 @@ def test_the_default_port_of_the_issuer_may_be_named_or_not(settings: Settings) 
         other = client.get("/sign-in", headers={"Host": "auth.example:80"})
 
     assert named.status_code == 200
-    assert other.status_code == 307
+    assert other.status_code == 303
 
 
 def test_machines_are_answered_under_any_name(server: TestClient) -> None:
@@ -194,6 +196,29 @@ def test_without_the_database_people_get_a_page_and_machines_an_error(
     assert answer.json()["error"] == "temporarily_unavailable"
 
 
+@pytest.mark.checklist(21)
+def test_line_21_no_page_about_a_failure_can_be_framed(
+    unreachable: TestClient, server: TestClient, application: Application, owner: Rows
+) -> None:
+    owner.execute("revoke select on oauth.client from svc_authserver")
+    try:
+        ours = server.get(application.authorize_path())
+    finally:
+        owner.execute("grant select on oauth.client to svc_authserver")
+    no_database = unreachable.get(application.authorize_path())
+    headers = server.get(application.authorize_path(), headers={"Cookie": "a" * 33_000})
+    other_name = server.get("/sign-in", headers={"Host": "evil.example"}, follow_redirects=False)
+
+    responses = [ours, no_database, headers, other_name]
+    assert [response.status_code for response in responses] == [500, 503, 431, 303]
+    for response in responses:
+        assert response.headers["x-frame-options"] == "DENY"
+        assert response.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in response.headers
+    for page in (ours, no_database, headers):
+        assert page.headers["content-security-policy"] == f"{STRICT}; form-action 'self'"
+
+
 def test_without_the_database_what_needs_none_still_answers(unreachable: TestClient) -> None:
     assert unreachable.get("/.well-known/oauth-authorization-server").status_code == 200
     assert unreachable.get("/sign-in").status_code == 200
@@ -216,7 +241,7 @@ def test_after_a_restart_of_the_database_one_request_at_most_is_lost(
 
 
 def test_a_mistake_of_ours_is_a_page_or_an_error_and_never_a_stack_trace(
-    server: TestClient, owner: psycopg.Connection[Any]
+    server: TestClient, owner: Rows
 ) -> None:
     # No handler expects that the server's role lacks a right.
     owner.execute("revoke select, insert on oauth.client from svc_authserver")

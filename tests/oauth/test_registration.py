@@ -197,6 +197,14 @@ def test_a_name_loses_what_people_would_not_see(server: TestClient, sent: str, k
 
 
 @pytest.mark.checklist(10)
+def test_a_name_of_a_hundred_characters_is_taken(server: TestClient) -> None:
+    response = server.post(REGISTER, json=GOOD | {"client_name": "é" * 100})
+
+    assert response.status_code == 201
+    assert response.json()["client_name"] == "é" * 100
+
+
+@pytest.mark.checklist(10)
 @pytest.mark.parametrize(
     "name",
     [

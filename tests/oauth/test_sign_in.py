@@ -292,10 +292,11 @@ def test_a_stranger_signs_in_consents_and_gets_a_code(
     assert application.exchange(parameters(answer)["code"][0]).status_code == 200
 
 
+@pytest.mark.checklist(17, 22)
 def test_a_strangers_error_goes_to_the_client_after_sign_in(
     visitor: Visitor, application: Application, alice_has_a_password: Person
 ) -> None:
-    refusal = visitor.get(application.authorize_path(scope="read:everything"))
+    refusal = visitor.get(application.authorize_path(scope="read:everything", state="+ & % é"))
     link = refusal.text.partition('href="/sign-in?next=')[2].partition('"')[0]
     signed_in = enter(visitor, "alice@example.org", PASSWORD, f"/sign-in?next={link}")
 
@@ -305,7 +306,7 @@ def test_a_strangers_error_goes_to_the_client_after_sign_in(
     assert response.headers["location"].startswith(
         "https://app.example/callback?error=invalid_scope&"
     )
-    assert parameters(response)["state"] == ["xyz"]
+    assert parameters(response)["state"] == ["+ & % é"]
     assert parameters(response)["iss"] == ["http://localhost:8400"]
 
 
@@ -329,6 +330,7 @@ def test_use_another_account_takes_the_request_along(
     assert "code" in parameters(alice_browser.submit(consent, decision="allow"))
 
 
+@pytest.mark.checklist(57)
 @pytest.mark.parametrize(
     "going_to",
     [
@@ -362,6 +364,22 @@ def test_line_57_next_leads_nowhere_else(
     assert "evil" not in page.text
 
 
+@pytest.mark.checklist(57)
+@pytest.mark.parametrize("going_to", ["//evil.example", "https:evil.example", "/\\evil.example"])
+def test_line_57_signing_out_leads_nowhere_else(
+    alice_browser: Visitor, settings: Settings, going_to: str
+) -> None:
+    session = tokens.parse(tokens.SESSION, alice_browser.cookies["svc_session"].rpartition(".")[0])
+    assert session is not None
+    good = sessions.seal(settings).form_token(session, going_to)
+
+    response = alice_browser.post("/sign-out", {"next": going_to, "csrf": good})
+
+    assert response.status_code == 303
+    assert response.headers["location"] == "/sign-in"
+
+
+@pytest.mark.checklist(57)
 def test_a_request_id_with_a_forged_checksum_carries_no_characters_of_its_own() -> None:
     honest = tokens.mint(tokens.REQUEST, tokens.NOBODY)
     body = honest.text[:29] + "&x=//evil.example\r\n" + "0" * 24

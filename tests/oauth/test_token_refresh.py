@@ -67,6 +67,7 @@ def test_line_37_a_narrower_scope_narrows_the_grant_for_good(
     assert after.status_code == 200
 
 
+@pytest.mark.checklist(37)
 def test_a_narrowed_access_token_carries_no_more(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
@@ -233,6 +234,20 @@ def test_a_missing_parameter_is_an_invalid_request(
 
     assert refused.status_code == 400
     assert refused.json()["error"] == "invalid_request"
+    assert application.refresh(pair["refresh_token"]).status_code == 200
+
+
+@pytest.mark.checklist(34)
+@pytest.mark.parametrize("client_id", ["svc_client_0000000000000000000000", "x"])
+def test_line_34_an_unknown_client_is_401_and_the_token_still_good(
+    application: Application, alice_browser: Visitor, client_id: str
+) -> None:
+    pair = application.pair(alice_browser)
+
+    refused = application.refresh(pair["refresh_token"], client_id=client_id)
+
+    assert refused.status_code == 401
+    assert refused.json()["error"] == "invalid_client"
     assert application.refresh(pair["refresh_token"]).status_code == 200
 
 

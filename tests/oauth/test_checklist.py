@@ -1,0 +1,58 @@
+"""The checklist of the authorization server: each of its lines has a test that says it guards it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+LINES = range(1, 61)
+
+
+def marked(file: Path) -> Iterator[tuple[str, list[int]]]:
+    """Yield each test of a file, and its ``pytestmark``, with the lines that are named there."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.name, named_in(node.decorator_list)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            yield "pytestmark", named_in([node.value])
+
+
+def named_in(marks: list[ast.expr]) -> list[int]:
+    """Return the lines that marks name, alone or in a list of them."""
+    return [
+        ast.literal_eval(line)
+        for mark in marks
+        for call in ast.walk(mark)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.checklist"
+        for line in call.args
+    ]
+
+
+MARKED = [
+    (f"{file.relative_to(TESTS)}::{test}", lines)
+    for file in sorted(TESTS.rglob("test_*.py"))
+    for test, lines in marked(file)
+]
+
+
+def test_every_line_has_a_test() -> None:
+    guarded = {line for _, lines in MARKED for line in lines}
+
+    assert [line for line in LINES if line not in guarded] == []
+
+
+def test_every_line_that_is_named_is_one_of_the_checklist() -> None:
+    strays = [(test, line) for test, lines in MARKED for line in lines if line not in LINES]
+
+    assert strays == []
+
+
+def test_a_test_that_has_lines_in_its_name_is_marked_with_them() -> None:
+    unmarked = []
+    for test, lines in MARKED:
+        name = re.search(r"::test_lines?((?:_\d+|_and)+)_", test)
+        if name is not None and not {*map(int, re.findall(r"\d+", name[1]))} <= {*lines}:
+            unmarked.append(test)
+
+    assert unmarked == []
