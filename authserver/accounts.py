@@ -3,7 +3,7 @@
 import re
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 from psycopg.errors import UniqueViolation
 
-from authserver import events, passwords, rows, sessions, throttle
+from authserver import events, passwords, rows
 from authserver.errors import TooManyRequests
 from authserver.events import Occasion
 from authserver.passwords import Hasher, TooManyAtOnce
@@ -22,11 +22,11 @@ from shared import queries, tokens
 from shared.settings import Settings
 from shared.tokens import Token
 
-SQL: Final = rows.load("accounts.sql", "events.sql")
+SQL: Final = rows.load("accounts.sql", "sessions.sql", "events.sql")
 
 # Asked for without an event loop, by what starts the servers.
 _INVITE_FIRST_ACCOUNT: Final = queries.load(
-    Path(__file__).with_name("accounts.sql"), Path(__file__).with_name("events.sql")
+    *(Path(__file__).with_name(name) for name in ("accounts.sql", "sessions.sql", "events.sql"))
 )["invite_first_account"]
 
 LINK_LIFETIME: Final = timedelta(hours=24)
@@ -66,9 +66,9 @@ class Account:
 
     user_id: UUID
     email: str
+    signed_out_at: datetime | None
+    """When all its sign-ins were ended last."""
     password_hash: str | None
-    addresses: list[str]
-    """Where it is signed in."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,7 @@ def _folded(email: str) -> str:
 
 async def find(database: Database, email: str) -> Account | None:
     """Return the account of an address as somebody typed it, or None."""
-    return await rows.one(
-        database,
-        Account,
-        SQL["account"],
-        {"email": _folded(email), "session_lifetime": sessions.IDLE_LIFETIME},
-    )
+    return await rows.one(database, Account, SQL["account"], {"email": _folded(email)})
 
 
 async def authenticate(server: Server, email: str, password: str, at: Occasion) -> Account | None:
@@ -109,12 +104,12 @@ async def authenticate(server: Server, email: str, password: str, at: Occasion) 
     It takes the same time whether there is no such account, the password is wrong, or the attempt comes
     too early and nothing is found out. Raises TooManyRequests, passwords.TooManyAtOnce.
     """
-    with server.hasher.place(throttle.network(at.address)):
+    with server.throttle.place(at.address):
         account = await find(server.database, email)
         stored = None if account is None else account.password_hash
-        signed_in_at = [] if account is None else account.addresses
+        user_id = None if account is None else account.user_id
         try:
-            guess = await server.throttle.count_guess(_folded(email), at.address, signed_in_at)
+            guess = await server.throttle.count_guess(_folded(email), user_id, at.address)
         except TooManyRequests:
             # It is not noted as an event: strangers could fill the table while they wait.
             await server.hasher.verify(None, password)
@@ -125,18 +120,25 @@ async def authenticate(server: Server, email: str, password: str, at: Occasion) 
             await server.throttle.take_back(guess)
             raise
     if account is None or stored is None or not is_right:
-        user_id = None if account is None else account.user_id
         await events.note_failed_sign_in(server.database, user_id, at)
         return None
     await server.throttle.clear(guess)
     if passwords.is_outdated(stored):
-        new_hash = await server.hasher.hash(password)
-        await rows.execute(
-            server.database,
-            SQL["rehash_password"],
-            {"user_id": account.user_id, "password_hash": stored, "new_hash": new_hash},
-        )
+        await _rehash(server, account.user_id, stored, password)
     return account
+
+
+async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> None:
+    try:
+        new_hash = await server.hasher.hash(password)
+    except TooManyAtOnce:
+        # The password was right all the same, and the next sign-in is as good for this.
+        return
+    await rows.execute(
+        server.database,
+        SQL["rehash_password"],
+        {"user_id": user_id, "password_hash": stored, "new_hash": new_hash},
+    )
 
 
 async def add(database: Database, hasher: Hasher, new: NewAccount, at: Occasion) -> UUID:
@@ -171,7 +173,7 @@ async def change_password(
     """
     passwords.check(password, account.email)
     parameters = {"user_id": account.user_id, "password_hash": await hasher.hash(password)}
-    await events.happen(database, SQL["change_password"], parameters, at)
+    await events.happen(database, SQL["change_password"], parameters, at, after=SQL["hold"])
 
 
 async def is_open(database: Database, link: Token) -> bool:

@@ -1,15 +1,9 @@
 -- name: account
--- The account of an address, with the password's hash where it has a password, and where it is signed in.
+-- The account of an address, with the password's hash where it has a password.
 select person.user_id,
        person.email,
-       password.password_hash,
-       array(
-           select distinct session.address
-             from identity.session
-            where session.user_id = person.user_id
-              and session.seen_at > now() - %(session_lifetime)s::interval
-              and session.address is not null
-       ) as addresses
+       person.signed_out_at,
+       password.password_hash
   from identity.user as person
   left join identity.password using (user_id)
  where person.email = %(email)s
@@ -67,7 +61,8 @@ added as (
 --include told
 
 -- name: change_password
--- Another password, with which all sign-ins end. No row: there is no such account.
+-- Another password, with which all sign-ins end, also those that are under way. No row: there is no such
+-- account. What `hold` of sessions.sql says goes for this as well.
 with changed as (
     insert into identity.password (user_id, password_hash)
     select user_id,
@@ -83,6 +78,7 @@ closed as (
     delete from identity.session
      where user_id = %(user_id)s
 ),
+--include ended
 happened as (
     select 'password_changed' as event,
            user_id,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import psycopg
-from psycopg.errors import ForeignKeyViolation
+from psycopg.errors import ForeignKeyViolation, ReadOnlySqlTransaction
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -155,6 +155,8 @@ class Failures:
             HTTPException: framework_error,
             psycopg.OperationalError: database_error,
             psycopg.InterfaceError: database_error,
+            # A database that another is just taking over from.
+            ReadOnlySqlTransaction: database_error,
             ForeignKeyViolation: owner_gone,
             RequestGone: request_gone,
             LinkGone: link_gone,

@@ -2,9 +2,7 @@
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeVar, TypeVarTuple
@@ -14,7 +12,7 @@ import anyio.to_thread
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from authserver.errors import TemporarilyUnavailable, TooManyRequests
+from authserver.errors import TemporarilyUnavailable
 
 Result = TypeVar("Result")
 Texts = TypeVarTuple("Texts")
@@ -25,8 +23,6 @@ MAX_BYTES: Final = 1024
 _MAX_AT_ONCE: Final = 2
 """Each hash takes 64 MiB and all of a core; more of them at once only make everything else wait."""
 _MAX_WAITING: Final = 40
-_MAX_OF_ONE_ADDRESS: Final = 4
-"""So that nobody fills the queue for everybody by sending many guesses at once."""
 
 # What people fall back on. Whatever is left of a password without its decoration is compared with
 # these and with repetitions of them; so the many variants of each need no list.
@@ -140,21 +136,6 @@ class Hasher:
     )
     decoy: str = field(default_factory=lambda: _ARGON2.hash(""), repr=False)
     """What is verified for people who do not exist."""
-    places: Counter[str] = field(default_factory=Counter, repr=False)
-    """How many sign-ins of each address are under way."""
-
-    @contextmanager
-    def place(self, address: str) -> Iterator[None]:
-        """Hold one of the places of ``address``, for one sign-in. Raises TooManyRequests: all are taken."""
-        if self.places[address] >= _MAX_OF_ONE_ADDRESS:
-            raise TooManyRequests(1)
-        self.places[address] += 1
-        try:
-            yield
-        finally:
-            self.places[address] -= 1
-            if not self.places[address]:
-                del self.places[address]
 
     async def hash(self, password: str) -> str:
         """Return what is stored for ``password``. Raises TooManyAtOnce."""

@@ -189,18 +189,34 @@ async def browser(seal: Seal, database: Database, request: Request) -> Browser:
     return Browser(session, person, is_cookie_due=person.was_refreshed)
 
 
-async def sign_in(database: Database, browser: Browser, user_id: UUID, request: Request) -> Token:
-    """Open a session of ``user_id`` in place of the browser's present one, and return it."""
+async def sign_in(
+    database: Database,
+    browser: Browser,
+    user_id: UUID,
+    request: Request,
+    *,
+    signed_out_at: datetime | None = None,
+) -> Token | None:
+    """Open a session of ``user_id`` in place of the browser's present one, and return it.
+
+    ``signed_out_at`` is when all their sign-ins had been ended last, as it was when they were asked who
+    they are. None: they have been ended since.
+    """
     session = tokens.mint(tokens.SESSION, user_id)
     # Postgres stores no NUL, which no browser sends.
     user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
-    await events.happen(
+    opened = await events.happen(
         database,
         SQL["sign_in"],
-        {"user_id": user_id, "user_agent": user_agent, **_succession(browser.session, session)},
+        {
+            "user_id": user_id,
+            "signed_out_at": signed_out_at,
+            "user_agent": user_agent,
+            **_succession(browser.session, session),
+        },
         events.occasion(request),
     )
-    return session
+    return session if opened else None
 
 
 async def sign_out(database: Database, browser: Browser, request: Request) -> Token:
@@ -218,7 +234,10 @@ async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
 
 async def sign_out_everywhere(database: Database, user_id: UUID, at: Occasion) -> int:
     """End everything that somebody is signed in with, and return how many that were."""
-    return len(await events.happen(database, SQL["sign_out_everywhere"], _lasting(user_id), at))
+    ended = await events.happen(
+        database, SQL["sign_out_everywhere"], _lasting(user_id), at, after=SQL["hold"]
+    )
+    return len(ended)
 
 
 def _lasting(user_id: UUID) -> Parameters:

@@ -37,10 +37,22 @@ carried_over as (
 ),
 
 -- name: sign_in
--- Signs a person in in one browser, whose session this is from now on.
-with opened as (
+-- Signs a person in in one browser, whose session this is from now on. No row: since they were asked who
+-- they are, all their sign-ins were ended, and this one with them.
+with entitled as (
+    select user_id
+      from identity.user
+     where user_id = %(user_id)s
+       and signed_out_at is not distinct from %(signed_out_at)s::timestamptz
+       for share
+),
+opened as (
     insert into identity.session (user_id, session_hash, user_agent, address)
-    values (%(user_id)s, %(session_hash)s, %(user_agent)s, %(address)s)
+    select user_id,
+           %(session_hash)s,
+           %(user_agent)s,
+           %(address)s
+      from entitled
     returning user_id
 ),
 --include succeeded
@@ -80,14 +92,30 @@ select created_at,
  order by created_at,
           session_hash
 
+-- name: hold
+-- Comes before what ends all sign-ins, in the same transaction. A sign-in that is just being completed is
+-- waited for, so that the next statement sees its session.
+select user_id
+  from identity.user
+ where user_id = %(user_id)s
+   for no key update
+
+-- fragment: ended
+ended as (
+    update identity.user
+       set signed_out_at = now()
+     where user_id = %(user_id)s
+),
+
 -- name: sign_out_everywhere
--- Ends all sign-ins of a person.
+-- Ends all sign-ins of a person, also those that are under way.
 with closed as (
     delete from identity.session
      where user_id = %(user_id)s
        and seen_at > now() - %(idle_lifetime)s::interval
     returning user_id
 ),
+--include ended
 happened as (
     select 'signed_out' as event,
            user_id,

@@ -70,7 +70,15 @@ async def submit(server: Server, request: Request) -> Response:
         return refused
     if account is None:
         return server.pages.render(_page(going_to, email, _FAILED, status=400), browser)
-    session = await sessions.sign_in(server.database, browser, account.user_id, request)
+    session = await sessions.sign_in(
+        server.database,
+        browser,
+        account.user_id,
+        request,
+        signed_out_at=account.signed_out_at,
+    )
+    if session is None:
+        return server.pages.render(_page(going_to, email, _FAILED, status=400), browser)
     return server.pages.redirect(way_on(going_to), session)
 
 

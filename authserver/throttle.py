@@ -16,31 +16,41 @@ Signing in is counted under three keys, and one guess in an hour is forgotten:
 
 - the account and the address (5 free): somebody guesses one person's password;
 - the address (20 free, since several people may share one): somebody guesses many people's passwords;
-- the account (20 free): somebody guesses one person's password from many addresses. This one is not
-  asked at an address where that person is signed in, so that strangers cannot keep them out at home.
+- the account (20 free): somebody guesses one person's password from many addresses.
+
+Where somebody is at home, only the first of them is asked, so that neither strangers nor neighbours keep
+them out there. At home is where they are signed in, or signed in within 90 days. Anywhere else a patient
+stranger can: whoever guesses again each time that a delay ends takes the turn of everybody who comes
+later, for as long as they go on.
 
 What is named need not be an account: guesses at an unknown one are counted alike, so that delays tell
 nobody who has an account here. (Strangers' guesses tell it to those who share an address with a
-person who is signed in: there the account's own delay does not show.)
+person who is at home there: the account's own delay does not show.)
 
 Registration of clients is open to everybody and is counted by address (100 free, and one forgotten every
 36 seconds), so that no stranger fills the table.
+
+An address of IPv6 counts as its /64, since who has one address there has all of them; and once more as
+its /48, with 16 times as many free, since that is what many are given whole.
 
 A key is the HMAC of a text under a key of the deployment. Nothing that somebody typed is kept, since what
 is typed for an address is, now and then, a password; nor can whoever has only the database guess it.
 """
 
 import hmac
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
+from uuid import UUID
 
-from authserver import rows
+from authserver import rows, sessions
 from authserver.errors import TooManyRequests
 from authserver.rows import Database
-from shared import settings
+from shared import settings, tokens
 from shared.settings import Settings
 
 SQL: Final = rows.load("throttle.sql")
@@ -52,6 +62,9 @@ _FREE_FOR_ACCOUNT_AND_ADDRESS: Final = 5
 _FREE_FOR_ADDRESS: Final = 20
 _FREE_FOR_ACCOUNT: Final = 20
 _FREE_REGISTRATIONS: Final = 100
+
+_AT_ONCE: Final = 4
+"""Sign-ins of one address, so that nobody fills the queue of the hasher for everybody."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +86,11 @@ class Counted:
 
 
 @dataclass(frozen=True, repr=False)
+class _Home:
+    address: str
+
+
+@dataclass(frozen=True, repr=False)
 class Guess:
     """An attempt to sign in that was counted, and may be tried."""
 
@@ -81,13 +99,14 @@ class Guess:
     """The keys of the account, which a right password clears."""
 
 
-def network(address: str | None) -> str:
-    """Return what counts as one address: a /64 of IPv6, for who has one address there has all of them."""
+def network(address: str | None, *, ipv6_bits: int = 64) -> str:
+    """Return what counts as one address."""
     try:
         found = ip_address(address or "")
     except ValueError:
         return "unknown"
-    return str(ip_network((found, 64 if isinstance(found, IPv6Address) else 32), strict=False))
+    bits = ipv6_bits if isinstance(found, IPv6Address) else 32
+    return str(ip_network((found, bits), strict=False))
 
 
 @dataclass(frozen=True)
@@ -96,26 +115,48 @@ class Throttle:
 
     database: Database
     secret: bytes = field(repr=False)
+    places: Counter[str] = field(default_factory=Counter, repr=False)
+    """How many sign-ins of each address are under way in this process."""
 
-    async def count_guess(
-        self, email: str, address: str | None, signed_in_at: Sequence[str]
-    ) -> Guess:
-        """Count an attempt to sign in; ``signed_in_at`` are the addresses where the account is signed in.
+    @contextmanager
+    def place(self, address: str | None) -> Iterator[None]:
+        """Hold one of the places of ``address``, for one sign-in. Raises TooManyRequests: all are taken."""
+        here = network(address)
+        if self.places[here] >= _AT_ONCE:
+            raise TooManyRequests(1)
+        self.places[here] += 1
+        try:
+            yield
+        finally:
+            self.places[here] -= 1
+            if not self.places[here]:
+                del self.places[here]
+
+    async def count_guess(self, email: str, user_id: UUID | None, address: str | None) -> Guess:
+        """Count an attempt to sign in as ``email``, whose account is ``user_id``, if there is one.
 
         Raises TooManyRequests.
         """
         here = network(address)
         # What was typed comes last, so that nobody can type their way into another's key.
-        at_address = self._key(f"sign-in address {here}", _FREE_FOR_ADDRESS)
         account_here = self._key(
             f"sign-in account at {here}: {email}", _FREE_FOR_ACCOUNT_AND_ADDRESS
         )
         account = self._key(f"sign-in account: {email}", _FREE_FOR_ACCOUNT)
-        keys = [at_address, account_here]
-        if address is None or here not in map(network, signed_in_at):
-            keys.append(account)
+        keys = [account_here]
+        if not await self._is_home(user_id, address):
+            keys += [account, *self._address_keys("sign-in", address, _FREE_FOR_ADDRESS)]
         counted = await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER)
         return Guess(counted, (account_here, account))
+
+    async def _is_home(self, user_id: UUID | None, address: str | None) -> bool:
+        # Who does not exist is looked for as well, so that the time does not tell.
+        parameters = {
+            "user_id": user_id or tokens.NOBODY,
+            "idle_lifetime": sessions.IDLE_LIFETIME,
+        }
+        homes = await rows.every(self.database, _Home, SQL["homes"], parameters)
+        return address is not None and network(address) in {network(home.address) for home in homes}
 
     async def clear(self, right: Guess) -> None:
         """Forget all guesses at an account whose password was given, and that it was tried.
@@ -135,8 +176,15 @@ class Throttle:
 
     async def count_registration(self, address: str | None) -> None:
         """Count the registration of a client. Raises TooManyRequests."""
-        key = self._key(f"registration address {network(address)}", _FREE_REGISTRATIONS)
-        await _count(self.database, [key], _REGISTRATION_FORGOTTEN_AFTER)
+        keys = self._address_keys("registration", address, _FREE_REGISTRATIONS)
+        await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+
+    def _address_keys(self, purpose: str, address: str | None, free: int) -> list[Key]:
+        here, around = network(address), network(address, ipv6_bits=48)
+        keys = [self._key(f"{purpose} address {here}", free)]
+        if around != here:
+            keys.append(self._key(f"{purpose} address {around}", 16 * free))
+        return keys
 
     def _key(self, text: str, free: int) -> Key:
         return Key(hmac.digest(self.secret, text.encode(), "sha256"), free)

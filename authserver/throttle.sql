@@ -1,3 +1,18 @@
+-- name: homes
+-- The addresses where somebody is signed in, or signed in of late.
+select address
+  from identity.session
+ where user_id = %(user_id)s
+   and seen_at > now() - %(idle_lifetime)s::interval
+   and address is not null
+ union
+select address
+  from identity.security_event
+ where user_id = %(user_id)s
+   and event = 'signed_in'
+   and occurred_at > now() - interval '90 days'
+   and address is not null
+
 -- name: note_keys
 -- A row for each key that has none yet, so that the next statement of the transaction can lock all of
 -- them. While one of the keys is delayed none is made: who is refused leaves nothing behind.
@@ -14,8 +29,8 @@ select key_hash
 
 -- name: count_attempt
 -- Counts an attempt under all of its keys, or under none where one of them is delayed; a row for each
--- key, with how long it was delayed yet. Rows are locked in the order of their keys, so that rivals wait
--- for each other in turn and each sees what the one before it left.
+-- key, or for those that are delayed, with how long they still are. Rows are locked in the order of
+-- their keys, so that rivals wait for each other in turn and each sees what the one before it left.
 --
 -- Ten doublings of a second are more than the longest delay. What comes after them is not added up: so
 -- the same time as ever is enough to forget it, and no power is too large.
@@ -24,6 +39,14 @@ with asked as (
            free
       from unnest(%(key_hashes)s::bytea[], %(free)s::integer[]) as asked (key_hash, free)
 ),
+ahead as (
+    -- Who is refused anyway need not lock what others wait for.
+    select throttle.key_hash,
+           throttle.delayed_until
+      from identity.throttle
+      join asked using (key_hash)
+     where throttle.delayed_until > now()
+),
 held as (
     select throttle.key_hash,
            asked.free,
@@ -31,6 +54,7 @@ held as (
            throttle.delayed_until
       from identity.throttle
       join asked using (key_hash)
+     where not exists (select from ahead)
      order by throttle.key_hash
        for update of throttle
 ),
@@ -77,6 +101,12 @@ select held.key_hash,
        greatest(ceil(extract(epoch from held.delayed_until - now())), 0)::integer as wait_s
   from held
   left join counted using (key_hash)
+ union all
+select key_hash,
+       null,
+       null,
+       ceil(extract(epoch from delayed_until - now()))::integer
+  from ahead
 
 -- name: take_back
 -- One attempt less under a key, and without the delay that it caused, unless another has come since.

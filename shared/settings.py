@@ -157,9 +157,12 @@ def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     given = environment.get(name, "").split(",")
     try:
         # What is no network, the web server would take for a name, which no client ever has.
-        return tuple(str(ip_network(each.strip())) for each in given if each.strip())
+        networks = tuple(ip_network(each.strip()) for each in given if each.strip())
     except ValueError as error:
         raise SettingsError(f"{name}: {error}") from error
+    if any(network.prefixlen == 0 for network in networks):
+        raise SettingsError(f"{name}: everybody cannot be trusted to say where they come from")
+    return tuple(map(str, networks))
 
 
 def _descriptor(environment: Mapping[str, str], name: str) -> int | None:

@@ -1,6 +1,7 @@
 -- What is forgotten, and when, where the servers' own roles may not delete. May run again at any time.
 
--- Removes security events that are older than 400 days, at most `p_batch` of them, and returns how many.
+-- Removes security events that are older than 400 days, or than 30 where they are failed sign-ins to no
+-- account, which any stranger can cause; at most `p_batch` of them. Returns how many.
 -- The authorization server may call this and not delete by itself: so whoever breaks into it cannot wipe
 -- out what it noted of them.
 create or replace function svc.forget_security_events(p_batch integer)
@@ -18,11 +19,31 @@ as $$
          limit p_batch
            for update skip locked
     ),
+    forlorn as (
+        select user_id,
+               event_id
+          from identity.security_event
+         where user_id = '00000000-0000-0000-0000-000000000000'
+           and occurred_at < now() - interval '30 days'
+         order by occurred_at
+         limit p_batch
+           for update skip locked
+    ),
+    due as (
+        select user_id,
+               event_id
+          from old
+         union
+        select user_id,
+               event_id
+          from forlorn
+         limit p_batch
+    ),
     forgotten as (
         delete from identity.security_event
-         using old
-         where security_event.user_id = old.user_id
-           and security_event.event_id = old.event_id
+         using due
+         where security_event.user_id = due.user_id
+           and security_event.event_id = due.event_id
         returning security_event.event_id
     )
     select count(*)::integer

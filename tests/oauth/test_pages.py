@@ -15,7 +15,7 @@ import authserver.app
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Connect
-from tests.oauth.visitor import Application, Visitor
+from tests.oauth.visitor import CALLBACK, Application, Visitor
 
 Rows = psycopg.Connection[Any]
 
@@ -194,6 +194,17 @@ def test_without_the_database_people_get_a_page_and_machines_an_error(
     assert answer.headers["retry-after"] == "1"
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.json()["error"] == "temporarily_unavailable"
+
+
+def test_a_database_that_only_reads_is_one_that_does_not_answer_now(settings: Settings) -> None:
+    url = database.role_url(settings, "authserver")
+    standby = make_conninfo(url, options="-c default_transaction_read_only=on")
+    app = authserver.app.create(replace(settings, role_urls={"authserver": standby}))
+    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+        answer = client.post("/oauth/register", json={"redirect_uris": [CALLBACK]})
+
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
 
 
 @pytest.mark.checklist(21)

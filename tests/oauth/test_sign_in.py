@@ -4,6 +4,7 @@ How wrong passwords are slowed down is in ``test_throttle.py``.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.cookies import SimpleCookie
 from typing import Any, Literal
@@ -20,8 +21,10 @@ import authserver.app
 from authserver import passwords, sessions, sign_in
 from shared import tokens
 from shared.settings import Settings
-from tests.conftest import Person
+from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Welcome
+from tests.oauth.rivals import wait_for_rivals
+from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms, parameters
 
 Rows = psycopg.Connection[Any]
@@ -448,6 +451,45 @@ class CountingHasher(PasswordHasher):
     def verify(self, *given: str | bytes) -> Literal[True]:
         CountingHasher.verified += 1
         return super().verify(*given)
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["user set-password alice@example.org --password-stdin", "session revoke alice@example.org"],
+)
+@pytest.mark.parametrize(("is_sign_in_first", "status"), [(True, 303), (False, 400)])
+def test_no_sign_in_that_began_before_all_were_ended_outlives_that(
+    visitor: Visitor,
+    alice_has_a_password: Person,
+    owner: Rows,
+    connect_as: Connect,
+    terminal: Terminal,
+    end: str,
+    is_sign_in_first: bool,
+    status: int,
+) -> None:
+    page = visitor.get("/sign-in")
+
+    def sign_in_now() -> int:
+        return visitor.submit(page, email="alice@example.org", password=PASSWORD).status_code
+
+    def end_all() -> int:
+        return terminal.run(end, "seven green herons wade").exit_code
+
+    rivals = (sign_in_now, end_all) if is_sign_in_first else (end_all, sign_in_now)
+    with ThreadPoolExecutor(2) as threads:
+        other = connect_as("authserver")
+        with other.transaction():
+            other.execute("select from identity.user for update")
+            waiting = []
+            for number, rival in enumerate(rivals, start=1):
+                waiting.append(threads.submit(rival))
+                wait_for_rivals(owner, number)
+        first, second = (each.result(20) for each in waiting)
+
+    assert (first, second) == ((status, 0) if is_sign_in_first else (0, status))
+    assert owner.execute("select count(*) from identity.session").fetchone() == (0,)
+    assert visitor.get("/").status_code == 303
 
 
 def test_whether_there_is_an_account_makes_no_difference_to_the_work(

@@ -28,7 +28,7 @@ from shared import queries
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD
+from tests.oauth.conftest import PASSWORD, SELDOM
 from tests.oauth.visitor import Visitor, forms
 
 Rows = psycopg.Connection[Any]
@@ -131,7 +131,7 @@ def test_an_attempt_that_comes_too_early_leaves_everything_as_it_was(db: Rows) -
 
     refused = attempt(db, 5, 20, 20)
 
-    assert refused == [(1, None), (0, None)]
+    assert refused == [(1, None)]
     assert db.execute("select * from identity.throttle order by key_hash").fetchall() == before
 
 
@@ -195,7 +195,7 @@ def test_an_ipv6_address_counts_as_its_network(address: str | None, counts_as: s
 @pytest.fixture(scope="module")
 def proxied(settings: Settings) -> Iterator[TestClient]:
     """The authorization server behind a proxy that it trusts."""
-    app: Any = authserver.app.create(settings)
+    app: Any = authserver.app.create(settings, clean_every=SELDOM)
     behind: Any = ProxyHeadersMiddleware(app, ["testclient"])
     with TestClient(behind, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
@@ -247,7 +247,7 @@ def guess(settings: Settings, owner: Rows) -> Guess:
             async with rows.connected(settings) as connection:
                 for address in addresses:
                     owner.execute("update identity.throttle set delayed_until = null")
-                    await throttle.throttle(settings, connection).count_guess(email, address, [])
+                    await throttle.throttle(settings, connection).count_guess(email, None, address)
 
         anyio.run(count)
 
@@ -453,9 +453,64 @@ def test_a_session_that_is_over_or_elsewhere_makes_no_home(
 ) -> None:
     assert home.enter("alice@example.org", PASSWORD).status_code == 303
     owner.execute(change)
+    owner.execute("delete from identity.security_event")
     guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
 
     assert home.enter("alice@example.org", PASSWORD).status_code == 429
+
+
+@pytest.mark.parametrize(("days", "status"), [(89, 303), (91, 429)])
+def test_where_somebody_signed_in_of_late_they_are_at_home_when_all_sign_ins_have_ended(
+    home: Place, owner: Rows, guess: Guess, days: int, status: int
+) -> None:
+    assert home.enter("alice@example.org", PASSWORD).status_code == 303
+    owner.execute("delete from identity.session")
+    owner.execute(
+        "update identity.security_event set occurred_at = occurred_at - %s * interval '1 day'",
+        [days],
+    )
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
+
+    assert home.enter("alice@example.org", PASSWORD).status_code == status
+
+
+def test_failed_sign_ins_make_no_home(home: Place, guess: Guess) -> None:
+    home.statuses(1, "alice@example.org")
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
+
+    assert home.enter("alice@example.org", PASSWORD).status_code == 429
+
+
+def test_neighbours_cannot_keep_anybody_out_where_they_are_at_home(
+    home: Place, guess: Guess
+) -> None:
+    assert home.enter("alice@example.org", PASSWORD).status_code == 303
+    for number in range(25):
+        guess(f"user{number}@example.org", HOME)
+
+    assert home.enter("alice@example.org", PASSWORD).status_code == 303
+    assert home.enter("bob@example.org", PASSWORD).status_code == 429
+
+
+def test_networks_of_one_ipv6_prefix_have_320_guesses_together(
+    home: Place, proxied: TestClient, owner: Rows, guess: Guess
+) -> None:
+    for number in range(320):
+        guess(f"user{number}@example.org", f"2001:db8:1:{number:x}::1")
+
+    same_prefix = Place(proxied, "2001:db8:1:ffff::1").statuses(1, "alice@example.org")
+    other_prefix = Place(proxied, "2001:db8:2::1").statuses(1, "alice@example.org")
+
+    assert same_prefix == [429]
+    assert other_prefix == [400]
+
+
+def test_who_is_refused_waits_for_nobody(home: Place, owner: Rows, guess: Guess) -> None:
+    guess("alice@example.org", *[HOME] * 9)
+    with owner.transaction():
+        owner.execute("select from identity.throttle for update")
+
+        assert home.statuses(1, "alice@example.org") == [429]
 
 
 def test_who_has_no_address_is_signed_in_nowhere(
@@ -536,7 +591,7 @@ def test_keys_tell_nothing_to_who_has_not_the_key_of_the_deployment(
     async def count() -> None:
         other = replace(settings, cookie_key="the key of another deployment")
         async with rows.connected(settings) as connection:
-            await throttle.throttle(other, connection).count_guess("alice@example.org", HOME, [])
+            await throttle.throttle(other, connection).count_guess("alice@example.org", None, HOME)
 
     anyio.run(count)
 
@@ -652,10 +707,43 @@ def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
             waiting.start_soon(enter, ELSEWHERE)
             await until_waiting(hasher, 5)
             waiting.cancel_scope.cancel()
+        assert not this.throttle.places
 
     anyio.run(crowd)
 
-    assert not hasher.places
+
+def test_a_right_password_is_taken_though_there_is_no_place_to_hash_it_anew(
+    home: Place, settings: Settings, owner: Rows
+) -> None:
+    outdated = PasswordHasher(time_cost=1).hash(PASSWORD)
+    owner.execute("update identity.password set password_hash = %s", [outdated])
+
+    hasher = Hasher(limiter=anyio.CapacityLimiter(1))
+
+    entered = []
+
+    async def crowd() -> None:
+        async with serving_with(settings, hasher) as this, anyio.create_task_group() as others:
+
+            async def hold_on() -> None:
+                async with hasher.limiter:
+                    await anyio.sleep_forever()
+
+            async def fill_the_queue() -> None:
+                while not hasher.limiter.statistics().borrowers:  # noqa: ASYNC110 -- nobody is told
+                    await anyio.sleep(0.001)
+                for _ in range(41):
+                    others.start_soon(hold_on)
+
+            others.start_soon(fill_the_queue)
+            at = Occasion(None, HOME)
+            entered.append(await accounts.authenticate(this, "alice@example.org", PASSWORD, at))
+            others.cancel_scope.cancel()
+
+    anyio.run(crowd)
+
+    assert [account and account.email for account in entered] == ["alice@example.org"]
+    assert owner.execute("select password_hash from identity.password").fetchall() == [(outdated,)]
 
 
 def test_an_attempt_that_finds_the_queue_full_is_not_counted(
@@ -894,7 +982,7 @@ def test_rivals_for_keys_that_nobody_has_used_yet_get_five_and_count_as_five(
     async def rivals() -> None:
         async def rival() -> None:
             try:
-                await attempts.count_guess("alice@example.org", HOME, [])
+                await attempts.count_guess("alice@example.org", None, HOME)
             except TooManyRequests as error:
                 refused.append(error.retry_after_s)
 

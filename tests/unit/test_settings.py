@@ -66,6 +66,8 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_BASE_URL", "http://user@host"),
         ("SVC_FULL_URLS", "maybe"),
         ("SVC_TRUSTED_PROXIES", "*"),
+        ("SVC_TRUSTED_PROXIES", "0.0.0.0/0"),
+        ("SVC_TRUSTED_PROXIES", "::/0"),
         ("SVC_TRUSTED_PROXIES", "proxy.example"),
         ("SVC_TRUSTED_PROXIES", "10.0.0.1/8"),
         ("SVC_TRUSTED_PROXIES", "10.0.0.1 10.0.0.2"),
