@@ -20,6 +20,7 @@ from authserver import (
     pages,
     registration,
     revocation,
+    rows,
     sign_in,
     token,
 )
@@ -47,7 +48,11 @@ def create(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with janitor.at_work(this.database, clean_every):
+        # The janitor has a connection of its own, so that no request waits behind what it does.
+        async with (
+            rows.connected(this.settings, size=1, depth=1) as own,
+            janitor.at_work(own, clean_every),
+        ):
             yield
         this.database.close()
 

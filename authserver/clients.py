@@ -12,6 +12,9 @@ from shared import tokens
 
 SQL: Final = rows.load("clients.sql", "events.sql")
 
+_BATCH: Final = 5000
+"""Rows of one statement of a removal: far from the time that one may take (sql/roles.sql)."""
+
 
 @dataclass(frozen=True)
 class Client:
@@ -49,6 +52,11 @@ class Permission:
 
 
 @dataclass(frozen=True)
+class _Count:
+    count: int
+
+
+@dataclass(frozen=True)
 class _Registered:
     created_at: datetime
 
@@ -67,14 +75,23 @@ async def register(database: Database, client: Client) -> datetime:
     return stored.created_at
 
 
-async def registrations(database: Database) -> list[Registration]:
-    """Return all clients, the oldest first."""
-    return await rows.every(database, Registration, SQL["registrations"], {"client_id": None})
+async def registrations(database: Database, limit: int) -> list[Registration]:
+    """Return at most ``limit`` clients: those let in most lately first, then the newest of the others."""
+    parameters = {"client_id": None, "limit": limit}
+    return await rows.every(database, Registration, SQL["registrations"], parameters)
+
+
+async def count(database: Database) -> int:
+    """Return how many clients there are."""
+    counted = await rows.one(database, _Count, SQL["count"], {})
+    assert counted is not None  # noqa: S101 -- a count is a row
+    return counted.count
 
 
 async def registration(database: Database, client_id: str) -> Registration | None:
     """Return the client of that id as it is registered, or None."""
-    return await rows.one(database, Registration, SQL["registrations"], {"client_id": client_id})
+    parameters = {"client_id": client_id, "limit": 1}
+    return await rows.one(database, Registration, SQL["registrations"], parameters)
 
 
 async def permissions(database: Database, client_id: str) -> list[Permission]:
@@ -82,7 +99,20 @@ async def permissions(database: Database, client_id: str) -> list[Permission]:
     return await rows.every(database, Permission, SQL["permissions"], {"client_id": client_id})
 
 
-async def remove(database: Database, client_id: str, at: Occasion) -> list[Event]:
-    """Remove a client with all its grants, of which those that lived are returned as revoked."""
-    parameters = {"client_id": client_id}
-    return await events.happen(database, SQL["remove"], parameters, at, after=SQL["hold"])
+async def remove(
+    database: Database, client_id: str, at: Occasion, *, batch: int = _BATCH
+) -> list[Event]:
+    """Remove a client with all its grants, of which those that lived are returned as revoked.
+
+    All of them are dead first. What is left of them then may be any amount, and goes ``batch`` rows at a
+    time. Whoever is stopped on the way can begin again. Somebody may let the client in until the last
+    statement, which ends that as well.
+    """
+    whose = {"client_id": client_id, "batch": batch}
+    ended: list[Event] = []
+    while await rows.execute(database, SQL["unrevoked"], whose):
+        ended += await events.happen(database, SQL["revoke"], whose, at, after=SQL["hold"])
+    for statement in ("remove_refresh_tokens", "remove_access_tokens", "remove_grants"):
+        while await rows.execute(database, SQL[statement], whose) == batch:
+            pass
+    return ended + await events.happen(database, SQL["remove"], whose, at, after=SQL["hold"])

@@ -14,7 +14,9 @@ select client_id,
  where client_id = %(client_id)s
 
 -- name: registrations
--- One application or, without an id, all of them, with how many grants it lives by.
+-- One application or, without an id, at most so many of them, with how many grants each lives by. Those
+-- that somebody let in come first, the last one before the others, and then those that only registered,
+-- the newest first: anybody may register many.
 select client.client_id,
        client.client_name,
        client.redirect_uris,
@@ -28,8 +30,15 @@ select client.client_id,
        ) as grants
   from oauth.client
  where (%(client_id)s::text is null or client.client_id = %(client_id)s::text)
- order by client.created_at,
+ order by client.last_authorized_at desc nulls last,
+          client.created_at desc,
           client.client_id
+ limit %(limit)s
+
+-- name: count
+-- How many applications are registered.
+select count(*) as count
+  from oauth.client
 
 -- name: permissions
 -- Who lets one application do what now.
@@ -52,6 +61,108 @@ select client_id
   from oauth.client
  where client_id = %(client_id)s
    for update
+
+-- name: unrevoked
+-- Whether there is anything left to revoke; no row: nothing.
+select
+  from oauth.grant
+ where client_id = %(client_id)s
+   and revoked_at is null
+ limit 1
+
+-- name: revoke
+-- Grants of an application ─► revoked, at a stroke where they are no more than a batch; and what waits
+-- for somebody's decision about it ─► gone. It answers the grants that lived.
+with undecided as (
+    delete from oauth.authorization_request
+     where client_id = %(client_id)s
+),
+dead as (
+    select user_id,
+           grant_id
+      from oauth.grant
+     where client_id = %(client_id)s
+       and revoked_at is null
+     limit %(batch)s
+       for no key update
+),
+ended as (
+    select user_id,
+           grant_id
+      from oauth.live_grant
+      join dead using (user_id, grant_id)
+),
+revoked as (
+    update oauth.grant
+       set revoked_at = now()
+      from dead
+     where oauth.grant.user_id = dead.user_id
+       and oauth.grant.grant_id = dead.grant_id
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
+happened as (
+    select 'revoked' as event,
+           user_id,
+           client_id,
+           grant_id
+      from revoked
+      join ended using (user_id, grant_id)
+),
+--include noted
+--include told
+
+-- name: remove_refresh_tokens
+-- Refresh tokens of an application's revoked grants, a batch; how many rows were removed is the answer.
+-- What a janitor or a request has locked is left to those who remove its grant.
+with dead as (
+    select refresh_token.user_id,
+           refresh_token.token_hash
+      from oauth.grant as bond
+      join oauth.refresh_token using (user_id, grant_id)
+     where bond.client_id = %(client_id)s
+       and bond.revoked_at is not null
+     limit %(batch)s
+       for update of refresh_token skip locked
+)
+delete from oauth.refresh_token
+ using dead
+ where refresh_token.user_id = dead.user_id
+   and refresh_token.token_hash = dead.token_hash
+
+-- name: remove_access_tokens
+-- Access tokens, likewise.
+with dead as (
+    select access_token.user_id,
+           access_token.token_hash
+      from oauth.grant as bond
+      join oauth.access_token using (user_id, grant_id)
+     where bond.client_id = %(client_id)s
+       and bond.revoked_at is not null
+     limit %(batch)s
+       for update of access_token skip locked
+)
+delete from oauth.access_token
+ using dead
+ where access_token.user_id = dead.user_id
+   and access_token.token_hash = dead.token_hash
+
+-- name: remove_grants
+-- The revoked grants themselves, each with its code, likewise.
+with dead as (
+    select user_id,
+           grant_id
+      from oauth.grant
+     where client_id = %(client_id)s
+       and revoked_at is not null
+     limit %(batch)s
+       for update skip locked
+)
+delete from oauth.grant
+ using dead
+ where oauth.grant.user_id = dead.user_id
+   and oauth.grant.grant_id = dead.grant_id
 
 -- name: remove
 -- Registered application ─► unknown; its grants and all their tokens go with it. It answers those that

@@ -46,11 +46,17 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
 
 
 @click.command("janitor")
-@click.pass_obj
-def clean(chosen: Settings) -> None:
+@click.pass_context
+def clean(context: click.Context) -> None:
     """Remove what nobody needs any more, as each server does every ten minutes."""
-    for removal in terminal.ask(chosen, janitor.clean):
+    removals = terminal.ask(context.obj, janitor.clean)
+    for removal in removals:
         click.echo(f"{removal.count:>9}  {removal.kind}")
+    failed = [removal for removal in removals if removal.error is not None]
+    for removal in failed:
+        click.echo(f"Error: could not remove {removal.kind}: {removal.error}", err=True)
+    if failed:
+        context.exit(1)
 
 
 @click.group()
@@ -111,8 +117,8 @@ def print_first_link(chosen: Settings) -> None:
     """Print a new one-time link for the first account; earlier ones stop working."""
     try:
         link = accounts.first_account_link(chosen)
-    except psycopg.OperationalError as error:
-        raise terminal.unavailable(error) from error
+    except psycopg.Error as error:
+        raise terminal.failure(error) from error
     if link is None:
         raise click.ClickException("there is an account already")
     click.echo(link)
@@ -180,7 +186,7 @@ def list_events(chosen: Settings, email: str, limit: int) -> None:
         _EVENT_COLUMNS,
         (
             (
-                f"{each.occurred_at:%Y-%m-%d %H:%M:%S}Z",
+                terminal.second(each.occurred_at),
                 each.event,
                 each.client_id or "-",
                 str(each.grant_id or "-"),

@@ -28,9 +28,18 @@ def client() -> None:
 
 
 @client.command("list")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
 @click.pass_obj
-def list_clients(chosen: Settings) -> None:
-    """List all applications, the oldest first. Their names are their own claims."""
+def list_clients(chosen: Settings, limit: int) -> None:
+    """List applications: those that somebody let in most lately first, then the newest of the others.
+
+    Their names are their own claims.
+    """
+
+    async def collect(database: Database) -> tuple[list[Registration], int]:
+        return await clients.registrations(database, limit), await clients.count(database)
+
+    listed, count = terminal.ask(chosen, collect)
     terminal.table(
         _CLIENT_COLUMNS,
         (
@@ -42,9 +51,12 @@ def list_clients(chosen: Settings) -> None:
                 terminal.minute(each.last_authorized_at),
                 str(each.grants),
             )
-            for each in terminal.ask(chosen, clients.registrations)
+            for each in listed
         ),
     )
+    if count > len(listed):
+        more = terminal.counted(count - len(listed), "application")
+        click.echo(f"{more} more: see --limit", err=True)
 
 
 @client.command("show")

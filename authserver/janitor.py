@@ -3,7 +3,7 @@
 It goes through its list in order, since what hangs on a row in great numbers goes before the row. Each
 statement is a short transaction about a batch of rows that nobody else has locked. So any number of
 janitors can be at work at once and beside requests, and whatever one of them leaves out, or is stopped
-at, is there for the next turn.
+at, is there for the next turn. A kind that cannot be removed keeps no other from it.
 
 What replay detection needs stays: a spent code as long as its grant, a rotated refresh token until it
 would have expired.
@@ -35,59 +35,94 @@ _MOST_BATCHES: Final = 5000
 """Of one kind in one turn, so that a turn ends however fast rows come."""
 _PAUSE_S: Final = 0.02
 
-KINDS: Final[tuple[tuple[str, Statement], ...]] = (
-    ("authorization requests that expired", SQL["expired_requests"]),
-    ("sign-in sessions without use for 30 days", SQL["idle_sessions"]),
-    ("one-time links, a day after their end", SQL["ended_links"]),
-    ("access tokens, a day after their end", SQL["expired_access_tokens"]),
-    ("rotated refresh tokens that expired", SQL["expired_refresh_tokens"]),
-    ("refresh tokens of grants revoked a day ago", SQL["refresh_tokens_of_revoked_grants"]),
-    ("grants revoked a day ago", SQL["revoked_grants"]),
-    ("grants not refreshed for 90 days", SQL["lapsed_grants"]),
-    ("grants whose code was never redeemed", SQL["unredeemed_grants"]),
-    ("API tokens, a day after their end", SQL["expired_api_tokens"]),
-    ("applications that nobody let in within a day", SQL["unauthorized_clients"]),
-    ("applications that nobody has used for 90 days", SQL["idle_clients"]),
-    ("counts of attempts with nothing left to remember", SQL["forget_attempts"]),
-    ("security events older than 400 days", SQL["old_security_events"]),
+
+@dataclass(frozen=True)
+class Kind:
+    """What can go for one reason, and the statement that removes a batch of it."""
+
+    name: str
+    statement: Statement
+    before: Statement | None = None
+    """Comes to its end first; it removes nothing."""
+
+
+KINDS: Final = (
+    Kind("authorization requests that expired", SQL["expired_requests"]),
+    Kind("sign-in sessions without use for 30 days", SQL["idle_sessions"]),
+    Kind("one-time links, a day after their end", SQL["ended_links"]),
+    Kind("access tokens, a day after their end", SQL["expired_access_tokens"]),
+    Kind("rotated refresh tokens that expired", SQL["expired_refresh_tokens"]),
+    Kind("refresh tokens of grants revoked a day ago", SQL["refresh_tokens_of_revoked_grants"]),
+    Kind("grants revoked a day ago", SQL["revoked_grants"], before=SQL["last_uses"]),
+    Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
+    Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
+    Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
+    Kind("applications that nobody let in within a day", SQL["unauthorized_clients"]),
+    Kind("applications that nobody has used for 90 days", SQL["idle_clients"]),
+    Kind("counts of attempts with nothing left to remember", SQL["forget_attempts"]),
+    Kind("security events older than 400 days", SQL["old_security_events"]),
 )
 
 
 @dataclass(frozen=True)
 class Removal:
-    """How many rows of a kind were removed."""
+    """How many rows of a kind were removed, and why no more, where something was in the way."""
 
     kind: str
     count: int
+    error: str | None = None
+    """In one line."""
 
 
 async def clean(database: Database, *, batch: int = BATCH) -> list[Removal]:
-    """Remove what can go, ``batch`` rows at a time, and return what that was. Raises psycopg.Error."""
-    return [Removal(kind, await _remove(database, statement, batch)) for kind, statement in KINDS]
+    """Remove what can go, ``batch`` rows at a time, and return what that was.
+
+    Raises psycopg.OperationalError where the database is not to be had, in which case there is no use in
+    going on.
+    """
+    return [await _remove(database, kind, batch) for kind in KINDS]
 
 
-async def _remove(database: Database, statement: Statement, batch: int) -> int:
-    parameters = {"batch": batch, "idle_lifetime": sessions.IDLE_LIFETIME}
+async def _remove(database: Database, kind: Kind, batch: int) -> Removal:
     removed = 0
+    try:
+        if kind.before is not None:
+            async for _ in _batches(database, kind.before, batch):
+                pass
+        async for count in _batches(database, kind.statement, batch):
+            removed += count
+    except psycopg.Error as error:
+        # What Postgres says of a statement has a class of its own, as has a connection that broke on it.
+        if type(error) is psycopg.OperationalError:
+            raise
+        return Removal(kind.name, removed, rows.reason(error))
+    return Removal(kind.name, removed)
+
+
+async def _batches(database: Database, statement: Statement, batch: int) -> AsyncIterator[int]:
+    """Yield how many rows each batch was, until there is no full one."""
+    parameters = {"batch": batch, "idle_lifetime": sessions.IDLE_LIFETIME}
     for _ in range(_MOST_BATCHES):
         count = await rows.execute(database, statement, parameters)
-        removed += count
+        yield count
         if count < batch:
             break
         # Requests go first.
         await asyncio.sleep(_PAUSE_S)
-    return removed
 
 
 @asynccontextmanager
 async def at_work(database: Database, interval: timedelta = INTERVAL) -> AsyncIterator[None]:
-    """Have the janitor come about every ``interval`` until the end of the block."""
+    """Have the janitor come about every ``interval`` until the end of the block.
+
+    ``database`` is best its own: whoever shares a connection with it waits for what it waits for.
+    """
     turns = asyncio.create_task(_take_turns(database, interval.total_seconds()))
     try:
         yield
     finally:
         turns.cancel()
-        await asyncio.wait([turns])
+        await asyncio.gather(turns, return_exceptions=True)
 
 
 async def _take_turns(database: Database, interval_s: float) -> None:
@@ -96,11 +131,12 @@ async def _take_turns(database: Database, interval_s: float) -> None:
     while True:
         await asyncio.sleep(wait_s)
         try:
-            removals = await clean(database)
+            _note(await clean(database))
         except psycopg.Error as error:
-            log.warning("the janitor comes again later: %s", " ".join(str(error).split()))
-        else:
-            _note(removals)
+            log.warning("the janitor comes again later: %s", rows.reason(error))
+        except Exception:
+            # Nobody waits for this task, so it would end without a word, and nothing be removed any more.
+            log.exception("the janitor comes again later")
         wait_s = interval_s * _between(0.9, 1.1)
 
 
@@ -109,6 +145,9 @@ def _between(least: float, most: float) -> float:
 
 
 def _note(removals: list[Removal]) -> None:
+    for removal in removals:
+        if removal.error is not None:
+            log.warning("could not remove %s: %s", removal.kind, removal.error)
     found = [f"{removal.count} {removal.kind}" for removal in removals if removal.count]
     if found:
         log.info("removed: %s", "; ".join(found))

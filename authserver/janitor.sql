@@ -3,7 +3,9 @@
 -- Rows that somebody else has locked are passed over, so no janitor waits for a request or for another
 -- janitor. What a statement deletes by cascade, a grant's tokens for example, it may have to wait for:
 -- that ends, because whoever locks those rows has locked the grant before, and then it was passed over.
--- The order is that of grants.sql: client, request, grant, tokens.
+-- The order is that of grants.sql: client, request, grant, tokens. Whoever writes to tokens without their
+-- grant, in a batch for instance, has to keep to this: lock those grants first (`for key share`), or pass
+-- over the tokens that are locked. Else it and a janitor could each wait for what the other one has.
 --
 -- Nothing here dies of it. What is removed was dead before, and nothing dead comes to life again, but
 -- for clients (see there).
@@ -110,13 +112,48 @@ delete from oauth.grant
  where oauth.grant.user_id = dead.user_id
    and oauth.grant.grant_id = dead.grant_id
 
+-- name: last_uses
+-- Removes nothing: it notes for clients until when they had the grants that go next, which nobody could
+-- tell afterwards, and answers the grants that it looked at. Only a revoked grant can have been of use in
+-- the last 90 days. The newest come first, so that a look at one is enough for all others of its client.
+--
+-- It stands alone, because a client is locked before its grants. One that somebody else has locked is
+-- left out, and its grants stay.
+with ended as (
+    select client.client_id,
+           bond.revoked_at
+      from oauth.grant as bond
+      join oauth.client using (client_id)
+     where bond.revoked_at < now() - interval '1 day'
+       and (client.last_used_at is null or client.last_used_at < bond.revoked_at)
+     order by bond.revoked_at desc
+     limit %(batch)s
+       for no key update of client skip locked
+),
+latest as (
+    select client_id,
+           max(revoked_at) as revoked_at
+      from ended
+     group by client_id
+),
+used as (
+    update oauth.client
+       set last_used_at = latest.revoked_at
+      from latest
+     where client.client_id = latest.client_id
+)
+select from ended
+
 -- name: revoked_grants
--- Grants that were revoked, once their tokens are gone; an API token goes with its grant.
+-- Grants that were revoked, once their tokens are gone and their client's last use is noted; an API token
+-- goes with its grant.
 with dead as (
     select bond.user_id,
            bond.grant_id
       from oauth.grant as bond
+      left join oauth.client using (client_id)
      where bond.revoked_at < now() - interval '1 day'
+       and (bond.client_id is null or client.last_used_at >= bond.revoked_at)
        and not exists (
                select from oauth.refresh_token
                 where refresh_token.user_id = bond.user_id
@@ -190,6 +227,13 @@ with dead as (
 )
 --include end_of_dead
 
+-- fragment: unasked
+and not exists (
+        select from oauth.authorization_request
+         where authorization_request.client_id = client.client_id
+    )
+and not exists (select from oauth.grant as bond where bond.client_id = client.client_id)
+
 -- fragment: end_of_unused
 delete from oauth.client
  using unused
@@ -206,11 +250,7 @@ with unused as (
       from oauth.client
      where last_authorized_at is null
        and created_at < now() - interval '1 day'
-       and not exists (
-               select from oauth.authorization_request
-                where authorization_request.client_id = client.client_id
-           )
-       and not exists (select from oauth.grant as bond where bond.client_id = client.client_id)
+       --include unasked
      order by created_at
      limit %(batch)s
        for update of client skip locked
@@ -218,17 +258,14 @@ with unused as (
 --include end_of_unused
 
 -- name: idle_clients
--- Applications that nobody has let in for long, and that have no grant any more; as above.
+-- Applications that had their last consent and their last grant long ago; as above.
 with unused as (
     select client_id
       from oauth.client
-     where last_authorized_at < now() - interval '90 days'
-       and not exists (
-               select from oauth.authorization_request
-                where authorization_request.client_id = client.client_id
-           )
-       and not exists (select from oauth.grant as bond where bond.client_id = client.client_id)
-     order by last_authorized_at
+     where last_authorized_at is not null
+       and greatest(last_authorized_at, last_used_at) < now() - interval '90 days'
+       --include unasked
+     order by greatest(last_authorized_at, last_used_at)
      limit %(batch)s
        for update of client skip locked
 )

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import psycopg
 from psycopg.adapt import Transformer
 from psycopg.pq.abc import PGresult
 
@@ -29,25 +30,35 @@ def load(*files: str) -> dict[str, Statement]:
     return lines.load(*(Path(__file__).with_name(file) for file in files))
 
 
-def connect(chosen: Settings) -> Database:
-    """Return the database as the authorization server sees it; it connects when it is first asked."""
+def connect(chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH) -> Database:
+    """Return the database as the authorization server sees it; it connects when it is first asked.
+
+    It has at most ``size`` connections, and ``depth`` statements under way on each.
+    """
     return Lines.to(
         database.login(chosen, "authserver"),
-        size=_LINES,
-        depth=_DEPTH,
+        size=size,
+        depth=depth,
         patience_s=_PATIENCE_S,
         prepare=chosen.prepare,
     )
 
 
 @asynccontextmanager
-async def connected(chosen: Settings) -> AsyncIterator[Database]:
-    """The database for the time of a command."""
-    connection = connect(chosen)
+async def connected(
+    chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH
+) -> AsyncIterator[Database]:
+    """The database for the time of the block, as ``connect`` returns it."""
+    connection = connect(chosen, size=size, depth=depth)
     try:
         yield connection
     finally:
         connection.close()
+
+
+def reason(error: psycopg.Error) -> str:
+    """Return in one line what went wrong, in the words of Postgres where they are known."""
+    return " ".join((error.diag.message_primary or str(error)).split())
 
 
 async def one(

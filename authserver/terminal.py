@@ -1,38 +1,64 @@
 """What the commands have in common: the database for a while, words that are text, and tables."""
 
 import asyncio
+import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TypeVar
 
 import click
 import psycopg
 
-from authserver import accounts, forms, rows
+from authserver import accounts, events, forms, rows
 from authserver.accounts import Account
 from authserver.rows import Database
+from shared import web
 from shared.settings import Settings
 
 Answer = TypeVar("Answer")
 
 
 def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    """Return what ``work`` answers, done as the server's own role. Raises ClickException."""
+    """Return what ``work`` answers, done as the server's own role. Raises ClickException.
+
+    Security events go to standard error, as a server's do.
+    """
 
     async def connected() -> Answer:
         async with rows.connected(chosen) as connection:
             return await work(connection)
 
     try:
-        return asyncio.run(connected())
-    except psycopg.OperationalError as error:
-        raise unavailable(error) from error
+        with _log_on_stderr():
+            return asyncio.run(connected())
+    except psycopg.Error as error:
+        raise failure(error) from error
 
 
-def unavailable(error: psycopg.OperationalError) -> click.ClickException:
-    """Return what a command ends with where the database is not to be had."""
-    return click.ClickException(f"the database does not answer: {' '.join(str(error).split())}")
+def failure(error: psycopg.Error) -> click.ClickException:
+    """Return what a command ends with where the database did not do what it was asked."""
+    if isinstance(error, psycopg.OperationalError):
+        return click.ClickException(f"the database does not answer: {rows.reason(error)}")
+    return click.ClickException(
+        f"the database refuses: {rows.reason(error)}; has 'svc migrate' run?"
+    )
+
+
+@contextmanager
+def _log_on_stderr() -> Iterator[None]:
+    # Made each time, for the standard error of the moment.
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(web.LOG_FORMAT))
+    level = events.log.level
+    events.log.addHandler(handler)
+    events.log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        events.log.setLevel(level)
+        events.log.removeHandler(handler)
 
 
 async def account(database: Database, email: str) -> Account:
@@ -90,7 +116,16 @@ def shortened(value: str, length: int) -> str:
 
 def minute(at: datetime | None) -> str:
     """Return an instant to the minute, or a dash for none."""
-    return "-" if at is None else f"{at:%Y-%m-%d %H:%M}Z"
+    return "-" if at is None else _until(at, "minutes")
+
+
+def second(at: datetime) -> str:
+    """Return an instant to the second."""
+    return _until(at, "seconds")
+
+
+def _until(at: datetime, precision: str) -> str:
+    return f"{at.replace(tzinfo=None).isoformat(' ', precision)}Z"
 
 
 def counted(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ those behind it, so such have lines of their own, with one request at a time on 
 """
 
 import asyncio
-import itertools
+import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,6 @@ from psycopg.pq.abc import PGconn, PGresult
 from shared import database, queries
 
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
-_NUMBERS: Final = itertools.count(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,8 @@ class Statement:
     """A statement with named parameters, in the form in which libpq takes it."""
 
     name: bytes
-    """Under which each connection prepares it once."""
+    """Under which each connection prepares it once. The same name is the same text in every process, so
+    that a pooler which mixes up whose statements are where can never give an answer to another question."""
     text: bytes
     parameters: tuple[str, ...]
     """The names for $1, $2, …"""
@@ -51,7 +51,8 @@ def statement(text: str) -> Statement:
     parameters = tuple(dict.fromkeys(_PLACEHOLDER.findall(text)))
     numbers = {name: f"${number}" for number, name in enumerate(parameters, 1)}
     numbered = _PLACEHOLDER.sub(lambda found: numbers[found[1]], text)
-    return Statement(f"svc_{next(_NUMBERS)}".encode(), numbered.encode(), parameters)
+    digest = hashlib.sha256(numbered.encode()).hexdigest()
+    return Statement(f"svc_{digest[:32]}".encode(), numbered.encode(), parameters)
 
 
 def load(*paths: Path) -> dict[str, Statement]:
@@ -94,12 +95,36 @@ class ConnectionLostError(psycopg.OperationalError):
     """A connection that was good broke before the answer came; what was asked may have been done."""
 
 
+Preparations = Mapping[bytes, asyncio.Future[PGresult]]
+"""By the names of statements: the preparing of each, under way or done."""
+
+
+def _refusal(preparing: asyncio.Future[PGresult]) -> BaseException | None:
+    """Return why a statement could not be prepared, if so."""
+    error = preparing.exception()
+    # One that is there already is the same one, since its name says what its text is.
+    return None if isinstance(error, psycopg.errors.DuplicatePreparedStatement) else error
+
+
+class _ForgottenError(psycopg.OperationalError):
+    """Statements that were prepared are gone, by somebody between us and the server.
+
+    Nothing of what was asked has been done.
+    """
+
+    def __init__(self, prepared: Preparations) -> None:
+        super().__init__("the server has forgotten a prepared statement")
+        self.prepared = prepared
+
+
 @dataclass(eq=False)
 class _Turn:
     """What one request waits for: the results between two syncs."""
 
     answer: asyncio.Future[PGresult]
     asked_at: float
+    prepared: Preparations = field(default_factory=dict)
+    """What became of the preparing of its statements, by their names; all of it comes before it."""
     last: PGresult | None = None
     error: psycopg.Error | None = None
 
@@ -115,11 +140,18 @@ class _Turn:
         if self.answer.done():
             return
         if self.error is not None:
-            self.answer.set_exception(self.error)
+            self.answer.set_exception(self._cause(self.error))
         elif self.last is not None:
             self.answer.set_result(self.last)
         else:
             self.answer.set_exception(psycopg.InternalError("the server sent no result"))
+
+    def _cause(self, error: psycopg.Error) -> BaseException:
+        """Return why a statement is not there: its preparing was refused, or it was forgotten since."""
+        if not isinstance(error, psycopg.errors.InvalidSqlStatementName):
+            return error
+        refusals = filter(None, map(_refusal, self.prepared.values()))
+        return next(refusals, None) or _ForgottenError(self.prepared)
 
     def fail(self, error: psycopg.Error) -> None:
         """Tell whoever still waits that no answer will come."""
@@ -131,7 +163,7 @@ class _Turn:
 class Line:
     """One connection in pipeline mode; it connects when first asked, and again after a loss."""
 
-    url: str
+    url: str = field(repr=False)
     prepare: bool
     patience_s: float
     """How long an answer may take before the connection counts as dead."""
@@ -142,7 +174,7 @@ class Line:
     # libpq forgets the socket of a connection that it has given up; the event loop must not.
     _socket: int = -1
     _connecting: asyncio.Task[None] | None = None
-    _prepared: set[bytes] = field(default_factory=set)
+    _prepared: dict[bytes, asyncio.Future[PGresult]] = field(default_factory=dict)
     _is_writing: bool = False
     _watch: asyncio.TimerHandle | None = None
 
@@ -154,7 +186,11 @@ class Line:
         """
         if self._connection is None:
             await self._connect()
-        return await self._send(steps)
+        try:
+            return await self._send(steps)
+        except _ForgottenError as error:
+            self._forget(error.prepared)
+            raise
 
     async def _connect(self) -> None:
         # All who come while the connection is being made wait for the same one.
@@ -172,7 +208,7 @@ class Line:
             self._connecting = None
         connection.pgconn.enter_pipeline_mode()
         self._connection = connection
-        self._prepared = set()
+        self._prepared = {}
         self._socket = connection.pgconn.socket
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
@@ -187,7 +223,7 @@ class Line:
             return turn.answer
         try:
             if self.prepare:
-                self._prepare(pgconn, steps)
+                turn.prepared = self._prepare(pgconn, steps)
             for wanted, written in ready:
                 if self.prepare:
                     pgconn.send_query_prepared(wanted.name, written)
@@ -203,11 +239,11 @@ class Line:
             self._watch = loop.call_later(self.patience_s, self._look_after_the_first)
         return turn.answer
 
-    def _prepare(self, pgconn: PGconn, steps: Sequence[Step]) -> None:
+    def _prepare(self, pgconn: PGconn, steps: Sequence[Step]) -> Preparations:
         """Prepare what this connection has not seen yet, in transactions before the request's own.
 
         In the request's own, a refused session would skip the preparing too, and the statement would
-        be missing from then on.
+        be missing from then on. Returns the preparing of each of the steps' statements.
         """
         loop = asyncio.get_running_loop()
         for wanted, _ in steps:
@@ -215,15 +251,21 @@ class Line:
                 continue
             pgconn.send_prepare(wanted.name, wanted.text)
             pgconn.pipeline_sync()
-            self._prepared.add(wanted.name)
-            prepared = loop.create_future()
-            prepared.add_done_callback(partial(self._check_prepared, wanted.name))
-            self._turns.append(_Turn(prepared, loop.time()))
+            preparing = self._prepared[wanted.name] = loop.create_future()
+            preparing.add_done_callback(partial(self._check_prepared, wanted.name))
+            self._turns.append(_Turn(preparing, loop.time()))
+        return {wanted.name: self._prepared[wanted.name] for wanted, _ in steps}
 
-    def _check_prepared(self, name: bytes, prepared: asyncio.Future[PGresult]) -> None:
+    def _check_prepared(self, name: bytes, preparing: asyncio.Future[PGresult]) -> None:
         # Who asked is told by the statement itself, which fails too; the next to ask prepares again.
-        if not prepared.cancelled() and prepared.exception() is not None:
-            self._prepared.discard(name)
+        if _refusal(preparing) is not None:
+            self._forget({name: preparing})
+
+    def _forget(self, prepared: Preparations) -> None:
+        """Have the next to ask prepare again, unless somebody has done so since ``prepared`` was."""
+        for name, preparing in prepared.items():
+            if self._prepared.get(name) is preparing:
+                del self._prepared[name]
 
     def _write(self) -> None:
         """Send what libpq has buffered; where the socket is full, go on when it is not."""
@@ -341,10 +383,9 @@ class Lines:
             except ConnectionLostError:
                 if not may_repeat:
                     raise
-            except psycopg.errors.InvalidSqlStatementName:
-                # Somebody between us and the server forgot what this connection had prepared, and so
-                # nothing of this has been done.
-                line.close()
+            except _ForgottenError:
+                # Nothing of it has been done, and the line has taken note.
+                pass
             return await line.run(steps)
         finally:
             line.asked -= 1

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 access_log = logging.getLogger("svc.access")
 error_log = logging.getLogger("svc.error")
 
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
 _NOTED: Final = "svc.noted"
 # What balancers make: hexadecimal digits or a UUID. Anything wider could be a secret of the sender's.
 _REQUEST_ID: Final = re.compile(rb"[0-9A-Fa-f-]{8,36}")
@@ -161,7 +163,7 @@ def _request_id(scope: Scope) -> bytes:
 
 def configure_logging() -> None:
     """Send our log lines, and the web server's warnings, to standard error."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     # Nothing of this is in our lines, and each request would pay for it. These are the switches that
     # the logging HOWTO documents, the private one included.
     logging._srcfile = None  # noqa: SLF001

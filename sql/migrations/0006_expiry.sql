@@ -4,10 +4,16 @@
 create index session_by_use on identity.session (seen_at);
 
 create index client_by_registration on oauth.client (created_at) where last_authorized_at is null;
-create index client_by_authorization on oauth.client (last_authorized_at)
+-- The end of the last grant that an application had and that is no longer kept; while it has one, it is
+-- in use anyway.
+alter table oauth.client add column last_used_at timestamptz;
+create index client_by_use on oauth.client (greatest(last_authorized_at, last_used_at))
     where last_authorized_at is not null;
 create index authorization_request_by_expiry on oauth.authorization_request (expires_at);
 create index grant_by_revocation on oauth.grant (revoked_at) where revoked_at is not null;
+-- An operator has nothing but a grant's id. It is no unique index, since keys begin with the user: over
+-- several machines nothing else could be held unique.
+create index grant_by_id on oauth.grant (grant_id);
 create index authorization_code_by_expiry on oauth.authorization_code (expires_at)
     where spent_at is null;
 -- These two are written to at each refresh, but always at their right-hand end, which is cheap.

@@ -1,11 +1,15 @@
 """The commands for people: accounts, sign-ins and what happened."""
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from authserver import janitor
+from shared import database
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD, Opens, Welcome
@@ -29,7 +33,7 @@ def test_an_account_is_added_and_can_sign_in(
     )
 
     assert result.exit_code == 0
-    assert result.output == "alice@example.org can sign in at http://localhost:8400\n"
+    assert result.stdout == "alice@example.org can sign in at http://localhost:8400\n"
     assert signed_in.status_code == 303
     assert owner.execute("select email, timezone, is_admin from identity.user").fetchall() == [
         ("alice@example.org", "Europe/Berlin", False)
@@ -74,7 +78,7 @@ def test_another_password_replaces_the_old_one_and_ends_all_sign_ins(
     )
 
     assert result.exit_code == 0
-    assert result.output == "alice@example.org has another password and is signed out everywhere\n"
+    assert result.stdout == "alice@example.org has another password and is signed out everywhere\n"
     assert alice_browser.get("/").headers["location"].startswith("/sign-in")
     page = visitor.get("/sign-in")
     with_old = visitor.submit(page, email=alice.email, password=PASSWORD)
@@ -211,8 +215,8 @@ def test_revoking_sessions_signs_one_person_out_everywhere(
     first = terminal.run(f"session revoke {alice.email}")
     second = terminal.run(f"session revoke {alice.email}")
 
-    assert (first.exit_code, first.output) == (0, "ended 2 sessions\n")
-    assert (second.exit_code, second.output) == (0, "ended 0 sessions\n")
+    assert (first.exit_code, first.stdout) == (0, "ended 2 sessions\n")
+    assert (second.exit_code, second.stdout) == (0, "ended 0 sessions\n")
     for browser in browsers:
         assert browser.get("/").headers["location"].startswith("/sign-in")
     assert bobs.get("/").status_code == 200
@@ -249,25 +253,25 @@ def test_an_address_without_account_is_named_in_one_line(terminal: Terminal, wor
     assert result.output == "Error: there is no account nobody@example.org\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "user add alice@example.org --password-stdin",
-        "user set-password alice@example.org --password-stdin",
-        "user first-link",
-        "session list alice@example.org",
-        "session revoke alice@example.org",
-        "event list alice@example.org",
-        "client list",
-        "client show svc_client_0000000000000000000000",
-        "client revoke svc_client_0000000000000000000000",
-        "grant list alice@example.org",
-        "grant revoke 6f7c8f9e-0000-4000-8000-000000000000",
-        "token list alice@example.org",
-        "token revoke 6f7c8f9e-0000-4000-8000-000000000000",
-        "janitor",
-    ],
-)
+EVERY_COMMAND: Final = [
+    "user add alice@example.org --password-stdin",
+    "user set-password alice@example.org --password-stdin",
+    "user first-link",
+    "session list alice@example.org",
+    "session revoke alice@example.org",
+    "event list alice@example.org",
+    "client list",
+    "client show svc_client_0000000000000000000000",
+    "client revoke svc_client_0000000000000000000000",
+    "grant list alice@example.org",
+    "grant revoke 6f7c8f9e-0000-4000-8000-000000000000",
+    "token create alice@example.org --scope read:profile",
+    "token list alice@example.org",
+    "token revoke 6f7c8f9e-0000-4000-8000-000000000000",
+]
+
+
+@pytest.mark.parametrize("words", [*EVERY_COMMAND, "janitor"])
 def test_without_the_database_a_command_says_so_in_one_line(words: str) -> None:
     nowhere = "postgresql://svc_authserver@127.0.0.1:1/svc"
     terminal = Terminal(Settings(role_urls={"authserver": nowhere}))
@@ -277,3 +281,69 @@ def test_without_the_database_a_command_says_so_in_one_line(words: str) -> None:
     assert result.exit_code == 1
     assert result.output.count("\n") == 1
     assert "the database does not answer" in result.output
+
+
+@pytest.fixture
+def empty(settings: Settings) -> Terminal:
+    """A terminal at a database in which there is nothing of ours."""
+    url = make_conninfo(database.role_url(settings, "authserver"), dbname="postgres")
+    return Terminal(replace(settings, role_urls={"authserver": url}))
+
+
+@pytest.mark.parametrize("words", EVERY_COMMAND)
+def test_a_database_without_our_schema_is_said_to_refuse_in_one_line(
+    empty: Terminal, words: str
+) -> None:
+    result = empty.run(words, typed=PASSWORD)
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert re.fullmatch(
+        r"Error: the database refuses: [^\n]+ does not exist; has 'svc migrate' run\?\n",
+        result.stderr,
+    )
+
+
+def test_without_our_schema_the_janitor_says_so_of_each_kind(empty: Terminal) -> None:
+    result = empty.run("janitor")
+
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == len(janitor.KINDS)
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(janitor.KINDS)
+    assert all(line.startswith("Error: could not remove ") for line in lines)
+    assert all(line.endswith(" does not exist") for line in lines)
+
+
+def test_a_database_that_only_answers_questions_refuses_in_one_line(
+    settings: Settings, alice: Person
+) -> None:
+    url = make_conninfo(
+        database.role_url(settings, "authserver"), options="-c default_transaction_read_only=on"
+    )
+    terminal = Terminal(replace(settings, role_urls={"authserver": url}))
+
+    listed = terminal.run(f"session list {alice.email}")
+    result = terminal.run(f"token create {alice.email} --scope read:profile")
+
+    assert listed.exit_code == 0
+    assert (result.exit_code, result.output) == (
+        1,
+        "Error: the database refuses: cannot execute SELECT in a read-only transaction; "
+        "has 'svc migrate' run?\n",
+    )
+
+
+def test_what_a_command_does_is_logged_on_standard_error_in_the_form_of_the_servers(
+    terminal: Terminal, alice: Person
+) -> None:
+    first = terminal.run(f"token create {alice.email} --scope read:profile")
+    second = terminal.run(f"token create {alice.email} --scope read:profile")
+
+    for result in (first, second):
+        assert re.fullmatch(r"svc_dt_\w+\n", result.stdout)
+        assert re.fullmatch(
+            rf"20\S+ \S+ INFO svc\.security event=token_created user_id={alice.user_id} "
+            rf"client_id=- grant_id=\S+ address=- request_id=-\n",
+            result.stderr,
+        )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+import httpx2
 import psycopg
 import pytest
 from psycopg import sql
@@ -16,9 +17,13 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from authserver import janitor, rows
+from shared import tokens
+from shared.lines import Lines
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
+from tests.oauth.privileges import without
+from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor
 
@@ -319,6 +324,78 @@ def test_a_client_stays_as_long_as_somebody_uses_it(
     assert refreshed.refresh(pair["refresh_token"]).status_code == 200
 
 
+def test_a_client_that_was_in_use_stays_for_90_days_when_its_last_grant_is_revoked(
+    clean: Clean,
+    let_pass: Pass,
+    application: Application,
+    alice_browser: Visitor,
+    visitor: Visitor,
+    owner: Rows,
+) -> None:
+    pair = application.pair(alice_browser)
+    for _ in range(3):
+        let_pass("67 days")
+        pair = application.refresh(pair["refresh_token"]).json()
+        clean()
+    application.revoke(pair["refresh_token"])
+    let_pass("25 hours 30 minutes")
+
+    day_after = clean()
+    let_pass("88 days 22 hours")
+    before = clean()
+    is_known = visitor.get(application.authorize_path()).status_code == 303
+    let_pass("1 hour")
+
+    assert day_after[REVOKED] == 1
+    assert count(owner, "oauth.grant") == 0
+    assert before == {}
+    assert is_known
+    assert clean() == {REQUESTS: 1, IDLE: 1}
+
+
+def test_of_many_revoked_grants_the_newest_says_when_a_client_was_of_use(
+    clean: Clean, register: Register, alice: Person, owner: Rows
+) -> None:
+    recent, older, old = register(), register(), register()
+    for application, days in ((recent, 2), (older, 50), (old, 90)):
+        owner.execute(
+            """
+            insert into oauth.grant (user_id, client_id, scopes, revoked_at)
+            select %(user_id)s, %(client_id)s, '{read:profile}', now() - n * interval '1 day'
+              from generate_series(%(days)s, %(days)s + 20) as n
+            """,
+            {
+                "user_id": alice.user_id,
+                "client_id": application.client_id,
+                "days": days,
+            },
+        )
+    owner.execute("update oauth.client set last_authorized_at = now() - interval '200 days'")
+
+    removed = clean(batch=4)
+
+    assert removed == {REVOKED: 63, IDLE: 1}
+    ages = owner.execute(
+        "select client_id, round(extract(epoch from now() - last_used_at) / 86400) from oauth.client"
+    ).fetchall()
+    assert dict(ages) == {recent.client_id: 2, older.client_id: 50}
+
+
+def test_a_grant_whose_client_is_locked_waits_until_its_use_can_be_noted(
+    clean: Clean, application: Application, alice: Person, connect_as: Connect, owner: Rows
+) -> None:
+    backlog(owner, alice, 1)
+    other = connect_as("authserver")
+
+    with other.transaction():
+        other.execute("select from oauth.client for no key update")
+        first = clean()
+    second = clean()
+
+    assert REVOKED not in first
+    assert second == {REVOKED: 3}
+
+
 def test_counts_of_attempts_go_when_nothing_of_them_is_left(clean: Clean, owner: Rows) -> None:
     owner.execute(
         """
@@ -344,6 +421,21 @@ def test_security_events_go_after_400_days(clean: Clean, owner: Rows) -> None:
 
     assert clean(batch=4) == {EVENTS: 10}
     assert count(owner, "identity.security_event") == 10
+
+
+def test_failed_sign_ins_to_no_account_go_after_30_days(clean: Clean, owner: Rows) -> None:
+    owner.execute(
+        """
+        insert into identity.security_event (user_id, event, occurred_at)
+        select '00000000-0000-0000-0000-000000000000', 'sign_in_failed', now() - age * interval '1 day'
+          from generate_series(20, 39) as age
+         union all
+        select gen_random_uuid(), 'sign_in_failed', now() - interval '40 days'
+        """
+    )
+
+    assert clean(batch=4) == {EVENTS: 10}
+    assert count(owner, "identity.security_event") == 11
 
 
 def test_a_second_run_finds_nothing(
@@ -538,20 +630,97 @@ def test_requests_at_the_same_time_notice_nothing(
     backlog(owner, alice, 901)
     browser = welcome(bob)
     runs: list[dict[str, int]] = []
-    cleaner = threading.Thread(target=lambda: runs.append(clean(batch=50)))
+    cleaner = threading.Thread(target=lambda: runs.append(clean(batch=5)))
 
     cleaner.start()
-    rounds = 0
+    rounds = rounds_beside = 0
     while cleaner.is_alive() or rounds < 3:
+        before = count(owner, "oauth.refresh_token")
         pair = application.pair(browser)
         refreshed = application.refresh(pair["refresh_token"])
         assert refreshed.status_code == 200
         assert status(refreshed.json()["access_token"]) == 200
         assert application.revoke(refreshed.json()["refresh_token"]).status_code == 200
+        # Two more are there, and some of the janitor's fewer.
+        rounds_beside += count(owner, "oauth.refresh_token") < before + 2
         rounds += 1
     cleaner.join()
 
     assert runs == [CLEARED]
+    assert rounds_beside > 0
+
+
+def test_requests_are_answered_while_a_janitor_waits_for_a_row(
+    settings: Settings, owner: Rows, alice: Person, connect_as: Connect
+) -> None:
+    alice.token(expires="-2 days")
+    other = connect_as("authserver")
+    app = authserver.app.create(settings, clean_every=timedelta(milliseconds=20))
+
+    async def ask_many() -> tuple[list[int], bool]:
+        async with app.router.lifespan_context(app):
+            await asyncio.to_thread(wait_for_rivals, owner, 1)
+            before = who_waits(owner)
+            async with httpx2.AsyncClient(
+                transport=httpx2.ASGITransport(app), base_url="http://localhost:8400"
+            ) as client:
+                token = tokens.mint(tokens.REFRESH, alice.user_id).text
+                answers = await asyncio.gather(
+                    *(client.post("/oauth/revoke", data={"token": token}) for _ in range(64))
+                )
+            return [answer.status_code for answer in answers], who_waits(owner) == before
+
+    with other.transaction():
+        # The grant can be locked and its token not, so that the janitor waits in the midst of its work.
+        other.execute("select from oauth.access_token for update")
+        statuses, is_same_wait = asyncio.run(ask_many())
+
+    assert statuses == [200] * 64
+    assert is_same_wait
+
+
+def who_waits(owner: Rows) -> list[Any]:
+    """Return the transactions that wait for a lock, and since when they run."""
+    return owner.execute(
+        "select pid, xact_start from pg_stat_activity "
+        "where datname = current_database() and wait_event_type = 'Lock'"
+    ).fetchall()
+
+
+def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
+    settings: Settings,
+    owner: Rows,
+    alice: Person,
+    terminal: Terminal,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def leave_something() -> None:
+        alice.token(expires="-2 days")
+        owner.execute(
+            "insert into identity.session (user_id, session_hash, seen_at) "
+            "values (%s, gen_random_uuid()::text::bytea, now() - interval '31 days')",
+            [alice.user_id],
+        )
+
+    said = f"could not remove {SESSIONS}: permission denied for table session"
+    leave_something()
+    with without(owner, "delete on identity.session"):
+        result = terminal.run("janitor")
+        by_command = count(owner, "oauth.grant")
+        leave_something()
+        with TestClient(authserver.app.create(settings, clean_every=timedelta(milliseconds=20))):
+            is_gone = eventually(owner, "select from oauth.grant")
+
+    assert (result.exit_code, result.stderr) == (1, f"Error: {said}\n")
+    assert len(result.stdout.splitlines()) == len(janitor.KINDS)
+    assert f"        0  {SESSIONS}\n" in result.stdout
+    assert f"        1  {API_TOKENS}\n" in result.stdout
+    assert by_command == 0
+    assert is_gone
+    assert said in caplog.messages
+    assert count(owner, "identity.session") == 2
+    assert terminal.run("janitor").exit_code == 0
+    assert count(owner, "identity.session") == 0
 
 
 def test_a_consent_that_is_under_way_keeps_its_client(
@@ -575,7 +744,7 @@ def test_a_consent_that_is_under_way_keeps_its_client(
     with other.transaction():
         other.execute("select from identity.user for update")
         consent.start()
-        wait_until_somebody_waits(owner)
+        wait_for_rivals(owner, 1)
         removed = clean()
     consent.join()
 
@@ -602,24 +771,12 @@ def test_a_consent_that_comes_while_its_client_is_removed_finds_nothing_waiting(
     with other.transaction():
         other.execute("delete from oauth.client")
         consent.start()
-        wait_until_somebody_waits(owner)
+        wait_for_rivals(owner, 1)
     consent.join()
 
     assert decided[0].status_code == 400
     assert "no longer open" in decided[0].text
     assert count(owner, "oauth.grant") == 0
-
-
-def wait_until_somebody_waits(owner: Rows) -> None:
-    """Return when a transaction waits for a lock."""
-    for _ in range(1000):
-        waiting = owner.execute(
-            "select count(*), pg_sleep(0.01) from pg_stat_activity "
-            "where datname = current_database() and wait_event_type = 'Lock'"
-        ).fetchone()
-        if waiting is not None and waiting[0] > 0:
-            return
-    raise AssertionError("nobody waited")
 
 
 def test_consents_and_janitors_at_once_leave_a_grant_or_a_page_that_says_gone(
@@ -697,15 +854,27 @@ def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) 
         select user_id, sha256(n::text::bytea) from identity.user, generate_series(1, 10000) as n;
         insert into identity.security_event (user_id, event)
         select user_id, 'signed_in' from identity.user, generate_series(1, 10000);
-        analyze identity.session, identity.security_event, oauth.client, oauth.grant,
-                oauth.authorization_code, oauth.refresh_token, oauth.access_token
+        insert into identity.throttle (key_hash, forgotten_at)
+        select sha256(n::text::bytea), now() + interval '1 hour' from generate_series(1, 10000) as n;
+        insert into oauth.authorization_request
+               (request_hash, session_hash, client_id, redirect_uri, scopes, code_challenge, expires_at)
+        select sha256(convert_to(client_id || n::text, 'UTF8')), '\\x00', client_id, 'x', '{x}', 'x',
+               now() + interval '10 minutes'
+          from oauth.client cross join generate_series(1, 3) as n;
+        analyze identity.session, identity.security_event, identity.throttle, oauth.client, oauth.grant,
+                oauth.authorization_request, oauth.authorization_code, oauth.refresh_token,
+                oauth.access_token
         """
     )
+    # Only one-time links are not many: operators make them one by one, and their table has no index but
+    # its key.
     types = {"batch": "integer", "idle_lifetime": "interval"}
     values = {"batch": "200", "idle_lifetime": "'30 days'"}
     read: dict[str, int] = {}
 
-    for number, (kind, statement) in enumerate(janitor.KINDS):
+    statements = [(kind.name, kind.statement) for kind in janitor.KINDS]
+    statements += [(f"before {each.name}", each.before) for each in janitor.KINDS if each.before]
+    for number, (kind, statement) in enumerate(statements):
         declared = ", ".join(types[name] for name in statement.parameters)
         given = ", ".join(values[name] for name in statement.parameters)
         owner.execute(f"prepare look_{number} ({declared}) as {statement.text.decode()}")
@@ -777,6 +946,25 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
     assert all("\n" not in line for line in lines)
 
 
+def test_a_janitor_that_meets_what_nobody_thought_of_says_so_and_comes_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # No connection string at all, which is nothing that psycopg.Error stands for.
+    unencodable = Lines.to("host=\udcff", size=1, depth=1, patience_s=1, prepare=True)
+
+    async def work() -> None:
+        async with janitor.at_work(unencodable, timedelta(milliseconds=5)):
+            for _ in range(500):
+                if len(caplog.records) >= 2:
+                    return
+                await asyncio.sleep(0.01)
+
+    asyncio.run(work())
+
+    assert caplog.messages[:2] == ["the janitor comes again later"] * 2
+    assert "UnicodeEncodeError" in caplog.text
+
+
 def test_a_server_that_stops_does_not_wait_for_its_janitor(
     settings: Settings, owner: Rows, alice: Person, connect_as: Connect
 ) -> None:
@@ -788,7 +976,7 @@ def test_a_server_that_stops_does_not_wait_for_its_janitor(
         # The grant can be locked and its token not, so that the janitor waits in the midst of its work.
         other.execute("select from oauth.access_token for update")
         with TestClient(app):
-            wait_until_somebody_waits(owner)
+            wait_for_rivals(owner, 1)
             stopping = time.monotonic()
         took = time.monotonic() - stopping
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg import errors
 
 from resourceserver import session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
@@ -122,7 +123,7 @@ def test_a_statement_that_cannot_be_prepared_fails_every_time_and_alone(
 
     async def use(shared: Lines) -> None:
         for _ in range(3):
-            with pytest.raises(psycopg.Error):
+            with pytest.raises(errors.UndefinedTable, match="nowhere"):
                 await shared.run(((nonsense, {}),))
             assert await echo(shared, "fine") == b"fine"
 
@@ -253,5 +254,60 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(deployment: Settin
         await shared.run(((forget, {}),))
 
         assert await echo(shared, "second") == b"second"
+
+    with_lines(deployment, use)
+
+
+def test_all_who_ask_at_once_are_told_why_their_statement_cannot_be_prepared(
+    deployment: Settings,
+) -> None:
+    nonsense = lines.statement("select nothing from nowhere")
+
+    async def use(shared: Lines) -> None:
+        await echo(shared, "connected")
+        *refusals, answer = await asyncio.gather(
+            *(shared.run(((nonsense, {}),)) for _ in range(5)),
+            echo(shared, "beside them"),
+            return_exceptions=True,
+        )
+
+        assert [type(refusal) for refusal in refusals] == [errors.UndefinedTable] * 5
+        assert answer == b"beside them"
+
+    with_lines(deployment, use)
+
+
+def test_when_the_server_has_forgotten_statements_all_in_flight_are_answered(
+    deployment: Settings,
+) -> None:
+    forget = lines.statement("deallocate all")
+    other = lines.statement("select %(text)s::text || '!'")
+
+    async def use(shared: Lines) -> None:
+        await asyncio.gather(echo(shared, "first"), shared.run(((other, {"text": "first"}),)))
+        for _ in range(3):
+            await shared.run(((forget, {}),))
+            answers = await asyncio.gather(
+                shared.run(((ECHO, {"text": "two"}), (other, {"text": "steps"}))),
+                *(shared.run(((ECHO, {"text": str(n)}),)) for n in range(5)),
+                *(shared.run(((other, {"text": str(n)}),)) for n in range(5)),
+            )
+            assert [answer.get_value(0, 0) for answer in answers] == [
+                b"steps!",
+                *(b"0", b"1", b"2", b"3", b"4"),
+                *(b"0!", b"1!", b"2!", b"3!", b"4!"),
+            ]
+
+    with_lines(deployment, use)
+
+
+def test_a_statement_that_is_prepared_already_is_used_as_it_is(deployment: Settings) -> None:
+    async def use(shared: Lines) -> None:
+        await echo(shared, "first")
+        # As after a change of connections behind our back, and back again.
+        shared.lines[0]._prepared.clear()
+
+        assert await echo(shared, "second") == b"second"
+        assert ECHO.name in shared.lines[0]._prepared
 
     with_lines(deployment, use)

@@ -1,0 +1,17 @@
+"""What the authorization server may do, taken from it for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, LiteralString
+
+import psycopg
+
+
+@contextmanager
+def without(owner: psycopg.Connection[Any], privilege: LiteralString) -> Iterator[None]:
+    """Take a privilege, such as "delete on oauth.grant", from the server's role until the block ends."""
+    owner.execute(f"revoke {privilege} from svc_authserver")
+    try:
+        yield
+    finally:
+        owner.execute(f"grant {privilege} to svc_authserver")
