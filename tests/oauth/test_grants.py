@@ -57,7 +57,7 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 # All multiples of half a minute, as the lifetimes are: what is live at the end of a story was live with
 # half a minute to spare, which no story takes.
-AMOUNTS: Final = (30, 30, 30, MINUTE, HOUR - 30, HOUR, HOUR, 89 * DAY, 90 * DAY)
+AMOUNTS: Final = (30, MINUTE, HOUR - 30, HOUR - 30, HOUR, 89 * DAY, 90 * DAY)
 
 
 @dataclass
@@ -80,6 +80,7 @@ class Grant:
     resource: str | None
     pairs: list["Pair"] = field(default_factory=list, repr=False)
     """All that were issued; the last is what the application holds."""
+    code: "Code | None" = field(default=None, repr=False)
     is_revoked: bool = False
 
     @property
@@ -125,6 +126,10 @@ class Pair:
     def opens_something(self, clock: int) -> bool:
         """Tell whether the access token is live at that time."""
         return self.grant.is_live and not self.is_access_revoked and clock < self.access_expires_at
+
+    def can_be_refreshed(self, clock: int) -> bool:
+        """Tell whether the refresh token is live at that time."""
+        return self.grant.is_live and not self.is_rotated and clock < self.refresh_expires_at
 
 
 @dataclass(frozen=True)
@@ -372,7 +377,8 @@ class GrantLifeCycle(RuleBasedStateMachine):
         assert decided.headers["location"].startswith(f"{request.redirect_uri}?code=")
         text = parameters(decided)["code"][0]
         grant = Grant(grant_of(self.world, text), user, application, granted, request.resource)
-        return Code(text, grant, request.redirect_uri, verifier, expires_at=self.clock + MINUTE)
+        grant.code = Code(text, grant, request.redirect_uri, verifier, self.clock + MINUTE)
+        return grant.code
 
     @rule(target=pairs, code=codes)
     def exchange(self, code: Code) -> MultipleResults[Pair]:
@@ -383,6 +389,15 @@ class GrantLifeCycle(RuleBasedStateMachine):
     def exchange_wrongly(self, code: Code, wrong: str) -> MultipleResults[Pair]:
         """Somebody presents a code and something that may not go with it, for the first time or again."""
         return self.present_code(code, **self.replacement(wrong, code.grant, code.redirect_uri))
+
+    @rule(
+        target=pairs, pair=pairs, whose=st.sampled_from(("own client", "other client", "stranger"))
+    )
+    def exchange_again(self, pair: Pair, whose: str) -> MultipleResults[Pair]:
+        """Somebody presents a code that is spent, whoever they are."""
+        code = pair.grant.code
+        assert code is not None
+        return self.present_code(code, client_id=self.client_id(pair.grant, whose))
 
     def present_at_last(self, code: Code, first: str) -> MultipleResults[Pair]:
         """Present a new code, after something that may spoil it, or a presentation that may be wrong."""
@@ -436,6 +451,14 @@ class GrantLifeCycle(RuleBasedStateMachine):
     def refresh_late(self, pair: Pair, seconds: int) -> MultipleResults[Pair]:
         """The application presents its refresh token after a while."""
         self.grow_older(seconds)
+        return self.present_refresh_token(pair.grant.pairs[-1])
+
+    @rule(target=pairs, pair=pairs)
+    def refresh_twice_in_time(self, pair: Pair) -> MultipleResults[Pair]:
+        """The application comes back each time just before its refresh token expires."""
+        self.grow_older(89 * DAY)
+        self.present_refresh_token(pair.grant.pairs[-1])
+        self.grow_older(89 * DAY)
         return self.present_refresh_token(pair.grant.pairs[-1])
 
     @rule(target=pairs, pair=pairs, wrong=st.sampled_from(("own client", *WRONG_WITH_A_TOKEN)))
@@ -504,9 +527,29 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     # Ends.
 
-    @rule(pair=pairs, is_refresh=st.booleans(), says_who=st.booleans())
-    def revoke_by_client(self, pair: Pair, is_refresh: bool, says_who: bool) -> None:
-        """The application gives a token back, or somebody does who does not say who they are."""
+    @rule(
+        target=pairs,
+        pair=pairs,
+        is_refresh=st.booleans(),
+        says_who=st.booleans(),
+        goes_on=st.booleans(),
+    )
+    def revoke_by_client(
+        self, pair: Pair, is_refresh: bool, says_who: bool, goes_on: bool
+    ) -> MultipleResults[Pair]:
+        """The application gives a token back, and may refresh after that as if it had not."""
+        self.give_back(pair, is_refresh=is_refresh, says_who=says_who)
+        return self.present_refresh_token(pair.grant.pairs[-1]) if goes_on else multiple()
+
+    @rule(pair=pairs, says_who=st.booleans())
+    def refresh_and_revoke_by_the_old_token(self, pair: Pair, says_who: bool) -> None:
+        """The application refreshes, and gives back the refresh token that it had before."""
+        before = pair.grant.pairs[-1]
+        self.present_refresh_token(before)
+        self.give_back(before, is_refresh=True, says_who=says_who)
+
+    def give_back(self, pair: Pair, *, is_refresh: bool, says_who: bool) -> None:
+        """Revoke a token as its application, or as somebody who does not say who they are."""
         token = pair.refresh_token if is_refresh else pair.access_token
         client_id = pair.grant.application.client_id if says_who else ""
 
@@ -578,11 +621,19 @@ class GrantLifeCycle(RuleBasedStateMachine):
                 assert opened == expected, (pair, resource)
 
     @invariant()
-    def nothing_is_live_that_nobody_was_given(self) -> None:
-        """Count what lives in the database: no token that was never sent, no second refresh token."""
+    def what_is_live_is_what_somebody_was_given(self) -> None:
+        """Count what lives in the database: all that was sent, nothing else, no second refresh token."""
         row = self.world.owner.execute(
             """
             select (select count(*) from oauth.live_access_token),
+                   (
+                       select count(*)
+                         from oauth.refresh_token
+                         join oauth.grant as bond using (user_id, grant_id)
+                        where refresh_token.rotated_at is null
+                          and refresh_token.expires_at > now()
+                          and bond.revoked_at is null
+                   ),
                    coalesce(max(current), 0)
               from (
                        select count(*) filter (where rotated_at is null) as current
@@ -592,8 +643,9 @@ class GrantLifeCycle(RuleBasedStateMachine):
             """
         ).fetchone()
         assert row is not None
-        live_tokens, most_current_ones_of_a_grant = row
-        assert live_tokens == sum(pair.opens_something(self.clock) for pair in self.issued)
+        access_tokens, refresh_tokens, most_current_ones_of_a_grant = row
+        assert access_tokens == sum(pair.opens_something(self.clock) for pair in self.issued)
+        assert refresh_tokens == sum(pair.can_be_refreshed(self.clock) for pair in self.issued)
         assert most_current_ones_of_a_grant <= 1
 
 

@@ -5,10 +5,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+import anyio
 import httpx2
 import psycopg
 import pytest
@@ -18,7 +20,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from authserver import janitor, rows
 from shared import tokens
-from shared.lines import Lines
+from shared.lines import Lines, Statement
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
@@ -108,6 +110,7 @@ def test_a_request_goes_when_it_has_waited_too_long(
     alice_browser.get(application.authorize_path())
     let_pass("15 minutes")
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+    let_pass("14 minutes 30 seconds")
 
     assert clean() == {REQUESTS: 1}
     assert alice_browser.submit(page, decision="allow").status_code == 303
@@ -305,22 +308,29 @@ def test_a_client_stays_as_long_as_somebody_uses_it(
     let_pass: Pass,
     register: Register,
     alice_browser: Visitor,
+    visitor: Visitor,
     owner: Rows,
 ) -> None:
-    refreshed, left, again = register(), register(), register()
+    refreshed, left, again, asked = register(), register(), register(), register()
     pair = refreshed.pair(alice_browser)
     left.pair(alice_browser)
+    asked.pair(alice_browser)
     again.pair(alice_browser)
     let_pass("29 days")
     again.revoke(again.pair(alice_browser)["refresh_token"])
     let_pass("29 days")
     pair = refreshed.refresh(pair["refresh_token"]).json()
     let_pass("34 days")
+    visitor.get(asked.authorize_path())
 
     clean()
 
     kept = owner.execute("select client_id from oauth.client").fetchall()
-    assert {client_id for (client_id,) in kept} == {refreshed.client_id, again.client_id}
+    assert {client_id for (client_id,) in kept} == {
+        refreshed.client_id,
+        again.client_id,
+        asked.client_id,
+    }
     assert refreshed.refresh(pair["refresh_token"]).status_code == 200
 
 
@@ -579,6 +589,85 @@ def test_more_than_a_batch_goes_batch_by_batch(
 
     assert removed == CLEARED
     assert most == (200,)
+
+
+TABLES: Final = {
+    REQUESTS: "oauth.authorization_request",
+    SESSIONS: "identity.session",
+    LINKS: "identity.invitation",
+    ACCESS_TOKENS: "oauth.access_token",
+    REFRESH_TOKENS: "oauth.refresh_token",
+    TOKENS_OF_REVOKED: "oauth.refresh_token",
+    REVOKED: "oauth.grant",
+    LAPSED: "oauth.grant",
+    UNREDEEMED: "oauth.grant",
+    API_TOKENS: "oauth.grant",
+    UNAUTHORIZED: "oauth.client",
+    IDLE: "oauth.client",
+    ATTEMPTS: "identity.throttle",
+    EVENTS: "identity.security_event",
+}
+
+
+@pytest.fixture
+def three_of_each(
+    let_pass: Pass,
+    register: Register,
+    alice: Person,
+    alice_browser: Visitor,
+    server: TestClient,
+    owner: Rows,
+) -> None:
+    """Leaves three things of each kind that can go; the janitor's order is one in which they can."""
+    for number in range(3):
+        application = register()
+        application.pair(alice_browser)
+        application.code(alice_browser)
+        renewed = application.refresh(application.pair(alice_browser)["refresh_token"]).json()
+        application.refresh(renewed["refresh_token"])
+        application.revoke(application.pair(alice_browser)["refresh_token"])
+        alice.token(expires="1 hour")
+        Visitor(server).get(application.authorize_path())
+        register()
+        owner.execute(
+            "insert into identity.session (user_id, session_hash) values (%s, sha256(%s))",
+            [alice.user_id, b"%d" % number],
+        )
+        owner.execute(
+            "insert into identity.invitation (invitation_hash, expires_at) values (%s, now())",
+            [b"%d" % number],
+        )
+    let_pass("500 days")
+    owner.execute(
+        "insert into identity.throttle (key_hash) "
+        "select sha256(n::text::bytea) from generate_series(1, 3) as n"
+    )
+
+
+def test_of_each_kind_a_batch_goes_at_a_time_and_nothing_that_is_locked(
+    settings: Settings, owner: Rows, connect_as: Connect, three_of_each: None
+) -> None:
+    at_first: dict[str, int] = {}
+    while_locked: dict[str, int] = {}
+
+    async def remove(statement: Statement, batch: int) -> int:
+        parameters = {"batch": batch, "idle_lifetime": timedelta(days=30)}
+        async with rows.connected(settings) as database:
+            with anyio.fail_after(5):
+                return await rows.execute(database, statement, parameters)
+
+    with closing(psycopg.connect(settings.database_url or "")) as other:
+        for kind in janitor.KINDS:
+            if kind.before is not None:
+                asyncio.run(remove(kind.before, 200))
+            at_first[kind.name] = asyncio.run(remove(kind.statement, 2))
+            other.execute(f"select from {TABLES[kind.name]} for update")
+            while_locked[kind.name] = asyncio.run(remove(kind.statement, 200))
+            other.rollback()
+            asyncio.run(remove(kind.statement, 200))
+
+    assert at_first == dict.fromkeys(TABLES, 2)
+    assert while_locked == dict.fromkeys(TABLES, 0)
 
 
 def test_two_janitors_at_once_share_the_work(
