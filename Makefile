@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PROVIDER := tests/browser/provider
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # A stamp holds the directory it was made in. An environment that was moved, or whose Python is gone,
@@ -15,7 +16,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-oldest check bench proof lock chromium remake
+.PHONY: help run test test-fast test-oldest check bench screenshots proof lock chromium remake
 
 help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,8 +39,11 @@ check: .venv/.dev ## Check format, lint and types
 bench: .venv/.dev ## Measure requests per second, beside what the machine could do
 	@$(BIN)/python -m tests.bench
 
-proof: .venv/.dev ## Try every property with thousands of examples (PROFILE=bounded: hundreds)
-	@$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=$(PROFILE)
+screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
+	@$(BIN)/python -m tests.browser.screenshots screenshots
+
+proof: .venv/.dev chromium $(PROVIDER)/node_modules ## Try all properties with thousands of examples, and a foreign provider (PROFILE=bounded: hundreds)
+	@$(BIN)/pytest -n auto -m "hypothesis or provider" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
 
@@ -78,6 +82,17 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
 .venv/.dev: .venv/.run requirements-dev.lock
 	@echo "Installing what tests and checks need"
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# A provider for sign-in that nobody here wrote, pinned with its hashes.
+$(PROVIDER)/node_modules: $(PROVIDER)/package-lock.json
+	@command -v npm >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; \
+	  else \
+	    echo "The proof needs Node.js: sudo apt-get install nodejs npm" >&2; exit 1; \
+	  fi
+	@npm ci --prefix $(PROVIDER) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Playwright drives the Chromium of the system's packages.

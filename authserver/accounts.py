@@ -10,13 +10,15 @@ from uuid import UUID
 
 import psycopg
 from psycopg.errors import UniqueViolation
+from starlette.requests import Request
 
-from authserver import events, passwords, rows
+from authserver import events, passwords, rows, sessions
 from authserver.errors import TooManyRequests
 from authserver.events import Occasion
 from authserver.passwords import Hasher, TooManyAtOnce
 from authserver.rows import Database
 from authserver.server import Server
+from authserver.sessions import Browser, Visit
 from shared import database as databases
 from shared import queries, tokens
 from shared.settings import Settings
@@ -30,6 +32,7 @@ _INVITE_FIRST_ACCOUNT: Final = queries.load(
 )["invite_first_account"]
 
 LINK_LIFETIME: Final = timedelta(hours=24)
+RESET_LIFETIME: Final = timedelta(hours=1)
 
 _EMAIL: Final = re.compile(r"[!-?A-~]+@[!-?A-~]+")
 
@@ -72,8 +75,18 @@ class Account:
 
 
 @dataclass(frozen=True)
-class _Invitation:
-    is_for_first_account: bool
+class Reset:
+    """Whose password a link resets."""
+
+    user_id: UUID
+    email: str
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """What a one-time link is good for: an account, with this address where it names one."""
+
+    email: str | None
 
 
 @dataclass(frozen=True)
@@ -176,10 +189,100 @@ async def change_password(
     await events.happen(database, SQL["change_password"], parameters, at, after=SQL["hold"])
 
 
-async def is_open(database: Database, link: Token) -> bool:
-    """Tell whether a one-time link can still be used."""
+async def change_own_password(
+    server: Server, visit: Visit, password: str, request: Request
+) -> Token | None:
+    """Give somebody who is signed in another password, and end all their sign-ins but this one.
+
+    Returns the browser's new session, or None where the account is gone. Raises
+    passwords.UnacceptablePassword, passwords.TooManyAtOnce.
+    """
+    passwords.check(password, visit.person.email)
+    session, opening = sessions.succeed(visit.browser, visit.person.user_id, request)
+    parameters = {
+        "user_id": visit.person.user_id,
+        "password_hash": await server.hasher.hash(password),
+        **opening,
+    }
+    changed = await events.happen(
+        server.database,
+        SQL["change_own_password"],
+        parameters,
+        events.occasion(request),
+        after=SQL["hold"],
+    )
+    return session if changed else None
+
+
+async def reset_link(database: Database, chosen: Settings, account: Account) -> str:
+    """Return a one-time link to choose another password; an earlier one is worth nothing any more."""
+    link = tokens.mint(tokens.LINK, account.user_id)
+    parameters = {"user_id": account.user_id, "link_hash": link.hash, "lifetime": RESET_LIFETIME}
+    await rows.execute(database, SQL["make_reset_link"], parameters)
+    return f"{chosen.auth_url}/reset?link={link.text}"
+
+
+async def resettable(database: Database, link: Token) -> Reset:
+    """Return whose password ``link`` resets. Raises LinkUsed."""
+    parameters = {"user_id": link.user_id, "link_hash": link.hash}
+    found = await rows.one(database, Reset, SQL["reset"], parameters)
+    if found is None:
+        raise LinkUsed
+    return found
+
+
+async def reset_password(
+    server: Server, browser: Browser, link: Token, password: str, request: Request
+) -> Token:
+    """Give whoever has ``link`` another password, and return the session that they are signed in with.
+
+    All their other sign-ins end. Raises LinkUsed, passwords.TooManyAtOnce, and
+    passwords.UnacceptablePassword, with which the link can be used again.
+    """
+    reset = await resettable(server.database, link)
+    passwords.check(password, reset.email)
+    session, opening = sessions.succeed(browser, reset.user_id, request)
+    parameters = {
+        "user_id": link.user_id,
+        "link_hash": link.hash,
+        "password_hash": await server.hasher.hash(password),
+        **opening,
+    }
+    happened = await events.happen(
+        server.database,
+        SQL["reset_password"],
+        parameters,
+        events.occasion(request),
+        after=SQL["hold"],
+    )
+    if not happened:
+        raise LinkUsed
+    return session
+
+
+async def invite(database: Database, chosen: Settings, email: str | None) -> str:
+    """Return a one-time link for an account, with that address where one is given.
+
+    Raises UnacceptableEmail, AddressTaken.
+    """
+    link = tokens.mint(tokens.LINK, tokens.NOBODY)
+    parameters = {
+        "invitation_hash": link.hash,
+        "email": None if email is None else folded_email(email),
+        "lifetime": LINK_LIFETIME,
+    }
+    if await rows.one(database, Invitation, SQL["invite"], parameters) is None:
+        raise AddressTaken
+    return f"{chosen.auth_url}/join?link={link.text}"
+
+
+async def invitation(database: Database, link: Token) -> Invitation:
+    """Return what a one-time link is good for. Raises LinkUsed."""
     parameters = {"invitation_hash": link.hash}
-    return await rows.one(database, _Invitation, SQL["invitation"], parameters) is not None
+    found = await rows.one(database, Invitation, SQL["invitation"], parameters)
+    if found is None:
+        raise LinkUsed
+    return found
 
 
 async def join(
@@ -187,11 +290,12 @@ async def join(
 ) -> UUID:
     """Make an account by a one-time link and return its id; the first account is an administrator.
 
+    Its address is the one that the link is for, else the one that ``new`` names.
+
     Raises LinkUsed, and what ``add`` raises; with any of that the link can be used again.
     """
-    if not await is_open(database, link):
-        raise LinkUsed
-    email = folded_email(new.email)
+    invited = await invitation(database, link)
+    email = invited.email or folded_email(new.email)
     passwords.check(new.password, email)
     parameters = {
         "invitation_hash": link.hash,

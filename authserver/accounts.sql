@@ -38,7 +38,7 @@ with added as (
 -- name: join
 -- Open link ─► used, and an account; the first one is an administrator's. No row: the link was used, has
 -- expired, or another took its place. It fails, and the link stays open, where the address has an
--- account already.
+-- account already. Where the link is for one address, the account has that one.
 with used as (
     update identity.invitation
        set used_at = now()
@@ -46,11 +46,12 @@ with used as (
        and used_at is null
        and expires_at > now()
        and (not is_for_first_account or not exists (select from identity.user))
-    returning is_for_first_account
+    returning is_for_first_account,
+              email
 ),
 added as (
     insert into identity.user (email, timezone, is_admin)
-    select %(email)s,
+    select coalesce(email, %(email)s),
            %(timezone)s,
            is_for_first_account
       from used
@@ -60,31 +61,123 @@ added as (
 --include noted
 --include told
 
--- name: change_password
--- Another password, with which all sign-ins end, also those that are under way. No row: there is no such
--- account. What `hold` of sessions.sql says goes for this as well.
-with changed as (
+-- fragment: changed
+-- Another password for whoever is `entitled`. With it all sign-ins end, also those that are under way, and
+-- no link to reset the password is worth anything any more.
+changed as (
     insert into identity.password (user_id, password_hash)
     select user_id,
            %(password_hash)s
-      from identity.user
-     where user_id = %(user_id)s
+      from entitled
         on conflict (user_id) do update
        set password_hash = excluded.password_hash,
            changed_at = now()
     returning user_id
 ),
-closed as (
-    delete from identity.session
-     where user_id = %(user_id)s
+unlinked as (
+    delete from identity.password_reset
+     using changed
+     where password_reset.user_id = changed.user_id
 ),
---include ended
+ended as (
+    update identity.user
+       set signed_out_at = now()
+      from changed
+     where "user".user_id = changed.user_id
+),
+ended_sessions as (
+    delete from identity.session
+     using changed
+     where session.user_id = changed.user_id
+),
+
+-- fragment: password_changed
 happened as (
     select 'password_changed' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
       from changed
+),
+
+-- fragment: owner
+entitled as (
+    select user_id
+      from identity.user
+     where user_id = %(user_id)s
+),
+
+-- name: change_password
+-- Another password for an account, with which all its sign-ins end. No row: there is no such account. What
+-- `hold` of sessions.sql says goes for this as well.
+with
+--include owner
+--include changed
+--include password_changed
+--include noted
+--include told
+
+-- name: change_own_password
+-- The same from a browser in which the owner is signed in, who stays so there, under a new session.
+with
+--include owner
+--include changed
+admitted as (
+    select user_id
+      from changed
+),
+--include opened
+--include password_changed
+--include noted
+--include told
+
+-- name: make_reset_link
+-- A one-time link to choose another password, in place of an earlier one.
+insert into identity.password_reset (user_id, link_hash, expires_at)
+select user_id,
+       %(link_hash)s,
+       now() + %(lifetime)s::interval
+  from identity.user
+ where user_id = %(user_id)s
+    on conflict (user_id) do update
+   set link_hash = excluded.link_hash,
+       created_at = now(),
+       expires_at = excluded.expires_at
+
+-- fragment: resettable
+from identity.password_reset
+join identity.user as person using (user_id)
+where password_reset.user_id = %(user_id)s
+  and password_reset.link_hash = %(link_hash)s
+  and password_reset.expires_at > now()
+
+-- name: reset
+-- Whose password a link resets; no row: it was used, has expired, or another took its place.
+select person.user_id,
+       person.email
+--include resettable
+
+-- name: reset_password
+-- Open link ─► used, another password, and a session in the browser that it was chosen in. No row: as
+-- above. What `hold` of sessions.sql says goes for this as well: of two that use a link at once, the second
+-- one finds it gone.
+with entitled as (
+    select person.user_id
+    --include resettable
+),
+--include changed
+admitted as (
+    select user_id
+      from changed
+),
+--include opened
+happened as (
+    select event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from opened
+     cross join unnest(array['password_changed', 'signed_in']) as event
 ),
 --include noted
 --include told
@@ -109,9 +202,22 @@ select %(invitation_hash)s,
        expires_at = excluded.expires_at
 returning invitation_hash
 
+-- name: invite
+-- A one-time link for an account, where `email` is one that has none yet, or none in particular. No row:
+-- that address has an account.
+insert into identity.invitation (invitation_hash, email, expires_at)
+select %(invitation_hash)s,
+       %(email)s::text,
+       now() + %(lifetime)s::interval
+ where not exists (
+           select from identity.user
+            where "user".email = %(email)s::text
+       )
+returning email
+
 -- name: invitation
--- A link that can still be used; no row: it was used, has expired, or another took its place.
-select is_for_first_account
+-- Whom a link is for that can still be used; no row: it was used, has expired, or another took its place.
+select email
   from identity.invitation
  where invitation_hash = %(invitation_hash)s
    and used_at is null

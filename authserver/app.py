@@ -11,18 +11,31 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from authserver import (
+    account,
+    account_events,
+    account_sessions,
+    api_access,
     authorize,
+    confirm,
+    connected_apps,
     consent,
+    deletion,
+    download,
     home,
     janitor,
     join,
     metadata,
     pages,
+    provider,
+    provider_sign_in,
     registration,
+    reset,
     revocation,
     rows,
     sign_in,
+    sign_in_methods,
     token,
+    withdrawal,
 )
 from authserver.cors import OpenToAllOrigins
 from authserver.errors import HeadersTooLarge, ServerError
@@ -55,6 +68,8 @@ def create(
         ):
             yield
         this.database.close()
+        if this.provider is not None:
+            await this.provider.close()
 
     app = Starlette(
         routes=[*for_machines, *page_routes(this), static_files()],
@@ -97,12 +112,125 @@ def page_routes(this: Server) -> list[Route]:
         Route("/sign-in", partial(sign_in.submit, this), methods=["POST"], name="sign_in"),
         Route("/sign-out", partial(sign_in.leave, this), methods=["POST"], name="sign_out"),
         Route("/", partial(home.show, this), name="home"),
+        Route("/confirm", partial(confirm.show, this), name="show_confirm"),
+        Route("/confirm", partial(confirm.submit, this), methods=["POST"], name="confirm"),
+        Route("/reset", partial(reset.show, this), name="show_reset"),
+        Route("/reset", partial(reset.submit, this), methods=["POST"], name="reset"),
+        *sign_in_method_routes(this),
+        *account_routes(this),
+        *provider_routes(this),
+        *granted_routes(this),
         Route("/oauth/authorize", partial(authorize.show, this), name="authorize"),
         Route("/oauth/consent", partial(consent.show, this), name="show_consent"),
         Route("/oauth/consent", partial(consent.decide, this), methods=["POST"], name="consent"),
     ]
 
 
+def sign_in_method_routes(this: Server) -> list[Route]:
+    """Return what changes how somebody signs in."""
+    path = sign_in_methods.PATH
+    return [
+        Route(path, partial(sign_in_methods.show, this), name="sign_in_methods"),
+        Route(
+            f"{path}/password",
+            partial(sign_in_methods.change_password, this),
+            methods=["POST"],
+            name="change_password",
+        ),
+        Route(
+            f"{path}/passkeys",
+            partial(sign_in_methods.add_passkey, this),
+            methods=["POST"],
+            name="add_passkey",
+        ),
+        Route(
+            f"{path}/passkeys/remove",
+            partial(sign_in_methods.remove_passkey, this),
+            methods=["POST"],
+            name="remove_passkey",
+        ),
+    ]
+
+
+def account_routes(this: Server) -> list[Route]:
+    """Return the pages about somebody's account, but for how they sign in to it."""
+    return [
+        Route(account.PATH, partial(account.show, this), name="account"),
+        Route(account.PATH, partial(account.save, this), methods=["POST"], name="save_account"),
+        Route(account_sessions.PATH, partial(account_sessions.show, this), name="sessions"),
+        Route(
+            account_sessions.PATH,
+            partial(account_sessions.end, this),
+            methods=["POST"],
+            name="end_sessions",
+        ),
+        Route(account_events.PATH, partial(account_events.show, this), name="events"),
+        Route(download.PATH, partial(download.show, this), name="download"),
+        Route(
+            download.PATH,
+            partial(download.make_token, this),
+            methods=["POST"],
+            name="make_download_token",
+        ),
+        Route(deletion.PATH, partial(deletion.show, this), name="show_delete_account"),
+        Route(
+            deletion.PATH, partial(deletion.submit, this), methods=["POST"], name="delete_account"
+        ),
+    ]
+
+
+def provider_routes(this: Server) -> list[Route]:
+    """Return the way to the provider and back, where one is configured."""
+    if this.provider is None:
+        return []
+    return [
+        Route(
+            "/sign-in/provider",
+            partial(provider_sign_in.depart, this),
+            methods=["POST"],
+            name="depart_for_provider",
+        ),
+        Route(
+            provider.CALLBACK,
+            partial(provider_sign_in.arrive, this),
+            name="arrive_from_provider",
+        ),
+        Route(
+            "/settings/account/provider/connect",
+            partial(provider_sign_in.connect, this),
+            methods=["POST"],
+            name="connect_provider",
+        ),
+        Route(
+            "/settings/account/provider/disconnect",
+            partial(provider_sign_in.disconnect, this),
+            methods=["POST"],
+            name="disconnect_provider",
+        ),
+    ]
+
+
+def granted_routes(this: Server) -> list[Route]:
+    """Return what shows what somebody granted, to programs of their own and to applications."""
+    return [
+        Route(api_access.PATH, partial(api_access.show, this), name="api_access"),
+        Route(
+            api_access.PATH,
+            partial(api_access.create, this),
+            methods=["POST"],
+            name="create_api_token",
+        ),
+        Route(connected_apps.PATH, partial(connected_apps.show, this), name="connected_apps"),
+        Route("/settings/revoke", partial(withdrawal.show, this), name="show_revoke"),
+        Route(
+            "/settings/revoke",
+            partial(withdrawal.revoke, this),
+            methods=["POST"],
+            name="revoke_grant",
+        ),
+    ]
+
+
 def static_files() -> Mount:
-    """Return the style sheet's place."""
+    """Return the place of what browsers keep: the style sheet, the mark and the scripts."""
     return Mount("/static", StaticFiles(directory=pages.STATIC), name="static")

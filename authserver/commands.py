@@ -5,7 +5,7 @@ from typing import Final
 import click
 import psycopg
 
-from authserver import accounts, events, janitor, sessions, terminal
+from authserver import accounts, deletion, events, janitor, sessions, terminal
 from authserver.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
 from authserver.events import Noted
 from authserver.grant_commands import client, grant, token
@@ -109,6 +109,57 @@ def set_password(chosen: Settings, email: str, password_stdin: bool) -> None:
     except UnacceptablePassword as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{changed} has another password and is signed out everywhere")
+
+
+@user.command("reset-link")
+@click.argument("email", callback=terminal.text)
+@click.pass_obj
+def print_reset_link(chosen: Settings, email: str) -> None:
+    """Print a one-time link with which EMAIL chooses another password within an hour.
+
+    An earlier one stops working. Until the link is used nothing else changes.
+    """
+
+    async def make(database: Database) -> str:
+        account = await terminal.account(database, email)
+        return await accounts.reset_link(database, chosen, account)
+
+    click.echo(terminal.ask(chosen, make))
+
+
+@user.command("delete")
+@click.argument("email", callback=terminal.text)
+@click.option("--yes", is_flag=True, help="Do not ask whether to go on.")
+@click.pass_obj
+def delete_user(chosen: Settings, email: str, yes: bool) -> None:
+    """Delete EMAIL's account with everything in it.
+
+    All that opens it ends at once; the data is removed by the janitor. It needs the login of the
+    database's owner.
+    """
+    account = terminal.ask(chosen, lambda database: terminal.account(database, email))
+    if not yes:
+        click.confirm(f"Delete the account {account.email} with all its data?", abort=True)
+    try:
+        with terminal.log_on_stderr():
+            is_ended = deletion.end(chosen, account)
+    except psycopg.Error as error:
+        raise terminal.failure(error) from error
+    if not is_ended:
+        raise click.ClickException(f"there is no account {email}")
+    click.echo(f"deleted {account.email}; the janitor removes the data")
+
+
+@user.command("invite")
+@click.option("--email", callback=terminal.text, help="The address that the account will have.")
+@click.pass_obj
+def invite(chosen: Settings, email: str | None) -> None:
+    """Print a one-time link with which somebody makes an account within a day."""
+    try:
+        link = terminal.ask(chosen, lambda database: accounts.invite(database, chosen, email))
+    except (AddressTaken, UnacceptableEmail) as error:
+        raise click.ClickException(str(error.__doc__)) from error
+    click.echo(link)
 
 
 @user.command("first-link")

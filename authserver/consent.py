@@ -115,15 +115,9 @@ def _page(
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
             "is_private_use": redirects.is_private_use(pending.redirect_uri),
-            "scopes": [
-                {
-                    "name": scope,
-                    "sentence": SCOPES[scope],
-                    "is_write": scope.startswith("ingest:"),
-                    "is_new": bool(known) and scope not in known,
-                }
-                for scope in asked
-            ],
+            "domains": scopes.by_domain(asked),
+            "sentences": SCOPES,
+            "new": {scope for scope in asked if known and scope not in known},
             "is_known": bool(known),
             "resource": pending.resource or server.settings.base_url,
             "refresh_days": _REFRESH_DAYS,

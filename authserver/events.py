@@ -9,7 +9,7 @@ then, their password.
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
 from uuid import UUID
@@ -65,6 +65,43 @@ class Noted:
     request_id: str | None
 
 
+@dataclass(frozen=True)
+class Story:
+    """An event as the person to whom it happened is told it."""
+
+    occurred_at: datetime
+    event_id: UUID
+    event: str
+    client_id: str | None
+    title: str | None
+    """The name of the API token or application that it was about, while there is one."""
+    address: str | None
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """An event's place in the order of all."""
+
+    occurred_at: datetime
+    event_id: UUID
+
+
+NEWEST: Final = Cursor(datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+"""The place after all events that there are."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(at: datetime) -> int:
+    """Return an instant as exactly as the database keeps it, in microseconds since 1970."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def cursor(at_microseconds: int, event_id: str) -> Cursor:
+    """Return the place of an event by its instant, as ``microseconds`` counts, and its id in hex."""
+    return Cursor(_EPOCH + timedelta(microseconds=at_microseconds), UUID(hex=event_id))
+
+
 def occasion(request: Request) -> Occasion:
     """Return the occasion that ``request`` is."""
     return Occasion(request.scope["svc.request_id"], _address(request))
@@ -115,6 +152,12 @@ async def of_user(database: Database, user_id: UUID, limit: int) -> list[Noted]:
     """Return what happened to somebody's account and grants, newest first, at most ``limit`` events."""
     parameters = {"user_id": user_id, "limit": limit}
     return await rows.every(database, Noted, SQL["events"], parameters)
+
+
+async def stories(database: Database, user_id: UUID, before: Cursor, limit: int) -> list[Story]:
+    """Return what happened to somebody's account before one event, newest first."""
+    parameters = {"user_id": user_id, "limit": limit, **vars(before)}
+    return await rows.every(database, Story, SQL["stories"], parameters)
 
 
 def record(happened: Iterable[Event], at: Occasion) -> None:

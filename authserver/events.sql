@@ -36,6 +36,27 @@ with happened as (
 --include noted
 --include told
 
+-- name: stories
+-- What happened to one account and its grants before one event, newest first, with the name of the API
+-- token or application that it was about, where there still is one.
+select event.occurred_at,
+       event.event_id,
+       event.event,
+       event.client_id,
+       coalesce(bond.name, client.client_name, client.client_id) as title,
+       event.address
+  from identity.security_event as event
+  left join oauth.grant as bond
+    on bond.user_id = %(user_id)s
+   and bond.grant_id = event.grant_id
+  left join oauth.client
+    on client.client_id = event.client_id
+ where event.user_id = %(user_id)s
+   and (event.occurred_at, event.event_id) < (%(occurred_at)s::timestamptz, %(event_id)s::uuid)
+ order by event.occurred_at desc,
+          event.event_id desc
+ limit %(limit)s
+
 -- name: events
 -- What happened to one account and its grants, newest first.
 select occurred_at,

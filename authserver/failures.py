@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation, ReadOnlySqlTransaction
@@ -26,7 +27,7 @@ from authserver.errors import (
     TemporarilyUnavailable,
 )
 from authserver.pages import Page, Pages
-from authserver.sessions import ForgedForm, StaleForm
+from authserver.sessions import ConfirmationNeeded, ForgedForm, SignInNeeded, StaleForm
 
 log = logging.getLogger("svc.error")
 
@@ -57,8 +58,8 @@ _REQUEST_GONE: Final = Notice(
 _LINK_GONE: Final = Notice(
     400,
     "This link cannot be used",
-    "It was used already, it is older than a day, or a newer link took its place. Whoever runs this "
-    "service can make another one.",
+    "It was used already, it has expired, or a newer link took its place. Whoever runs this service can "
+    "make another one.",
 )
 _FORM_REFUSED: Final = Notice(
     403,
@@ -147,6 +148,12 @@ class Failures:
         async def link_gone(_: Request, __: Exception) -> Response:
             return self.page(_LINK_GONE, {})
 
+        async def sign_in_needed(_: Request, error: Exception) -> Response:
+            assert isinstance(error, SignInNeeded)  # noqa: S101 -- registered for SignInNeeded alone
+            page = "/confirm" if isinstance(error, ConfirmationNeeded) else "/sign-in"
+            suffix = "" if error.path == "/" else f"?next={quote(error.path)}"
+            return self.pages.redirect_browser(page + suffix, error.browser)
+
         async def form_refused(_: Request, __: Exception) -> Response:
             return self.page(_FORM_REFUSED, {})
 
@@ -158,6 +165,7 @@ class Failures:
             # A database that another is just taking over from.
             ReadOnlySqlTransaction: database_error,
             ForeignKeyViolation: owner_gone,
+            SignInNeeded: sign_in_needed,
             RequestGone: request_gone,
             LinkGone: link_gone,
             ForgedForm: form_refused,

@@ -8,7 +8,7 @@ import click
 
 from authserver import clients, events, grants, redirects, terminal
 from authserver.clients import Permission, Registration
-from authserver.grants import Grant
+from authserver.grants import Grant, TooManyAPITokens
 from authserver.rows import Database
 from shared import scopes
 from shared.settings import Settings
@@ -17,9 +17,9 @@ _CLIENT_COLUMNS: Final = ("ID", "NAME", "REDIRECTS TO", "REGISTERED", "LAST AUTH
 _PERMISSION_COLUMNS: Final = ("GRANT", "EMAIL", "SCOPES", "RESOURCE", "SINCE")
 _GRANT_COLUMNS: Final = (
     *("ID", "KIND", "NAME", "REDIRECTS TO"),
-    *("SCOPES", "RESOURCE", "CREATED", "EXPIRES"),
+    *("SCOPES", "RESOURCE", "CREATED", "LAST USED", "EXPIRES"),
 )
-_TOKEN_COLUMNS: Final = ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "EXPIRES")
+_TOKEN_COLUMNS: Final = ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "LAST USED", "EXPIRES")
 
 
 @click.group()
@@ -138,6 +138,7 @@ def list_grants(chosen: Settings, email: str) -> None:
                 " ".join(each.scopes),
                 each.resource or "-",
                 terminal.minute(each.created_at),
+                terminal.minute(each.last_used_at),
                 _end(each),
             )
             for each in _grants(chosen, email)
@@ -190,14 +191,17 @@ def create_token(
 
     async def create(database: Database) -> str:
         account = await terminal.account(database, email)
-        made = await grants.issue_api_token(
-            database,
-            account.user_id,
-            name=name.strip(),
-            scopes=granted,
-            lifetime=None if expires_in is None else timedelta(days=expires_in),
-            at=events.COMMAND,
-        )
+        try:
+            made = await grants.issue_api_token(
+                database,
+                account.user_id,
+                name=name.strip(),
+                scopes=granted,
+                lifetime=None if expires_in is None else timedelta(days=expires_in),
+                at=events.COMMAND,
+            )
+        except TooManyAPITokens as error:
+            raise click.ClickException(error.description) from error
         return made.text
 
     click.echo(terminal.ask(chosen, create))
@@ -217,6 +221,7 @@ def list_tokens(chosen: Settings, email: str) -> None:
                 " ".join(each.scopes),
                 f"…{each.last_four}",
                 terminal.minute(each.created_at),
+                terminal.minute(each.last_used_at),
                 _end(each),
             )
             for each in _grants(chosen, email)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from authserver import clients, events, rows
 from authserver.errors import (
@@ -27,6 +27,7 @@ from authserver.errors import (
     CodeUnknown,
     GrantRevoked,
     InvalidGrant,
+    InvalidRequest,
     OAuthError,
     RedirectURIMismatch,
     RefreshTokenExpired,
@@ -50,6 +51,16 @@ CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
+MAX_API_TOKENS: Final = 100
+"""How many live ones a person may have."""
+
+
+class TooManyAPITokens(InvalidRequest):
+    """An account has at most 100 API tokens, and this one has as many. Revoke one that is not in use."""
+
+
+class APITokenMade(InvalidRequest):
+    """This API token was made already, and it was shown then."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +113,16 @@ class Grant:
     last_four: str | None
     """Of an API token."""
     created_at: datetime
+    last_used_at: datetime | None
+    """To the minute; None: never yet."""
     expires_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has a grant: an application, or None, an API token."""
+
+    client_id: str | None
 
 
 @dataclass(frozen=True)
@@ -277,14 +297,22 @@ async def issue_api_token(
     scopes: tuple[str, ...],
     lifetime: timedelta | None,
     at: Occasion,
+    grant_id: UUID | None = None,
 ) -> Token:
-    """Return a new API token of a person's own; without ``lifetime`` it never expires."""
+    """Return a new API token of a person's own; without ``lifetime`` it never expires.
+
+    ``grant_id`` makes it the same one when it is asked for again. Raises APITokenMade then, and
+    TooManyAPITokens.
+    """
     token = tokens.mint(tokens.ACCESS, user_id)
-    await events.happen(
+    grant_id = grant_id or uuid4()
+    made = await events.happen(
         database,
         SQL["grant_api_token"],
         {
             "user_id": user_id,
+            "grant_id": grant_id,
+            "most": MAX_API_TOKENS,
             "name": name,
             "scopes": list(scopes),
             "token_hash": token.hash,
@@ -292,13 +320,23 @@ async def issue_api_token(
             "lifetime": lifetime,
         },
         at,
+        after=SQL["hold_user"],
     )
+    if not made:
+        is_there = await holder(database, user_id, grant_id) is not None
+        raise APITokenMade if is_there else TooManyAPITokens
     return token
 
 
 async def of_user(database: Database, user_id: UUID) -> list[Grant]:
     """Return the live grants of a person, oldest first."""
     return await rows.every(database, Grant, SQL["grants"], {"user_id": user_id})
+
+
+async def holder(database: Database, user_id: UUID, grant_id: UUID) -> Holder | None:
+    """Return who has a grant of a person's, live or not; None where they have none of that id."""
+    parameters = {"user_id": user_id, "grant_id": grant_id}
+    return await rows.one(database, Holder, SQL["holder"], parameters)
 
 
 async def parties(database: Database, grant_id: UUID) -> Parties | None:

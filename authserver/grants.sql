@@ -356,11 +356,30 @@ happened as (
 --include noted
 --include told
 
+-- name: hold_user
+-- Comes before what depends on how much somebody has, in the same transaction: others who add to it are
+-- waited for, so that the next statement sees what they added.
+select user_id
+  from identity.user
+ where user_id = %(user_id)s
+   for no key update
+
 -- name: grant_api_token
 -- An API token of a person's own, with a grant that has their name for it; it expires where they say so.
+-- No row: this grant is there already, or they have as many live ones as anybody may.
 with granted as (
-    insert into oauth.grant (user_id, name, scopes)
-    values (%(user_id)s, %(name)s, %(scopes)s)
+    insert into oauth.grant (user_id, grant_id, name, scopes)
+    select %(user_id)s,
+           %(grant_id)s,
+           %(name)s,
+           %(scopes)s
+     where (
+               select count(*)
+                 from oauth.live_grant
+                where user_id = %(user_id)s
+                  and client_id is null
+           ) < %(most)s
+        on conflict (user_id, grant_id) do nothing
     returning user_id,
               client_id,
               grant_id,
@@ -398,6 +417,7 @@ select bond.grant_id,
        code.redirect_uri,
        api_token.last_four,
        bond.created_at,
+       bond.last_used_at,
        coalesce(api_token.expires_at, renewal.expires_at, code.expires_at) as expires_at
   from oauth.live_grant as bond
   left join oauth.client using (client_id)
@@ -422,6 +442,13 @@ select distinct unnest(scopes) as scope
   from oauth.live_grant
  where user_id = %(user_id)s
    and client_id = %(client_id)s
+
+-- name: holder
+-- Who has a grant of this person's, also when it lives no more; no row: they have none of that id.
+select client_id
+  from oauth.grant
+ where user_id = %(user_id)s
+   and grant_id = %(grant_id)s
 
 -- name: parties
 -- Whose a grant is, and who has it, for an operator with nothing but its id; no row: there is none.

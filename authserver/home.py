@@ -8,8 +8,7 @@ from authserver.server import Server
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the service's addresses and a way out; who is not signed in is sent to sign in."""
-    browser = await server.browser(request)
-    if browser.person is None:
-        return server.pages.redirect_browser("/sign-in", browser)
-    return server.pages.render(Page("home.html", {"base_url": server.settings.base_url}), browser)
+    """Show what somebody can do here; who is not signed in is sent to sign in."""
+    visit = await server.visit(request, "/")
+    page = Page("home.html", {"base_url": server.settings.base_url}, here="/")
+    return server.pages.render(page, visit.browser)

@@ -49,7 +49,10 @@ class Kind:
 KINDS: Final = (
     Kind("authorization requests that expired", SQL["expired_requests"]),
     Kind("sign-in sessions without use for 30 days", SQL["idle_sessions"]),
+    Kind("visits to the provider that nobody came back from", SQL["expired_provider_sign_ins"]),
     Kind("one-time links, a day after their end", SQL["ended_links"]),
+    Kind("links to reset a password that expired", SQL["expired_resets"]),
+    Kind("passkey challenges, a day after their end", SQL["spent_challenges"]),
     Kind("access tokens, a day after their end", SQL["expired_access_tokens"]),
     Kind("rotated refresh tokens that expired", SQL["expired_refresh_tokens"]),
     Kind("refresh tokens of grants revoked a day ago", SQL["refresh_tokens_of_revoked_grants"]),
@@ -61,6 +64,8 @@ KINDS: Final = (
     Kind("applications that nobody has used for 90 days", SQL["idle_clients"]),
     Kind("counts of attempts with nothing left to remember", SQL["forget_attempts"]),
     Kind("security events older than 400 days", SQL["old_security_events"]),
+    # It may take longest, so it comes last.
+    Kind("data of accounts that were deleted", SQL["data_of_departed"]),
 )
 
 

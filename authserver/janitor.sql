@@ -53,6 +53,50 @@ delete from identity.invitation
  using ended
  where invitation.invitation_hash = ended.invitation_hash
 
+-- name: expired_provider_sign_ins
+-- People who were sent to the provider and did not come back in time.
+with expired as (
+    select state_hash
+      from identity.provider_sign_in
+     where expires_at <= now()
+     order by expires_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from identity.provider_sign_in
+ using expired
+ where provider_sign_in.state_hash = expired.state_hash
+
+-- name: expired_resets
+-- Links to reset a password that nobody used in time; used ones are gone.
+with expired as (
+    select user_id
+      from identity.password_reset
+     where expires_at <= now()
+     order by expires_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from identity.password_reset
+ using expired
+ where password_reset.user_id = expired.user_id
+
+-- name: spent_challenges
+-- Challenges that were answered. One that is over is refused by its time, which servers may disagree about.
+with expired as (
+    select user_id,
+           challenge_hash
+      from identity.spent_challenge
+     where expires_at < now() - interval '1 day'
+     order by expires_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from identity.spent_challenge
+ using expired
+ where spent_challenge.user_id = expired.user_id
+   and spent_challenge.challenge_hash = expired.challenge_hash
+
 -- name: expired_access_tokens
 -- Access tokens of applications. An API token is all of its grant, and goes with it.
 with expired as (
@@ -274,3 +318,7 @@ with unused as (
 -- name: old_security_events
 -- Security events, by the one function that may remove them; a row for each, as a delete counts.
 select from generate_series(1, svc.forget_security_events(%(batch)s))
+
+-- name: data_of_departed
+-- What people left behind whose account is gone, by the one function that may remove it.
+select from generate_series(1, svc.forget_departed(%(batch)s))

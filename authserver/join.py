@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import accounts, events, forms, passwords, sessions
-from authserver.accounts import AddressTaken, LinkUsed, NewAccount, UnacceptableEmail
+from authserver.accounts import AddressTaken, Invitation, LinkUsed, NewAccount, UnacceptableEmail
 from authserver.failures import LinkGone
 from authserver.forms import Form
 from authserver.pages import Page
@@ -18,9 +18,8 @@ async def show(server: Server, request: Request) -> Response:
     """Show the form for a new account where the link can still be used."""
     link = _link(forms.decode(request.scope["query_string"]))
     browser = await server.browser(request)
-    if not await accounts.is_open(server.database, link):
-        raise LinkGone
-    return server.pages.render(_page(link), browser)
+    invitation = await _invitation(server, link)
+    return server.pages.render(_page(link, invitation), browser)
 
 
 async def submit(server: Server, request: Request) -> Response:
@@ -30,6 +29,7 @@ async def submit(server: Server, request: Request) -> Response:
     link = _link(form)
     browser = await server.browser(request)
     server.seal.check_form(request, form, browser, link.text)
+    invitation = await _invitation(server, link)
     email = form.get("email") or ""
     wanted = NewAccount(email=email, password=form.get("password") or "")
     try:
@@ -37,9 +37,11 @@ async def submit(server: Server, request: Request) -> Response:
             server.database, server.hasher, link, wanted, events.occasion(request)
         )
     except (UnacceptableEmail, AddressTaken) as error:
-        return server.pages.render(_page(link, email, email_problem=error.__doc__), browser)
+        page = _page(link, invitation, email, email_problem=error.__doc__)
+        return server.pages.render(page, browser)
     except UnacceptablePassword as error:
-        return server.pages.render(_page(link, email, password_problem=str(error)), browser)
+        page = _page(link, invitation, email, password_problem=str(error))
+        return server.pages.render(page, browser)
     except LinkUsed:
         raise LinkGone from None
     session = await sessions.sign_in(server.database, browser, user_id, request)
@@ -53,8 +55,16 @@ def _link(form: Form) -> Token:
     return link
 
 
+async def _invitation(server: Server, link: Token) -> Invitation:
+    try:
+        return await accounts.invitation(server.database, link)
+    except LinkUsed:
+        raise LinkGone from None
+
+
 def _page(
     link: Token,
+    invitation: Invitation,
     email: str = "",
     *,
     email_problem: str | None = None,
@@ -64,11 +74,13 @@ def _page(
         "join.html",
         {
             "link": link.text,
-            "email": email,
+            "invited_email": invitation.email,
+            "email": invitation.email or email,
             "email_problem": email_problem,
             "password_problem": password_problem,
             "min_characters": passwords.MIN_CHARACTERS,
         },
         status=400 if email_problem or password_problem else 200,
         subject=link.text,
+        may_end_at_provider=True,
     )

@@ -7,20 +7,56 @@ and nothing is inline, which the content security policy enforces.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
+from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from authserver.sessions import CSRF_FIELD, Browser, Seal
+from authserver.sessions import CSRF_FIELD, Browser, Person, Seal
+from shared.settings import Settings
 from shared.tokens import Token
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
+
+PRODUCT: Final = "Personal Activity Analytics"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of what belongs to somebody who is signed in, with a place in the menu."""
+
+    path: str
+    title: str
+    purpose: str
+
+
+SECTIONS: Final = (
+    Section(
+        "/settings/api-access",
+        "API access",
+        "Tokens for your own programs: scripts, trackers, an assistant on your machine.",
+    ),
+    Section(
+        "/settings/apps",
+        "Connected apps",
+        "Applications that you have let in, what they may do, and a way to end it.",
+    ),
+    Section(
+        "/settings/account",
+        "Account",
+        "Your name and time zone, how you sign in and where, what happened, and your data.",
+    ),
+)
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
@@ -45,6 +81,10 @@ class Page:
     """What the page's form is about; its token is good for that alone."""
     may_end_at_client: bool = False
     """Whether a form of it may end in a redirect to a client: browsers check the whole chain."""
+    may_end_at_provider: bool = False
+    """The same of the provider, where there is one."""
+    here: str = ""
+    """The path of a page of the menu, or of one below it."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +93,7 @@ class Pages:
 
     templates: Environment
     seal: Seal
+    has_provider: bool = False
 
     def render(self, page: Page, browser: Browser | None = None) -> Response:
         """Return ``page`` as ``browser`` gets it; without one it has no form and sets no cookie."""
@@ -60,12 +101,14 @@ class Pages:
             None if browser is None else self.seal.form_token(browser.session, page.subject)
         )
         html = self.templates.get_template(page.template).render(
-            page.content,
+            {"done": None, "problem": None, **page.content},
             person=None if browser is None else browser.person,
+            here=page.here,
             csrf_field=CSRF_FIELD,
             csrf_token=form_token,
         )
-        policy = _POLICY if page.may_end_at_client else f"{_POLICY}; form-action 'self'"
+        may_leave = page.may_end_at_client or (page.may_end_at_provider and self.has_provider)
+        policy = _POLICY if may_leave else f"{_POLICY}; form-action 'self'"
         response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
             self.seal.set_cookie(response, browser.session)
@@ -84,7 +127,7 @@ class Pages:
         return self.redirect(location, browser.session if browser.is_cookie_due else None)
 
 
-def pages(seal: Seal) -> Pages:
+def pages(seal: Seal, chosen: Settings) -> Pages:
     """Return the renderer of this deployment's pages."""
     templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
@@ -93,10 +136,30 @@ def pages(seal: Seal) -> Pages:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # Browsers keep the style sheet under its address, so a changed one needs another address.
-    digest = hashlib.sha256((STATIC / "style.css").read_bytes()).hexdigest()[:12]
-    templates.globals["style_url"] = f"/static/style.css?v={digest}"
-    return Pages(templates, seal)
+    templates.globals.update(
+        product=PRODUCT,
+        sections=SECTIONS,
+        static=_static,
+        provider_name=None if chosen.provider is None else chosen.provider.name,
+    )
+    templates.filters["moment"] = _moment
+    return Pages(templates, seal, has_provider=chosen.provider is not None)
+
+
+@cache
+def _static(name: str) -> str:
+    """Return the address of a static file. Browsers keep it, so a changed file needs another one."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+@pass_context
+def _moment(context: Context, at: datetime) -> Markup:
+    """Return an instant as the person who looks at the page reads it, in their time zone."""
+    person = context.get("person")
+    local = at.astimezone(ZoneInfo(person.timezone if isinstance(person, Person) else "UTC"))
+    text = f"{local.day} {local:%b %Y, %H:%M}"
+    return Markup('<time datetime="{}">{}</time>').format(local.isoformat("T", "seconds"), text)
 
 
 @dataclass(frozen=True)

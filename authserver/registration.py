@@ -1,24 +1,20 @@
 """Registration of clients (RFC 7591): open to everybody, and worth nothing until somebody consents."""
 
 import json
-import unicodedata
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, events, forms, redirects
+from authserver import clients, events, forms, names, redirects
 from authserver.clients import Client
 from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope
+from authserver.names import NameTooLong
 from authserver.server import Server
 from shared import scopes, tokens
 
 MAX_REDIRECT_URIS: Final = 10
-MAX_NAME_LENGTH: Final = 100
-
-_BLANK_LETTERS: Final = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and a pattern of dots that look like a space (Hangul fillers, blank Braille)."""
 
 
 class _Metadata(BaseModel):
@@ -85,22 +81,9 @@ def _client(metadata: _Metadata) -> Client:
 
 
 def _shown_name(text: str) -> str | None:
-    """Return the name that people will see, without what they would not see but be misled by.
-
-    Control, format (bidirectional among them), surrogate and unassigned characters go, and line and
-    paragraph separators.
-    """
-    kept = "".join(
-        letter
-        for letter in text
-        if unicodedata.category(letter)[0] != "C"
-        and unicodedata.category(letter) not in ("Zl", "Zp")
-    ).strip()
-    if len(kept) > MAX_NAME_LENGTH:
-        raise InvalidClientMetadata(f"client_name: at most {MAX_NAME_LENGTH} characters")
-    return kept if any(map(_is_visible, kept)) else None
-
-
-def _is_visible(letter: str) -> bool:
-    """Whether a letter can be seen by itself, as marks and spaces cannot."""
-    return letter not in _BLANK_LETTERS and unicodedata.category(letter)[0] not in "MZ"
+    try:
+        return names.shown(text)
+    except NameTooLong as error:
+        raise InvalidClientMetadata(
+            f"client_name: at most {names.MAX_CHARACTERS} characters"
+        ) from error

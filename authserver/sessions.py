@@ -31,6 +31,8 @@ from shared.tokens import Token
 SQL: Final = rows.load("sessions.sql", "events.sql")
 
 IDLE_LIFETIME: Final = timedelta(days=30)
+FRESH_FOR: Final = timedelta(minutes=15)
+"""How long after a sign-in what could harm the account is done without asking again."""
 
 _MAX_COOKIE_CHARACTERS: Final = 16 * 1024
 
@@ -44,8 +46,11 @@ class Person:
     user_id: UUID
     email: str
     display_name: str | None
+    timezone: str
     is_admin: bool
     authenticated_at: datetime
+    is_fresh: bool
+    """Whether they proved who they are so lately that nobody else is likely to sit there by now."""
     was_refreshed: bool
 
 
@@ -60,13 +65,36 @@ class Browser:
 
 
 @dataclass(frozen=True)
+class Visit:
+    """A page is asked for by somebody who is signed in."""
+
+    browser: Browser
+    person: Person
+
+
+@dataclass(frozen=True)
 class SignIn:
     """A browser in which somebody is signed in; what it calls itself is its own claim."""
 
+    session_hash: bytes
     created_at: datetime
     seen_at: datetime
     address: str | None
     user_agent: str | None
+
+
+class SignInNeeded(Exception):
+    """A page that is for people who are signed in; ``path`` is where to come back to."""
+
+    def __init__(self, browser: Browser, path: str) -> None:
+        """Keep who asked, and where to come back to."""
+        super().__init__(path)
+        self.browser = browser
+        self.path = path
+
+
+class ConfirmationNeeded(SignInNeeded):
+    """Something that asks for proof of who sits there, which was given too long ago."""
 
 
 class ForgedForm(Exception):
@@ -79,10 +107,11 @@ class StaleForm(Exception):
 
 @dataclass(frozen=True, repr=False)
 class Seal:
-    """Signs cookies and forms with the deployment's key."""
+    """Signs cookies, forms and challenges with the deployment's key."""
 
     cookies: Signer
     forms: Signer
+    challenges: Signer
     origin: str
     is_https: bool
 
@@ -160,7 +189,13 @@ def seal(chosen: Settings) -> Seal:
             key, salt=f"svc {purpose}", key_derivation="hmac", digest_method=hashlib.sha256
         )
 
-    return Seal(signer("cookie"), signer("form"), chosen.auth_url, chosen.is_https)
+    return Seal(
+        cookies=signer("cookie"),
+        forms=signer("form"),
+        challenges=signer("challenge"),
+        origin=chosen.auth_url,
+        is_https=chosen.is_https,
+    )
 
 
 def _form_subject(session: Token, subject: str) -> str:
@@ -182,6 +217,7 @@ async def browser(seal: Seal, database: Database, request: Request) -> Browser:
             "user_id": session.user_id,
             "session_hash": session.hash,
             "idle_lifetime": IDLE_LIFETIME,
+            "fresh_for": FRESH_FOR,
         },
     )
     if person is None:
@@ -202,21 +238,21 @@ async def sign_in(
     ``signed_out_at`` is when all their sign-ins had been ended last, as it was when they were asked who
     they are. None: they have been ended since.
     """
+    session, opening = succeed(browser, user_id, request)
+    parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **opening}
+    opened = await events.happen(database, SQL["sign_in"], parameters, events.occasion(request))
+    return session if opened else None
+
+
+def succeed(browser: Browser, user_id: UUID, request: Request) -> tuple[Token, Parameters]:
+    """Return a session of ``user_id`` that may come after the browser's present one.
+
+    The parameters are those by which a statement opens it (``opened`` in ``sessions.sql``).
+    """
     session = tokens.mint(tokens.SESSION, user_id)
     # Postgres stores no NUL, which no browser sends.
     user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
-    opened = await events.happen(
-        database,
-        SQL["sign_in"],
-        {
-            "user_id": user_id,
-            "signed_out_at": signed_out_at,
-            "user_agent": user_agent,
-            **_succession(browser.session, session),
-        },
-        events.occasion(request),
-    )
-    return session if opened else None
+    return session, {"user_agent": user_agent, **_succession(browser.session, session)}
 
 
 async def sign_out(database: Database, browser: Browser, request: Request) -> Token:
@@ -232,10 +268,20 @@ async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
     return await rows.every(database, SignIn, SQL["sign_ins"], _lasting(user_id))
 
 
-async def sign_out_everywhere(database: Database, user_id: UUID, at: Occasion) -> int:
-    """End everything that somebody is signed in with, and return how many that were."""
+async def end(database: Database, user_id: UUID, session_hash: bytes, at: Occasion) -> bool:
+    """Sign somebody out in one of their browsers; False where it is not theirs, or has ended."""
+    parameters = {**_lasting(user_id), "session_hash": session_hash}
+    return bool(await events.happen(database, SQL["end_sign_in"], parameters, at))
+
+
+async def sign_out_everywhere(
+    database: Database, user_id: UUID, at: Occasion, *, keeping: Token | None = None
+) -> int:
+    """End everything that somebody is signed in with, but for ``keeping``; return how many that were."""
+    kept = None if keeping is None else keeping.hash
+    parameters = {**_lasting(user_id), "kept_hash": kept}
     ended = await events.happen(
-        database, SQL["sign_out_everywhere"], _lasting(user_id), at, after=SQL["hold"]
+        database, SQL["sign_out_everywhere"], parameters, at, after=SQL["hold"]
     )
     return len(ended)
 

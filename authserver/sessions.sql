@@ -13,8 +13,10 @@ with used as (
 select person.user_id,
        person.email,
        person.display_name,
+       person.timezone,
        person.is_admin,
        session.authenticated_at,
+       session.authenticated_at > now() - %(fresh_for)s::interval as is_fresh,
        exists (select from used) as was_refreshed
   from identity.session
   join identity.user as person using (user_id)
@@ -22,40 +24,42 @@ select person.user_id,
    and session.session_hash = %(session_hash)s
    and session.seen_at > now() - %(idle_lifetime)s::interval
 
--- fragment: succeeded
--- The session that a browser had before is over, and what waits in it waits under the new one.
-closed as (
-    delete from identity.session
-     where user_id = %(old_user_id)s
-       and session_hash = %(old_session_hash)s
-    returning user_id
-),
-carried_over as (
-    update oauth.authorization_request
-       set session_hash = %(session_hash)s
-     where session_hash = %(old_session_hash)s
-),
-
--- name: sign_in
--- Signs a person in in one browser, whose session this is from now on. No row: since they were asked who
--- they are, all their sign-ins were ended, and this one with them.
-with entitled as (
-    select user_id
-      from identity.user
-     where user_id = %(user_id)s
-       and signed_out_at is not distinct from %(signed_out_at)s::timestamptz
-       for share
-),
+-- fragment: opened
+-- A session of whoever is `admitted`, in place of the one that the browser had before. What waits in that
+-- one waits under the new one. Where nobody is admitted nothing changes.
 opened as (
     insert into identity.session (user_id, session_hash, user_agent, address)
     select user_id,
            %(session_hash)s,
            %(user_agent)s,
            %(address)s
-      from entitled
+      from admitted
     returning user_id
 ),
---include succeeded
+closed as (
+    delete from identity.session
+     where user_id = %(old_user_id)s
+       and session_hash = %(old_session_hash)s
+       and exists (select from opened)
+),
+carried_over as (
+    update oauth.authorization_request
+       set session_hash = %(session_hash)s
+     where session_hash = %(old_session_hash)s
+       and exists (select from opened)
+),
+
+-- name: sign_in
+-- Signs a person in in one browser, whose session this is from now on. No row: since they were asked who
+-- they are, all their sign-ins were ended, and this one with them.
+with admitted as (
+    select user_id
+      from identity.user
+     where user_id = %(user_id)s
+       and signed_out_at is not distinct from %(signed_out_at)s::timestamptz
+       for share
+),
+--include opened
 happened as (
     select 'signed_in' as event,
            user_id,
@@ -67,9 +71,18 @@ happened as (
 --include told
 
 -- name: sign_out
--- Signs whoever is signed in in one browser out.
-with
---include succeeded
+-- Signs whoever is signed in in one browser out. What waits there waits for whoever signs in next.
+with closed as (
+    delete from identity.session
+     where user_id = %(old_user_id)s
+       and session_hash = %(old_session_hash)s
+    returning user_id
+),
+carried_over as (
+    update oauth.authorization_request
+       set session_hash = %(session_hash)s
+     where session_hash = %(old_session_hash)s
+),
 happened as (
     select 'signed_out' as event,
            user_id,
@@ -82,7 +95,8 @@ happened as (
 
 -- name: sign_ins
 -- Where a person is signed in, oldest first.
-select created_at,
+select session_hash,
+       created_at,
        seen_at,
        address,
        user_agent
@@ -107,12 +121,32 @@ ended as (
      where user_id = %(user_id)s
 ),
 
+-- name: end_sign_in
+-- Signs a person out in one browser of theirs. No row: it is not this person's, or has ended.
+with closed as (
+    delete from identity.session
+     where user_id = %(user_id)s
+       and session_hash = %(session_hash)s
+       and seen_at > now() - %(idle_lifetime)s::interval
+    returning user_id
+),
+happened as (
+    select 'signed_out' as event,
+           user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from closed
+),
+--include noted
+--include told
+
 -- name: sign_out_everywhere
--- Ends all sign-ins of a person, also those that are under way.
+-- Ends all sign-ins of a person, also those that are under way, but for one that may be kept.
 with closed as (
     delete from identity.session
      where user_id = %(user_id)s
        and seen_at > now() - %(idle_lifetime)s::interval
+       and session_hash is distinct from %(kept_hash)s::bytea
     returning user_id
 ),
 --include ended

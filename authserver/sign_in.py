@@ -5,14 +5,25 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, errors, events, forms, sessions
+from authserver import accounts, errors, events, forms, pages, passkeys, sessions
 from authserver.errors import TooManyRequests
+from authserver.forms import Form
 from authserver.pages import Page
+from authserver.passkeys import Unusable
 from authserver.server import Server
-from authserver.sessions import StaleForm
+from authserver.sessions import Browser, StaleForm
 from shared import tokens
+from shared.tokens import Token
 
-PATHS: Final = ("/",)
+PATHS: Final = (
+    "/",
+    *(section.path for section in pages.SECTIONS),
+    "/settings/account/sign-in",
+    "/settings/account/sessions",
+    "/settings/account/events",
+    "/settings/account/download",
+    "/settings/account/delete",
+)
 """Where sign-in may lead beside pending requests."""
 
 _FAILED: Final = (
@@ -20,7 +31,7 @@ _FAILED: Final = (
     "to wait before the next one, at most 15 minutes."
 )
 """What an unknown address, a wrong password and an attempt too early are all told, and is true of each."""
-_OUT_OF_DATE: Final = "This page was out of date. Please try again."
+OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
 def way_on(text: str) -> str:
@@ -34,13 +45,19 @@ def way_on(text: str) -> str:
     return text if text in PATHS else "/"
 
 
+def carried(text: str) -> str:
+    """Return what of ``text`` a form carries along: a pending request or a path of our list, else nothing."""
+    is_request = tokens.parse(tokens.REQUEST, text) is not None
+    return text if is_request or text in PATHS else ""
+
+
 async def show(server: Server, request: Request) -> Response:
     """Show the form, or go on where somebody is signed in already."""
     going_to = forms.decode(request.scope["query_string"]).get("next") or ""
     browser = await server.browser(request)
     if browser.person is not None:
         return server.pages.redirect_browser(way_on(going_to), browser)
-    return server.pages.render(_page(going_to), browser)
+    return render(server, browser, going_to)
 
 
 async def submit(server: Server, request: Request) -> Response:
@@ -56,20 +73,29 @@ async def submit(server: Server, request: Request) -> Response:
         if browser.person is not None:
             # Another tab was faster. The form has no say here, and there is nothing left to do.
             return server.pages.redirect_browser(way_on(going_to), browser)
-        return server.pages.render(_page(going_to, email, _OUT_OF_DATE, status=403), browser)
+        return render(server, browser, going_to, email, problem=OUT_OF_DATE, status=403)
     try:
-        account = await accounts.authenticate(
-            server,
-            email,
-            form.get("password") or "",
-            events.occasion(request),
-        )
+        session = await _proved(server, browser, form, request)
+    except Unusable as error:
+        return render(server, browser, going_to, email, problem=str(error), status=400)
     except TooManyRequests as error:
-        refused = server.pages.render(_page(going_to, email, _FAILED, status=error.status), browser)
+        problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY
+        refused = render(server, browser, going_to, email, problem=problem, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
+    return server.pages.redirect(way_on(going_to), session)
+
+
+async def _proved(server: Server, browser: Browser, form: Form, request: Request) -> Token:
+    """Return the session of whoever gave their password or passkey. Raises Unusable, TooManyRequests."""
+    answer = form.get("credential")
+    if answer is not None:
+        return await passkeys.sign_in(server, browser, answer, request)
+    account = await accounts.authenticate(
+        server, form.get("email") or "", form.get("password") or "", events.occasion(request)
+    )
     if account is None:
-        return server.pages.render(_page(going_to, email, _FAILED, status=400), browser)
+        raise Unusable(_FAILED)
     session = await sessions.sign_in(
         server.database,
         browser,
@@ -78,8 +104,8 @@ async def submit(server: Server, request: Request) -> Response:
         signed_out_at=account.signed_out_at,
     )
     if session is None:
-        return server.pages.render(_page(going_to, email, _FAILED, status=400), browser)
-    return server.pages.redirect(way_on(going_to), session)
+        raise Unusable(_FAILED)
+    return session
 
 
 async def leave(server: Server, request: Request) -> Response:
@@ -95,14 +121,23 @@ async def leave(server: Server, request: Request) -> Response:
     return server.pages.redirect(f"/sign-in{suffix}", session)
 
 
-def _page(going_to: str, email: str = "", problem: str | None = None, status: int = 200) -> Page:
-    # What is not ours to follow is not carried along either.
-    is_request = tokens.parse(tokens.REQUEST, going_to) is not None
-    carried = going_to if is_request or going_to in PATHS else ""
-    return Page(
-        "sign_in.html",
-        {"next": carried, "is_for_client": is_request, "email": email, "problem": problem},
-        status=status,
-        subject=carried,
-        may_end_at_client=True,
-    )
+def render(
+    server: Server,
+    browser: Browser,
+    going_to: str,
+    email: str = "",
+    *,
+    problem: str | None = None,
+    status: int = 200,
+) -> Response:
+    """Return the page with the forms to sign in, and with what went wrong, if anything."""
+    onward = carried(going_to)
+    content = {
+        "next": onward,
+        "is_for_client": onward not in ("", *PATHS),
+        "email": email,
+        "passkey_options": passkeys.sign_in_options(server.seal, browser),
+        "problem": problem,
+    }
+    page = Page("sign_in.html", content, status, subject=onward, may_end_at_client=True)
+    return server.pages.render(page, browser)

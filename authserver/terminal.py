@@ -31,7 +31,7 @@ def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answ
             return await work(connection)
 
     try:
-        with _log_on_stderr():
+        with log_on_stderr():
             return asyncio.run(connected())
     except psycopg.Error as error:
         raise failure(error) from error
@@ -47,7 +47,8 @@ def failure(error: psycopg.Error) -> click.ClickException:
 
 
 @contextmanager
-def _log_on_stderr() -> Iterator[None]:
+def log_on_stderr() -> Iterator[None]:
+    """Have security events written to standard error until the end of the block."""
     # Made each time, for the standard error of the moment.
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(web.LOG_FORMAT))
@@ -69,9 +70,9 @@ async def account(database: Database, email: str) -> Account:
     return found
 
 
-def text(_: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return a word of the command line. Raises ClickException where its bytes were not UTF-8."""
-    if not forms.is_text(value):
+def text(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return a word of the command line, if any. Raises ClickException where its bytes were not UTF-8."""
+    if value is not None and not forms.is_text(value):
         raise click.ClickException(f"{parameter.human_readable_name} is not text in UTF-8")
     return value
 

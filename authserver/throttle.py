@@ -28,7 +28,10 @@ nobody who has an account here. (Strangers' guesses tell it to those who share a
 person who is at home there: the account's own delay does not show.)
 
 Registration of clients is open to everybody and is counted by address (100 free, and one forgotten every
-36 seconds), so that no stranger fills the table.
+36 seconds), so that no stranger fills the table. So is being sent to the provider to sign in there.
+
+A passkey cannot be guessed, so nobody's account is counted there: those that fail are counted by address
+(20 free, and one forgotten in an hour), apart from passwords, so that neither gets in the other's way.
 
 An address of IPv6 counts as its /64, since who has one address there has all of them; and once more as
 its /48, with 16 times as many free, since that is what many are given whole.
@@ -62,6 +65,7 @@ _FREE_FOR_ACCOUNT_AND_ADDRESS: Final = 5
 _FREE_FOR_ADDRESS: Final = 20
 _FREE_FOR_ACCOUNT: Final = 20
 _FREE_REGISTRATIONS: Final = 100
+_FREE_DEPARTURES: Final = 100
 
 _AT_ONCE: Final = 4
 """Sign-ins of one address, so that nobody fills the queue of the hasher for everybody."""
@@ -95,7 +99,7 @@ class Guess:
     """An attempt to sign in that was counted, and may be tried."""
 
     counted: Sequence[Counted]
-    about_account: tuple[Key, Key]
+    about_account: tuple[Key, ...] = ()
     """The keys of the account, which a right password clears."""
 
 
@@ -174,9 +178,19 @@ class Throttle:
         """Forget an attempt that was counted and could not be tried after all."""
         await _take_back(self.database, untried.counted)
 
+    async def count_passkey(self, address: str | None) -> Guess:
+        """Count an attempt to sign in with a passkey, under the address alone. Raises TooManyRequests."""
+        keys = self._address_keys("passkey", address, _FREE_FOR_ADDRESS)
+        return Guess(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
+
     async def count_registration(self, address: str | None) -> None:
         """Count the registration of a client. Raises TooManyRequests."""
         keys = self._address_keys("registration", address, _FREE_REGISTRATIONS)
+        await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+
+    async def count_departure(self, address: str | None) -> None:
+        """Count that somebody is sent to the provider. Raises TooManyRequests."""
+        keys = self._address_keys("departure", address, _FREE_DEPARTURES)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
 
     def _address_keys(self, purpose: str, address: str | None, free: int) -> list[Key]:

@@ -1,9 +1,9 @@
 """Brings roles and schema up to date: what ``svc migrate`` does, and each start before its servers.
 
 Two kinds of files: ``sql/migrations/`` hold tables, are numbered, run once and never change again;
-the others (session, formats, policies, retention, grants) say what holds now and run again whenever
-their text differs from what ran last. All of it is under a lock, so any number of servers may start at
-once.
+the others (session, formats, policies, retention, deletion, usage, grants) say what holds now and run
+again whenever their text differs from what ran last. All of it is under a lock, so any number of
+servers may start at once.
 """
 
 import hashlib
@@ -22,7 +22,10 @@ OLDEST_SERVER: Final = 150000
 """PostgreSQL 15, as ``server_version_num`` counts."""
 
 # Policies name functions and tables, grants name everything; so they come in this order.
-_STANDING: Final = ("session.sql", "formats.sql", "policies.sql", "retention.sql", "grants.sql")
+_STANDING: Final = (
+    *("session.sql", "formats.sql", "policies.sql"),
+    *("retention.sql", "deletion.sql", "usage.sql", "grants.sql"),
+)
 _STATEMENTS: Final = queries.load(SQL_DIR / "migrate.sql")
 
 

@@ -198,7 +198,7 @@ def _servers(chosen: Settings) -> tuple[_Server, _Server]:
             command="resource",
             url=chosen.base_url,
             probe="/healthz",
-            roles=("reader", "ingester"),
+            roles=("reader", "ingester", "worker"),
         ),
     )
 

@@ -2,14 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver import endpoint, ingest, metadata, probes
+from resourceserver import endpoint, ingest, metadata, probes, usage
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.errors import Answers, HeadersTooLarge, InternalError
-from resourceserver.session import PATIENT_S, Reader
+from resourceserver.session import PATIENT_S, QUICK_S, Reader
 from shared import database, settings
 from shared.lines import Lines
 from shared.settings import Settings
@@ -19,8 +20,14 @@ WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
 
 
-def create(chosen: Settings | None = None) -> Starlette:
-    """Return the application for ``chosen``, by default what the environment says."""
+def create(
+    chosen: Settings | None = None, *, note_uses_every: timedelta = usage.INTERVAL
+) -> Starlette:
+    """Return the application for ``chosen``, by default what the environment says.
+
+    While it runs, it writes down about ``note_uses_every`` when tokens were used last. Raises
+    SettingsError where a role has no login; one that does not work costs what needs that role.
+    """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
     writers = Lines.to(
@@ -30,14 +37,22 @@ def create(chosen: Settings | None = None) -> Starlette:
         patience_s=PATIENT_S,
         prepare=chosen.prepare,
     )
+    worker = Lines.to(
+        database.login(chosen, "worker"),
+        size=1,
+        depth=1,
+        patience_s=QUICK_S,
+        prepare=chosen.prepare,
+    )
 
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        reader.close()
-        writers.close()
+        async with usage.written(reader.usage, worker, note_uses_every):
+            yield
+        for connections in (reader, writers, worker):
+            connections.close()
 
     app = Starlette(
         routes=[

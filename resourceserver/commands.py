@@ -13,7 +13,7 @@ from resourceserver.posting import Found, Poster, PostingError, Result
 from shared import VERSION, database, serving, tokens
 from shared.settings import Settings
 
-_ROLES: Final = ("reader", "ingester")
+_ROLES: Final = ("reader", "ingester", "worker")
 
 
 @click.group()

@@ -9,7 +9,7 @@ Keep them two: folded into one, they can silently answer nothing (sql/session.sq
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from resourceserver.errors import (
     InvalidParameter,
     Unauthorized,
 )
+from resourceserver.usage import Usage
 from shared import database, lines, queries, tokens
 from shared.lines import Lines, Statement
 from shared.settings import Settings
@@ -78,6 +79,8 @@ class Reader:
     """For questions that an index answers in a moment."""
     patient: Lines
     """For questions that may take long."""
+    usage: Usage = field(default_factory=Usage)
+    """Which tokens were accepted."""
 
     @classmethod
     def of(cls, chosen: Settings) -> "Reader":
@@ -108,6 +111,7 @@ class Reader:
         if answer is None:
             # Every question has one row, unless its user went away after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
+        self.usage.note(who.token)
         return answer
 
     async def check(self, who: Credential) -> None:
@@ -116,6 +120,7 @@ class Reader:
             await self.quick.run(((OPEN_SESSION, who.parameters()),))
         except psycopg.Error as error:
             raise problem(error, who) from error
+        self.usage.note(who.token)
 
     def close(self) -> None:
         """Close all connections."""

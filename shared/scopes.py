@@ -22,6 +22,22 @@ SCOPES: Final[dict[str, str]] = {
 }
 """Every scope and the sentence that people read when they are asked for it."""
 
+DOMAINS: Final[dict[str, tuple[str, ...]]] = {
+    "Activity": (
+        "read:activity",
+        "ingest:app_sessions",
+        "ingest:coding_sessions",
+        "ingest:heartbeats",
+    ),
+    "Code hosting": ("read:code",),
+    "Health": ("read:health", "ingest:health"),
+    "Location": ("read:location",),
+    "Music": ("read:music",),
+    "Content": ("read:content",),
+    "Profile": ("read:profile",),
+}
+"""The parts of somebody's data, as people are shown them, and the scopes of each."""
+
 DEFAULT: Final = "read:activity"
 """What an application gets that neither asks for a scope nor registered one."""
 
@@ -41,6 +57,15 @@ def parse(text: str) -> tuple[str, ...]:
     The list may be empty (RFC 6749, section 3.3). Raises UnknownScopeError where a name is not ours.
     """
     return ordered(text.split(" ")) if text.strip(" ") else ()
+
+
+def by_domain(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return ``names`` under the domains that they belong to, both in canonical order."""
+    asked = set(names)
+    grouped = {
+        domain: [scope for scope in scopes if scope in asked] for domain, scopes in DOMAINS.items()
+    }
+    return {domain: scopes for domain, scopes in grouped.items() if scopes}
 
 
 def ordered(names: Iterable[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ file wins. A path that cannot be read stops the start.
 
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Mapping
@@ -22,6 +23,23 @@ ROLES: Final = ("authserver", "reader", "ingester", "worker")
 
 class SettingsError(Exception):
     """A setting that is missing or wrong; the message is one line that names it."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An OpenID Connect provider through which people may sign in; all of it is the operator's word."""
+
+    issuer: str
+    """SVC_PROVIDER_ISSUER: exactly as the provider spells it."""
+    client_id: str
+    """SVC_PROVIDER_CLIENT_ID: under what the provider knows this service."""
+    client_secret: str = field(repr=False)
+    """SVC_PROVIDER_CLIENT_SECRET."""
+    name: str
+    """SVC_PROVIDER_NAME: what people call it, on buttons and in sentences."""
+    domains: tuple[str, ...] = ()
+    """SVC_PROVIDER_DOMAINS: with commas between them, the domains of verified e-mail addresses whose people
+    may make themselves an account; by default nobody may without an invitation."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,8 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     """SVC_TRUSTED_PROXIES: addresses and networks, with commas between them, of the reverse proxies whose
     word about a client's address is taken (X-Forwarded-For); by default nobody's is."""
+    provider: Provider | None = None
+    """SVC_PROVIDER_...: who else people may sign in through; None for nobody."""
     commit: str = "unknown"
     """SVC_BUILD_COMMIT: which commit is running, for /healthz."""
     built_at: str | None = None
@@ -81,6 +101,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
+        provider=_provider(environment),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
@@ -104,6 +125,14 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         variables["SVC_COOKIE_KEY"] = chosen.cookie_key
     if chosen.lifeline is not None:
         variables["SVC_LIFELINE"] = str(chosen.lifeline)
+    if chosen.provider is not None:
+        variables |= {
+            "SVC_PROVIDER_ISSUER": chosen.provider.issuer,
+            "SVC_PROVIDER_CLIENT_ID": chosen.provider.client_id,
+            "SVC_PROVIDER_CLIENT_SECRET": chosen.provider.client_secret,
+            "SVC_PROVIDER_NAME": chosen.provider.name,
+            "SVC_PROVIDER_DOMAINS": ",".join(chosen.provider.domains),
+        }
     return variables | {f"SVC_{role.upper()}_DATABASE_URL": url for role, url in role_urls.items()}
 
 
@@ -163,6 +192,72 @@ def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     if any(network.prefixlen == 0 for network in networks):
         raise SettingsError(f"{name}: everybody cannot be trusted to say where they come from")
     return tuple(map(str, networks))
+
+
+_DOMAIN: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
+_LONGEST_PROVIDER_NAME: Final = 40
+
+
+def _provider(environment: Mapping[str, str]) -> Provider | None:
+    """Return the provider that is set, or None; half of one is a mistake."""
+    prefix = "SVC_PROVIDER_"
+    given = {
+        "ISSUER": environment.get(f"{prefix}ISSUER"),
+        "CLIENT_ID": environment.get(f"{prefix}CLIENT_ID"),
+        "CLIENT_SECRET": _secret(environment, f"{prefix}CLIENT_SECRET"),
+        "NAME": environment.get(f"{prefix}NAME", "").strip(),
+    }
+    domains = _domains(environment, f"{prefix}DOMAINS")
+    if not any(given.values()) and not domains:
+        return None
+    missing = [f"{prefix}{name}" for name, value in given.items() if not value]
+    if missing:
+        raise SettingsError(f"{', '.join(missing)}: needed with the others of {prefix}...")
+    name = given["NAME"] or ""
+    if not name.isprintable() or len(name) > _LONGEST_PROVIDER_NAME:
+        raise SettingsError(
+            f"{prefix}NAME: at most {_LONGEST_PROVIDER_NAME} characters that can be read"
+        )
+    return Provider(
+        issuer=_issuer(f"{prefix}ISSUER", given["ISSUER"] or ""),
+        client_id=given["CLIENT_ID"] or "",
+        client_secret=given["CLIENT_SECRET"] or "",
+        name=name,
+        domains=domains,
+    )
+
+
+def _issuer(name: str, given: str) -> str:
+    """Return ``given`` as it stands: whoever compares issuers compares them letter by letter."""
+    try:
+        parts = urlsplit(given)
+        port = parts.port
+    except ValueError as error:
+        raise SettingsError(f"{name}: {given!r} is not an address: {error}") from error
+    is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if (
+        not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
+        or not parts.hostname
+        or port == 0
+        or "?" in given
+        or "#" in given
+        or parts.username is not None
+        or not re.fullmatch(r"[!-~]+", given)
+    ):
+        raise SettingsError(
+            f"{name}: {given!r} must look like https://host or https://host/path; "
+            "http is for loopback addresses alone"
+        )
+    return given
+
+
+def _domains(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    given = [each.strip().lower() for each in environment.get(name, "").split(",")]
+    domains = tuple(dict.fromkeys(each for each in given if each))
+    for domain in domains:
+        if _DOMAIN.fullmatch(domain) is None:
+            raise SettingsError(f"{name}: {domain!r} is not a domain such as example.org")
+    return domains
 
 
 def _descriptor(environment: Mapping[str, str], name: str) -> int | None:

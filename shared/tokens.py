@@ -29,6 +29,8 @@ LINK: Final = "svc_ln_"
 """One-time links, such as the one with which the first account is made."""
 REQUEST: Final = "svc_rq_"
 """An authorization request that waits in a browser; worth nothing without that browser's session."""
+STATE: Final = "svc_st_"
+"""A sign-in through a provider that waits in a browser; worth nothing without that browser's session."""
 
 CLIENT: Final = "svc_client_"
 """Client ids carry no user and no checksum; they are no secrets (RFC 6749, section 2.2)."""

@@ -7,13 +7,30 @@ revoke all on all procedures in schema svc from public, svc_reader, svc_ingester
 
 -- The authorization server: accounts and grants, no activity data.
 grant usage on schema identity, oauth to svc_authserver;
-grant select, insert, update, delete on identity.user, identity.password, identity.session to svc_authserver;
+-- Accounts end by a function that asks for a fresh sign-in (deletion.sql).
+revoke delete on identity.user from svc_authserver;
+grant select, insert, update on identity.user to svc_authserver;
+grant select, insert, update, delete on identity.password, identity.session to svc_authserver;
 grant select, insert, update, delete on identity.invitation to svc_authserver;
 grant select, insert, update, delete on identity.throttle to svc_authserver;
+grant select, insert, update, delete
+    on identity.passkey,
+       identity.spent_challenge,
+       identity.password_reset
+    to svc_authserver;
+grant select on identity.way_in to svc_authserver;
+grant select, insert, update, delete
+    on identity.provider_identity,
+       identity.provider_sign_in
+    to svc_authserver;
 -- What happened stays as it was written down, until it is old.
 grant select, insert on identity.security_event to svc_authserver;
 grant usage on schema svc to svc_authserver;
-grant execute on function svc.forget_security_events to svc_authserver;
+grant execute
+    on function svc.forget_security_events,
+                svc.delete_account,
+                svc.forget_departed
+    to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,
@@ -44,3 +61,7 @@ grant execute on procedure svc.open_session to svc_ingester;
 grant execute on function svc.session_user_id to svc_ingester;
 grant select (user_id, device_id, name), insert on activity.device to svc_ingester;
 grant insert on activity.app_session to svc_ingester;
+
+-- Imports and jobs; and what the resource server notes about tokens, which it cannot read.
+grant usage on schema svc to svc_worker;
+grant execute on function svc.note_uses to svc_worker;

@@ -149,8 +149,12 @@ def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
     with closing(psycopg.connect(deployment.database_url or "", autocommit=True)) as connection:
         yield connection
         connection.execute("delete from identity.user")
+        # What people measured refers to no account (sql/migrations/0011_account.sql).
+        connection.execute("delete from activity.device")
+        connection.execute("delete from identity.departed_user")
         connection.execute("delete from oauth.client")
         connection.execute("delete from identity.invitation")
+        connection.execute("delete from identity.provider_sign_in")
         connection.execute("delete from identity.security_event")
         connection.execute("delete from identity.throttle")
 

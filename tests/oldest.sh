@@ -37,4 +37,4 @@ as_server "$binaries/psql" -q -h "$scratch" -U postgres -d postgres \
 chmod 755 "$scratch"
 
 TEST_DATABASE_URL="host=$scratch user=tester dbname=postgres" \
-    .venv/bin/python -m pytest -n 2 tests/sql tests/endpoints tests/ingest tests/oauth "$@"
+    .venv/bin/python -m pytest -n 2 tests/sql tests/endpoints tests/ingest tests/oauth tests/pages "$@"

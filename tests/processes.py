@@ -22,7 +22,7 @@ from shared import database, settings
 from shared.settings import Settings
 
 AUTH_ROLES: Final = ("authserver",)
-RESOURCE_ROLES: Final = ("reader", "ingester")
+RESOURCE_ROLES: Final = ("reader", "ingester", "worker")
 
 METADATA: Final = "/.well-known/oauth-authorization-server"
 

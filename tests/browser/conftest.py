@@ -1,14 +1,8 @@
 """A real Chromium in front of the real servers, each a process of its own."""
 
-import os
 import shutil
-import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -21,7 +15,9 @@ from argon2 import PasswordHasher
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from shared.settings import Settings
+from tests import processes
 from tests.oauth.visitor import CHALLENGE, VERIFIER
+from tests.processes import Service
 
 PASSWORD = "an owl reads under the lamp"
 ARGUMENTS = [
@@ -36,63 +32,18 @@ ARGUMENTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Service:
-    """Both servers as people and applications reach them."""
-
-    auth_url: str
-    base_url: str
-
-
 @pytest.fixture(scope="session")
-def service(deployment: Settings) -> Iterator[Service]:
+def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Both servers, running until the last test of this worker."""
-    auth_port, base_port = free_port(), free_port()
-    running = Service(f"http://localhost:{auth_port}", f"http://localhost:{base_port}")
-    with process(deployment, running, "auth"), process(deployment, running, "resource"):
-        wait_for(f"{running.auth_url}/.well-known/oauth-authorization-server")
-        wait_for(f"{running.base_url}/healthz")
+    with processes.service(deployment, tmp_path_factory.mktemp("service")) as running:
         yield running
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@contextmanager
-def process(deployment: Settings, service: Service, name: str) -> Iterator[None]:
-    """Run one of the servers by its command."""
-    variables = {
-        "DATABASE_URL": deployment.database_url or "",
-        "SVC_DATA_DIR": str(deployment.data_dir),
-        "SVC_AUTH_URL": service.auth_url,
-        "SVC_BASE_URL": service.base_url,
-    }
-    running = subprocess.Popen(
-        [sys.executable, "-m", "deploy.cli", name, "serve"],
-        env=os.environ | variables,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        running.terminate()
-        running.wait(10)
-
-
-def wait_for(address: str) -> None:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        try:
-            if httpx2.get(address).status_code == 200:
-                return
-        except httpx2.TransportError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError(f"{address} does not answer")
+def chromium_path() -> str:
+    """Return where the system's Chromium is."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert path is not None, "Chromium is missing; as root: apt-get install chromium"
+    return path
 
 
 # Playwright's event loop counts as running in this thread until it is stopped, and no other test could
@@ -100,10 +51,8 @@ def wait_for(address: str) -> None:
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     """The system's Chromium."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert path is not None, "Chromium is missing; as root: apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
         yield browser
         browser.close()
 

@@ -6,13 +6,14 @@ from playwright.sync_api import Page, expect
 
 from authserver import accounts
 from shared.settings import Settings
-from tests.browser.conftest import PASSWORD, Application, Service
+from tests.browser.conftest import PASSWORD, Application
+from tests.processes import Service
 
 
 def sign_in(page: Page, email: str, password: str = PASSWORD) -> None:
     page.get_by_label("E-mail address").fill(email)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def test_a_new_user_makes_an_account_and_lets_an_application_in(
@@ -24,7 +25,7 @@ def test_a_new_user_makes_an_account_and_lets_an_application_in(
     page.get_by_label("E-mail address").fill("alice@example.org")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
-    expect(page.get_by_role("heading")).to_have_text("You are signed in")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Your data, under your control")
 
     page.goto(application.authorize_url())
     expect(page.get_by_text("Weekly Report")).to_be_visible()

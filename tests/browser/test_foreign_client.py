@@ -6,7 +6,8 @@ from authlib.common.security import generate_token
 from authlib.integrations.httpx_client import OAuth2Client
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PASSWORD, Application, Service
+from tests.browser.conftest import PASSWORD, Application
+from tests.processes import Service
 
 
 @pytest.mark.checklist(2, 17, 24, 31)
@@ -28,7 +29,7 @@ def test_authlib_is_let_in_by_a_person_who_signs_in_on_the_way(
         page.goto(url)
         page.get_by_label("E-mail address").fill(person)
         page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="Sign in", exact=True).click()
         page.get_by_role("checkbox", name="read:activity").uncheck()
         page.get_by_role("button", name="Allow").click()
         expect(page).to_have_title("Done")

@@ -103,6 +103,7 @@ def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) ->
     assert logins_of(standing, "resource serve") == [
         "SVC_INGESTER_DATABASE_URL",
         "SVC_READER_DATABASE_URL",
+        "SVC_WORKER_DATABASE_URL",
     ]
 
 
@@ -318,6 +319,7 @@ def test_a_database_of_ones_own_is_used_and_no_server_gets_its_owner(
     assert logins_of(runner, "resource serve") == [
         "SVC_INGESTER_DATABASE_URL",
         "SVC_READER_DATABASE_URL",
+        "SVC_WORKER_DATABASE_URL",
     ]
     assert runner.stop() == 0
     assert not owner.closed

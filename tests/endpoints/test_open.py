@@ -16,7 +16,7 @@ from tests.conftest import Person
 @pytest.fixture
 def without_database(deployment: Settings) -> Any:
     """The resource server, whose database is not there."""
-    nowhere = dict.fromkeys(("reader", "ingester"), "host=127.0.0.1 port=1 dbname=svc")
+    nowhere = dict.fromkeys(("reader", "ingester", "worker"), "host=127.0.0.1 port=1 dbname=svc")
     app = resourceserver.app.create(
         replace(deployment, base_url="http://testserver", role_urls=nowhere)
     )

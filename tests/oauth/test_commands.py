@@ -329,7 +329,7 @@ def test_a_database_that_only_answers_questions_refuses_in_one_line(
     assert listed.exit_code == 0
     assert (result.exit_code, result.output) == (
         1,
-        "Error: the database refuses: cannot execute SELECT in a read-only transaction; "
+        "Error: the database refuses: cannot execute SELECT FOR NO KEY UPDATE in a read-only transaction; "
         "has 'svc migrate' run?\n",
     )
 

@@ -55,7 +55,9 @@ def paths(app: Starlette) -> list[str]:
 # Applications that are asked for their routes, and for nothing else.
 NOWHERE: Final = Settings(
     cookie_key="0" * 64,
-    role_urls=dict.fromkeys(("authserver", "reader", "ingester"), "host=127.0.0.1 port=1"),
+    role_urls=dict.fromkeys(
+        ("authserver", "reader", "ingester", "worker"), "host=127.0.0.1 port=1"
+    ),
 )
 AUTHORIZATION_PATHS: Final = paths(authserver.app.create(NOWHERE))
 RESOURCE_PATHS: Final = paths(resourceserver.app.create(NOWHERE))

@@ -347,8 +347,9 @@ def test_the_list_of_grants_shows_applications_and_api_tokens_and_no_secret(
             *("read:activity read:profile", "http://testserver/mcp"),
         ],
     ]
-    assert lines[0][7] == "never"
-    assert re.fullmatch(MINUTE, lines[1][7])
+    assert lines[0][7:] == ["-", "never"]
+    assert lines[1][7] == "-"
+    assert re.fullmatch(MINUTE, lines[1][8])
     for secret in (made.stdout.strip(), pair["access_token"], pair["refresh_token"]):
         assert len(secret) > 70
         assert secret[-20:] not in result.stdout
@@ -481,6 +482,7 @@ def test_the_list_shows_api_tokens_by_their_last_four_and_nothing_of_others(
     bob: Person,
     application: Application,
     alice_browser: Visitor,
+    owner: Rows,
 ) -> None:
     bob.token()
     application.pair(alice_browser)
@@ -490,13 +492,19 @@ def test_the_list_shows_api_tokens_by_their_last_four_and_nothing_of_others(
     until = terminal.run(
         "token create alice@example.org --scope 'read:music read:profile' --expires-in 3"
     ).stdout.strip()
+    owner.execute(
+        "update oauth.grant set last_used_at = '2026-03-01 12:05Z' where name = 'my tracker'"
+    )
 
     lines = terminal.run("token list alice@example.org").stdout.splitlines()
 
     assert len(lines) == 3
-    assert re.fullmatch(rf"{UUID}  my tracker +read:music +…{made[-4:]} +{MINUTE}  never", lines[1])
     assert re.fullmatch(
-        rf"{UUID}  command line +read:music read:profile +…{until[-4:]} +{MINUTE}  {MINUTE}",
+        rf"{UUID}  my tracker +read:music +…{made[-4:]} +{MINUTE}  2026-03-01 12:05Z  never",
+        lines[1],
+    )
+    assert re.fullmatch(
+        rf"{UUID}  command line +read:music read:profile +…{until[-4:]} +{MINUTE}  - +{MINUTE}",
         lines[2],
     )
 
@@ -539,6 +547,27 @@ def test_what_is_no_id_is_refused(terminal: Terminal, words: str) -> None:
 
     assert result.exit_code == 2
     assert "is not a valid UUID" in result.output
+
+
+def test_nobody_has_more_than_a_hundred_live_tokens(
+    terminal: Terminal, alice: Person, bob: Person, owner: Rows
+) -> None:
+    for _ in range(99):
+        alice.token("read:music")
+    alice.token("read:music", expires="-1 second")
+    words = "token create {} --scope read:music"
+
+    last = terminal.run(words.format(alice.email))
+    refused = terminal.run(words.format(alice.email))
+    others = terminal.run(words.format(bob.email))
+
+    assert (last.exit_code, others.exit_code) == (0, 0)
+    assert refused.exit_code == 1
+    assert refused.output == (
+        "Error: An account has at most 100 API tokens, and this one has as many. "
+        "Revoke one that is not in use.\n"
+    )
+    assert len(terminal.table(f"token list {alice.email}")) == 100
 
 
 def test_an_expired_token_is_not_listed(terminal: Terminal, alice: Person) -> None:

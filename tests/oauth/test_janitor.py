@@ -36,6 +36,9 @@ Rows = psycopg.Connection[Any]
 REQUESTS: Final = "authorization requests that expired"
 SESSIONS: Final = "sign-in sessions without use for 30 days"
 LINKS: Final = "one-time links, a day after their end"
+RESETS: Final = "links to reset a password that expired"
+CHALLENGES: Final = "passkey challenges, a day after their end"
+DEPARTURES: Final = "visits to the provider that nobody came back from"
 ACCESS_TOKENS: Final = "access tokens, a day after their end"
 REFRESH_TOKENS: Final = "rotated refresh tokens that expired"
 TOKENS_OF_REVOKED: Final = "refresh tokens of grants revoked a day ago"
@@ -47,6 +50,7 @@ UNAUTHORIZED: Final = "applications that nobody let in within a day"
 IDLE: Final = "applications that nobody has used for 90 days"
 ATTEMPTS: Final = "counts of attempts with nothing left to remember"
 EVENTS: Final = "security events older than 400 days"
+DEPARTED: Final = "data of accounts that were deleted"
 
 Clean = Callable[..., dict[str, int]]
 Pass = Callable[[str], None]
@@ -145,6 +149,37 @@ def test_a_link_goes_a_day_after_it_was_used_or_has_expired(clean: Clean, owner:
         "select convert_from(invitation_hash, 'UTF8') from identity.invitation order by 1"
     ).fetchall()
     assert kept == [("expired today",), ("open",), ("used today",)]
+
+
+def test_a_link_to_reset_a_password_goes_when_it_has_expired(
+    clean: Clean, let_pass: Pass, terminal: Terminal, alice: Person, bob: Person, owner: Rows
+) -> None:
+    terminal.run("user reset-link alice@example.org")
+    let_pass("1 minute")
+    terminal.run("user reset-link bob@example.org")
+    let_pass("59 minutes")
+
+    assert clean() == {RESETS: 1}
+    assert owner.execute("select user_id from identity.password_reset").fetchall() == [
+        (bob.user_id,)
+    ]
+
+
+def test_an_answered_challenge_goes_a_day_after_its_end(
+    clean: Clean, let_pass: Pass, alice: Person, owner: Rows
+) -> None:
+    owner.execute(
+        """
+        insert into identity.spent_challenge (user_id, challenge_hash, expires_at)
+        values (%(user_id)s, 'older', now()), (%(user_id)s, 'newer', now() + interval '1 minute')
+        """,
+        {"user_id": alice.user_id},
+    )
+    let_pass("24 hours 30 seconds")
+
+    assert clean() == {CHALLENGES: 1}
+    kept = owner.execute("select challenge_hash from identity.spent_challenge").fetchall()
+    assert kept == [(b"newer",)]
 
 
 def test_an_applications_access_token_goes_a_day_after_its_end_and_its_grant_stays(
@@ -595,6 +630,9 @@ TABLES: Final = {
     REQUESTS: "oauth.authorization_request",
     SESSIONS: "identity.session",
     LINKS: "identity.invitation",
+    RESETS: "identity.password_reset",
+    CHALLENGES: "identity.spent_challenge",
+    DEPARTURES: "identity.provider_sign_in",
     ACCESS_TOKENS: "oauth.access_token",
     REFRESH_TOKENS: "oauth.refresh_token",
     TOKENS_OF_REVOKED: "oauth.refresh_token",
@@ -606,6 +644,7 @@ TABLES: Final = {
     IDLE: "oauth.client",
     ATTEMPTS: "identity.throttle",
     EVENTS: "identity.security_event",
+    DEPARTED: "identity.departed_user",
 }
 
 
@@ -636,6 +675,41 @@ def three_of_each(
         owner.execute(
             "insert into identity.invitation (invitation_hash, expires_at) values (%s, now())",
             [b"%d" % number],
+        )
+        owner.execute(
+            """
+            insert into identity.provider_sign_in
+                   (state_hash, session_hash, nonce, code_verifier, going_to, expires_at)
+            values (%s, 'session', 'nonce', 'verifier', '', now())
+            """,
+            [b"%d" % number],
+        )
+        owner.execute(
+            """
+            with forgetful as (
+                insert into identity.user (email)
+                values (%(name)s || '@example.org')
+                returning user_id
+            ),
+            reset as (
+                insert into identity.password_reset (user_id, link_hash, expires_at)
+                select user_id, 'hash', now() from forgetful
+            )
+            insert into identity.spent_challenge (user_id, challenge_hash, expires_at)
+            select user_id, 'hash', now() from forgetful
+            """,
+            {"name": str(number)},
+        )
+        owner.execute(
+            """
+            with departed as (
+                insert into identity.departed_user (user_id)
+                values (gen_random_uuid())
+                returning user_id
+            )
+            insert into activity.device (user_id, name)
+            select user_id, 'laptop' from departed
+            """
         )
     let_pass("500 days")
     owner.execute(
@@ -735,7 +809,8 @@ def test_requests_at_the_same_time_notice_nothing(
         rounds += 1
     cleaner.join()
 
-    assert runs == [CLEARED]
+    # On a slow machine the rounds' own registrations may be forgotten meanwhile.
+    assert [{**run, ATTEMPTS: 0} for run in runs] == [{**CLEARED, ATTEMPTS: 0}]
     assert rounds_beside > 0
 
 
@@ -799,6 +874,8 @@ def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
         leave_something()
         with TestClient(authserver.app.create(settings, clean_every=timedelta(milliseconds=20))):
             is_gone = eventually(owner, "select from oauth.grant")
+            # It is said at the end of a turn, when all other kinds had theirs.
+            is_said = comes_true(lambda: said in caplog.messages)
 
     assert (result.exit_code, result.stderr) == (1, f"Error: {said}\n")
     assert len(result.stdout.splitlines()) == len(janitor.KINDS)
@@ -806,7 +883,7 @@ def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
     assert f"        1  {API_TOKENS}\n" in result.stdout
     assert by_command == 0
     assert is_gone
-    assert said in caplog.messages
+    assert is_said
     assert count(owner, "identity.session") == 2
     assert terminal.run("janitor").exit_code == 0
     assert count(owner, "identity.session") == 0
@@ -986,8 +1063,13 @@ def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) 
 
 def eventually(owner: Rows, query: str) -> bool:
     """Tell whether ``query`` finds nothing within some seconds."""
+    return comes_true(lambda: owner.execute(query).fetchone() is None)
+
+
+def comes_true(happened: Callable[[], bool]) -> bool:
+    """Tell whether something happens within some seconds."""
     for _ in range(500):
-        if owner.execute(query).fetchone() is None:
+        if happened():
             return True
         # Nothing tells when a server has done something by itself but looking.
         time.sleep(0.01)

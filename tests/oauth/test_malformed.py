@@ -22,7 +22,15 @@ from tests.oauth.visitor import Application, Visitor
 Rows = psycopg.Connection[Any]
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-FORM_PATHS = ["/oauth/token", "/oauth/revoke", "/sign-in", "/sign-out", "/oauth/consent", "/join"]
+FORM_PATHS = [
+    "/oauth/token",
+    "/oauth/revoke",
+    "/sign-in",
+    "/sign-out",
+    "/oauth/consent",
+    "/join",
+    "/reset",
+]
 PATHS = [*FORM_PATHS, "/oauth/register"]
 
 

@@ -35,7 +35,7 @@ class _Forms(HTMLParser):
         if tag == "form":
             self.forms.append(Form(given.get("action") or "", given.get("method") or "get"))
         if tag == "input" and given.get("name"):
-            is_box = given.get("type") == "checkbox"
+            is_box = given.get("type") in ("checkbox", "radio")
             if not is_box or "checked" in given:
                 self.forms[-1].fields.append((given["name"] or "", given.get("value") or ""))
 

@@ -186,6 +186,10 @@ FORBIDDEN = {
         "update identity.security_event set event = 'signed_in'",
         "delete from identity.security_event",
         "truncate identity.security_event",
+        "delete from identity.user",
+        "select from identity.departed_user",
+        "insert into identity.departed_user (user_id) values (gen_random_uuid())",
+        "select svc.end_account(gen_random_uuid(), null, null)",
     ],
     "worker": [
         "select * from identity.password",
@@ -294,11 +298,17 @@ def test_every_table_of_user_data_is_secured(db: Rows) -> None:
 PRIVILEGES = {
     "svc_authserver": {
         "identity.invitation": "DELETE INSERT SELECT UPDATE",
+        "identity.passkey": "DELETE INSERT SELECT UPDATE",
         "identity.password": "DELETE INSERT SELECT UPDATE",
+        "identity.password_reset": "DELETE INSERT SELECT UPDATE",
+        "identity.provider_identity": "DELETE INSERT SELECT UPDATE",
+        "identity.provider_sign_in": "DELETE INSERT SELECT UPDATE",
         "identity.security_event": "INSERT SELECT",
         "identity.session": "DELETE INSERT SELECT UPDATE",
+        "identity.spent_challenge": "DELETE INSERT SELECT UPDATE",
         "identity.throttle": "DELETE INSERT SELECT UPDATE",
-        "identity.user": "DELETE INSERT SELECT UPDATE",
+        "identity.user": "INSERT SELECT UPDATE",
+        "identity.way_in": "SELECT",
         "oauth.access_token": "DELETE INSERT SELECT UPDATE",
         "oauth.authorization_code": "DELETE INSERT SELECT UPDATE",
         "oauth.authorization_request": "DELETE INSERT SELECT UPDATE",
@@ -369,8 +379,8 @@ FUNCTIONS = {
         "session_user_id",
     },
     "svc_ingester": {"open_session", "session_user_id"},
-    "svc_authserver": {"forget_security_events"},
-    "svc_worker": set(),
+    "svc_authserver": {"delete_account", "forget_departed", "forget_security_events"},
+    "svc_worker": {"note_uses"},
 }
 
 

@@ -41,3 +41,19 @@ def test_an_empty_list_has_no_scopes(text: str) -> None:
 def test_an_unknown_scope_is_refused(text: str) -> None:
     with pytest.raises(UnknownScopeError):
         scopes.parse(text)
+
+
+def test_every_scope_belongs_to_one_domain() -> None:
+    named = [scope for scopes_of_domain in scopes.DOMAINS.values() for scope in scopes_of_domain]
+
+    assert sorted(named) == sorted(scopes.SCOPES)
+
+
+def test_scopes_are_grouped_by_domain_in_canonical_order() -> None:
+    grouped = scopes.by_domain(["ingest:health", "ingest:app_sessions", "read:activity"])
+
+    assert grouped == {
+        "Activity": ["read:activity", "ingest:app_sessions"],
+        "Health": ["ingest:health"],
+    }
+    assert list(grouped) == ["Activity", "Health"]

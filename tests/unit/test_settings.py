@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from shared import settings
-from shared.settings import Settings, SettingsError
+from shared.settings import Provider, Settings, SettingsError
+
+PROVIDER = {
+    "SVC_PROVIDER_ISSUER": "https://login.example/realms/us/",
+    "SVC_PROVIDER_CLIENT_ID": "svc",
+    "SVC_PROVIDER_CLIENT_SECRET": "hunter2",
+    "SVC_PROVIDER_NAME": " Example ",
+}
 
 
 def test_nothing_set_is_a_local_deployment() -> None:
@@ -46,6 +53,85 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
     )
 
 
+def test_a_provider_is_read_and_handed_on_as_it_was_spelt() -> None:
+    chosen = settings.read(PROVIDER | {"SVC_PROVIDER_DOMAINS": " Example.ORG, sub.example.com ,"})
+
+    assert chosen.provider == Provider(
+        issuer="https://login.example/realms/us/",
+        client_id="svc",
+        client_secret="hunter2",
+        name="Example",
+        domains=("example.org", "sub.example.com"),
+    )
+    assert settings.read(settings.environment(chosen, {})).provider == chosen.provider
+
+
+def test_a_provider_without_domains_lets_nobody_in_by_them() -> None:
+    chosen = settings.read(PROVIDER)
+
+    assert chosen.provider is not None
+    assert chosen.provider.domains == ()
+
+
+def test_a_providers_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("from-file\n")
+
+    chosen = settings.read(PROVIDER | {"SVC_PROVIDER_CLIENT_SECRET_FILE": str(path)})
+
+    assert chosen.provider is not None
+    assert chosen.provider.client_secret == "from-file"
+
+
+@pytest.mark.parametrize("missing", sorted(PROVIDER))
+def test_half_a_provider_names_what_is_missing(missing: str) -> None:
+    with pytest.raises(SettingsError, match=f"{missing}: needed"):
+        settings.read(PROVIDER | {missing: ""})
+
+
+def test_domains_without_a_provider_are_a_mistake() -> None:
+    with pytest.raises(SettingsError, match="SVC_PROVIDER_ISSUER"):
+        settings.read({"SVC_PROVIDER_DOMAINS": "example.org"})
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    ["http://localhost:8080", "http://127.0.0.1:1/x", "http://[::1]:1", "https://a.example"],
+)
+def test_a_provider_answers_over_https_or_on_this_machine(issuer: str) -> None:
+    chosen = settings.read(PROVIDER | {"SVC_PROVIDER_ISSUER": issuer})
+
+    assert chosen.provider is not None
+    assert chosen.provider.issuer == issuer
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ISSUER", "login.example"),
+        ("ISSUER", "http://login.example"),
+        ("ISSUER", "http://localhost.example"),
+        ("ISSUER", "https://login.example?"),
+        ("ISSUER", "https://login.example#x"),
+        ("ISSUER", "https://user@login.example"),
+        ("ISSUER", "https://login.example:99999"),
+        ("ISSUER", "https://login.example/a b"),
+        ("ISSUER", "ftp://login.example"),
+        ("NAME", "x" * 41),
+        ("NAME", "Exam\u202eple"),
+        ("NAME", "Exam\nple"),
+        ("DOMAINS", "*"),
+        ("DOMAINS", "*.example.org"),
+        ("DOMAINS", "alice@example.org"),
+        ("DOMAINS", "org"),
+        ("DOMAINS", "example.org example.com"),
+    ],
+)
+def test_a_wrong_setting_of_the_provider_is_named(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"SVC_PROVIDER_{name}"):
+        settings.read(PROVIDER | {f"SVC_PROVIDER_{name}": value})
+
+
 def test_a_file_beats_the_value(tmp_path: Path) -> None:
     path = tmp_path / "url"
     path.write_text("postgresql://from-file\n")
@@ -79,7 +165,12 @@ def test_a_wrong_setting_is_named(name: str, value: str) -> None:
 
 
 def test_no_secret_is_in_the_printed_settings() -> None:
-    chosen = Settings(database_url="hunter2", cookie_key="hunter2", role_urls={"reader": "hunter2"})
+    chosen = Settings(
+        database_url="hunter2",
+        cookie_key="hunter2",
+        role_urls={"reader": "hunter2"},
+        provider=settings.read(PROVIDER).provider,
+    )
 
     assert "hunter2" not in repr(chosen)
 

@@ -1,0 +1,86 @@
+"""Settings → Account → What happened: the security events of one account, page by page."""
+
+import re
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import events, forms
+from authserver.errors import InvalidRequest
+from authserver.events import Cursor, Story
+from authserver.pages import Page
+from authserver.server import Server
+
+PATH: Final = "/settings/account/events"
+PAGE_SIZE: Final = 50
+
+_WORDS: Final = {
+    "account_created": "Your account was made",
+    "account_deleted": "Your account was deleted",
+    "signed_in": "You signed in",
+    "sign_in_failed": "Somebody tried to sign in as you and failed",
+    "signed_out": "A browser was signed out",
+    "password_changed": "Your password was changed",
+    "passkey_added": "A passkey was added",
+    "passkey_removed": "A passkey was removed",
+    "passkey_refused": "A passkey was refused, because it may have been copied",
+    "provider_connected": "Another service was connected for sign-in",
+    "provider_disconnected": "Another service was disconnected from sign-in",
+}
+_WORDS_OF_APPLICATIONS: Final = {
+    "consented": "You let an application in",
+    "token_created": "An application got its first tokens",
+    "revoked": "The access of an application was ended",
+    "replay_detected": "A used code or token was presented again, so the access it belongs to was ended",
+}
+_WORDS_OF_API_TOKENS: Final = {
+    "token_created": "An API token was made",
+    "revoked": "An API token was ended",
+}
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Show what happened, the newest first, or what was before some event."""
+    given = forms.decode(request.scope["query_string"]).get("before")
+    visit = await server.visit(request, PATH)
+    before = events.NEWEST if given is None else _cursor(given)
+    found = await events.stories(server.database, visit.person.user_id, before, PAGE_SIZE + 1)
+    shown = found[:PAGE_SIZE]
+    page = Page(
+        "account_events.html",
+        {
+            "stories": [
+                {
+                    "words": in_words(story),
+                    "title": story.title,
+                    "address": story.address,
+                    "at": story.occurred_at,
+                }
+                for story in shown
+            ],
+            "is_newest": given is None,
+            "older": _text(shown[-1]) if len(found) > PAGE_SIZE else None,
+        },
+        here=PATH,
+    )
+    return server.pages.render(page, visit.browser)
+
+
+def in_words(story: Story) -> str:
+    """Return what happened as a sentence about the person who reads it."""
+    own = _WORDS_OF_API_TOKENS if story.client_id is None else _WORDS_OF_APPLICATIONS
+    return (_WORDS | _WORDS_OF_APPLICATIONS | own)[story.event]
+
+
+def _text(story: Story) -> str:
+    return f"{events.microseconds(story.occurred_at)}-{story.event_id.hex}"
+
+
+def _cursor(text: str) -> Cursor:
+    """Return where a page begins. Raises InvalidRequest for what no page of ours links to."""
+    # 17 digits of microseconds last until the year 5138.
+    found = re.fullmatch(r"([0-9]{1,17})-([0-9a-f]{32})", text)
+    if found is None:
+        raise InvalidRequest("the parameter before is not one of our links")
+    return events.cursor(int(found[1]), found[2])

@@ -1,0 +1,109 @@
+"""Settings → Account → Where you are signed in."""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import devices, events, forms, sessions, sign_in
+from authserver.errors import InvalidRequest
+from authserver.pages import Page
+from authserver.server import Server
+from authserver.sessions import SignIn, StaleForm, Visit
+
+PATH: Final = "/settings/account/sessions"
+
+_DONE: Final = {
+    "ended": "That browser is signed out.",
+    "others": "All other browsers are signed out.",
+}
+_GONE: Final = "That browser is not signed in, or no longer so. Nothing was changed."
+
+
+async def show(server: Server, request: Request) -> Response:
+    """List the browsers in which somebody is signed in."""
+    done = forms.decode(request.scope["query_string"]).get("done") or ""
+    visit = await server.visit(request, PATH)
+    return await _answer(server, visit, done=_DONE.get(done))
+
+
+async def end(server: Server, request: Request) -> Response:
+    """Sign out one browser, all others, or all with this one."""
+    form = await forms.read(request)
+    form.check()
+    visit = await server.visit(request, PATH)
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        return await _answer(server, visit, problem=sign_in.OUT_OF_DATE, status=403)
+    own = visit.browser.session
+    user_id, at = visit.person.user_id, events.occasion(request)
+    match form.get("what"):
+        case "others":
+            await sessions.sign_out_everywhere(server.database, user_id, at, keeping=own)
+            return server.pages.redirect_browser(f"{PATH}?done=others", visit.browser)
+        case "all":
+            await sessions.sign_out_everywhere(server.database, user_id, at)
+            # What waits in this browser waits for whoever signs in here next.
+            nobodys = await sessions.sign_out(server.database, visit.browser, request)
+            return server.pages.redirect("/sign-in", nobodys)
+        case "one":
+            return await _end_one(server, request, visit, form.get("session") or "")
+        case _:
+            raise InvalidRequest("what must be one, others or all")
+
+
+async def _end_one(server: Server, request: Request, visit: Visit, key: str) -> Response:
+    if key == visit.browser.session.hash.hex():
+        nobodys = await sessions.sign_out(server.database, visit.browser, request)
+        return server.pages.redirect("/sign-in", nobodys)
+    at = events.occasion(request)
+    session_hash = _hash(key)
+    if session_hash is not None and await sessions.end(
+        server.database, visit.person.user_id, session_hash, at
+    ):
+        return server.pages.redirect_browser(f"{PATH}?done=ended", visit.browser)
+    return await _answer(server, visit, problem=_GONE, status=404)
+
+
+def _hash(key: str) -> bytes | None:
+    try:
+        return bytes.fromhex(key)
+    except ValueError:
+        return None
+
+
+async def _answer(
+    server: Server,
+    visit: Visit,
+    *,
+    done: str | None = None,
+    problem: str | None = None,
+    status: int = 200,
+) -> Response:
+    own = visit.browser.session.hash
+    found = await sessions.of_user(server.database, visit.person.user_id)
+    content = {
+        # This one comes first, then whichever was used last.
+        "sign_ins": sorted(
+            (_shown(each, own) for each in reversed(found)),
+            key=lambda shown: not shown["is_this"],
+        ),
+        "done": done,
+        "problem": problem,
+    }
+    page = Page("account_sessions.html", content, status=status, here=PATH)
+    return server.pages.render(page, visit.browser)
+
+
+def _shown(each: SignIn, own: bytes) -> dict[str, object]:
+    return {
+        # The hash of what the cookie holds. Nobody can make the cookie of it, and it names nothing but
+        # the row of whoever is signed in.
+        "key": each.session_hash.hex(),
+        "device": devices.in_words(each.user_agent),
+        "address": each.address,
+        "created_at": each.created_at,
+        "seen_at": each.seen_at,
+        "is_this": each.session_hash == own,
+    }

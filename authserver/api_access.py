@@ -1,0 +1,251 @@
+"""Settings, API access: tokens for somebody's own programs, which they make, see once, and list.
+
+The form carries an id of its own. It becomes the grant's, together with the person's, so that a form that
+is sent twice makes one token.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+from uuid import UUID, uuid4, uuid5
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import events, forms, grants, names, sign_in
+from authserver.errors import InvalidRequest
+from authserver.forms import Form
+from authserver.grants import APITokenMade, TooManyAPITokens
+from authserver.pages import Page
+from authserver.server import Server
+from authserver.sessions import Person, StaleForm, Visit
+from shared import scopes, tokens
+from shared.scopes import SCOPES
+from shared.tokens import Token
+
+PATH: Final = "/settings/api-access"
+
+DONE: Final = {
+    "revoked": "The token is revoked. Programs that have it are refused from now on.",
+    "ended": "That token had ended already.",
+}
+
+READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
+PRESETS: Final = {
+    "reading": READING,
+    "tracker": ("ingest:app_sessions", "ingest:coding_sessions"),
+}
+_CHOOSE: Final = "choose"
+EXPIRIES: Final = {
+    "7": "After 7 days",
+    "30": "After 30 days",
+    "90": "After 90 days",
+    "date": "At the end of a day that you choose",
+    "never": "Never, until you revoke it",
+}
+_MOST_DAYS: Final = 36_525
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+_MADE_ALREADY: Final = (
+    "This form has made its token already, and a token is shown only once. If you do not have it, revoke "
+    "it below and make another one."
+)
+_NO_SUCH_DATE: Final = "There is no such date. Write year, month and day like this: 2030-12-31."
+
+# What shows that a token works, by the first scope of it that is here.
+_EXAMPLES: Final = {
+    "read:profile": '"{base_url}/api/v1/me"',
+    "read:activity": '"{base_url}/api/v1/analytics/daily?from={day}&to={day}&tz={zone}"',
+    "ingest:app_sessions": (
+        """-H "Content-Type: application/json" -d '{{"events": []}}' """
+        '"{base_url}/api/v1/ingest/app-sessions"'
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What somebody has filled in so far."""
+
+    draft_id: str
+    name: str = ""
+    preset: str = ""
+    ticked: frozenset[str] = frozenset()
+    expiry: str = "90"
+    date: str = ""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the token may do. Boxes count only where they are what was chosen."""
+        if self.preset in PRESETS:
+            return PRESETS[self.preset]
+        return scopes.ordered(self.ticked)
+
+
+@dataclass(frozen=True, repr=False)
+class Made:
+    """A new token, and a line that uses it; None where there is nothing yet to use it for."""
+
+    token: Token
+    curl: str | None
+
+
+class _DateProblem(ValueError):
+    """What is wrong with a date, in a sentence for whoever typed it."""
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Show somebody's tokens and the form for another one."""
+    visit = await server.visit(request, PATH)
+    done = forms.decode(request.scope["query_string"]).get("done") or ""
+    return await _answer(server, visit, _new(), done=DONE.get(done))
+
+
+async def create(server: Server, request: Request) -> Response:
+    """Make a token and show it, or show the form again with what is wrong."""
+    form = await forms.read(request)
+    form.check(ignoring=("scope",))
+    visit = await server.visit(request, PATH, is_fresh=True)
+    draft = _draft(form)
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        return await _answer(server, visit, draft, problem=sign_in.OUT_OF_DATE, status=403)
+    now = datetime.now(ZoneInfo(visit.person.timezone))
+    problems = _problems(draft, now)
+    if problems:
+        return await _answer(server, visit, draft, problems=problems, status=400)
+    try:
+        token = await grants.issue_api_token(
+            server.database,
+            visit.person.user_id,
+            name=draft.name,
+            scopes=draft.scopes,
+            lifetime=_lifetime(draft, now),
+            at=events.occasion(request),
+            grant_id=_grant_id(visit.person, draft),
+        )
+    except APITokenMade:
+        return await _answer(server, visit, _new(), problem=_MADE_ALREADY, status=409)
+    except TooManyAPITokens as error:
+        return await _answer(server, visit, draft, problem=error.description, status=400)
+    made = Made(token, _curl(server.settings.base_url, token, draft.scopes, now))
+    return await _answer(server, visit, _new(), made=made)
+
+
+def _new() -> Draft:
+    return Draft(uuid4().hex)
+
+
+def _draft(form: Form) -> Draft:
+    """Return what was filled in. Raises InvalidRequest for what our form cannot have sent."""
+    ticked = frozenset(form.all("scope"))
+    draft = Draft(
+        draft_id=form.get("draft") or "",
+        name=(form.get("name") or "").strip(),
+        preset=form.get("preset") or "",
+        ticked=ticked,
+        expiry=form.get("expiry") or "",
+        date=(form.get("date") or "").strip(),
+    )
+    if not draft.draft_id:
+        raise InvalidRequest("the parameter draft is missing")
+    if draft.preset not in ("", _CHOOSE, *PRESETS):
+        raise InvalidRequest(
+            f"the parameter preset must be {_CHOOSE} or one of {', '.join(PRESETS)}"
+        )
+    if not ticked <= SCOPES.keys():
+        raise InvalidRequest("only a scope that there is can be granted")
+    if draft.expiry not in EXPIRIES:
+        raise InvalidRequest(f"the parameter expiry must be one of {', '.join(EXPIRIES)}")
+    return draft
+
+
+def _grant_id(person: Person, draft: Draft) -> UUID:
+    # The form's id alone would let somebody give their grant the id of another person's.
+    return uuid5(person.user_id, draft.draft_id)
+
+
+def _problems(draft: Draft, now: datetime) -> dict[str, str]:
+    """Return what is wrong, by field."""
+    problems = {}
+    name_problem = names.problem(draft.name)
+    if name_problem is not None:
+        problems["name"] = name_problem
+    if not draft.scopes:
+        problems["preset"] = (
+            "Tick at least one thing that the token may do."
+            if draft.preset == _CHOOSE
+            else "Choose what the token may do."
+        )
+    try:
+        _lifetime(draft, now)
+    except _DateProblem as error:
+        problems["date"] = str(error)
+    return problems
+
+
+def _lifetime(draft: Draft, now: datetime) -> timedelta | None:
+    """Return how long the token lives, None for ever; a date's end is that of the zone of ``now``.
+
+    Raises _DateProblem.
+    """
+    if draft.expiry == "never":
+        return None
+    if draft.expiry != "date":
+        return timedelta(days=int(draft.expiry))
+    if not draft.date:
+        raise _DateProblem("Choose a date.")
+    try:
+        day = date.fromisoformat(draft.date if _DATE.fullmatch(draft.date) else "")
+    except ValueError:
+        raise _DateProblem(_NO_SUCH_DATE) from None
+    if day < now.date():
+        raise _DateProblem("That day is over. Choose today or a later one.")
+    if day > now.date() + timedelta(days=_MOST_DAYS):
+        raise _DateProblem("Choose a day within the next 100 years, or let it never expire.")
+    end = datetime.combine(day + timedelta(days=1), time.min, now.tzinfo)
+    # In UTC, since the difference between two local times knows nothing of a change of clocks.
+    return end.astimezone(UTC) - now.astimezone(UTC)
+
+
+def _curl(base_url: str, token: Token, granted: Sequence[str], now: datetime) -> str | None:
+    """Return a line for a terminal that shows that ``token`` works."""
+    example = next((_EXAMPLES[scope] for scope in _EXAMPLES if scope in granted), None)
+    if example is None:
+        return None
+    filled = example.format(base_url=base_url, day=now.date(), zone=now.tzinfo)
+    return f'curl -H "Authorization: Bearer {token.text}" {filled}'
+
+
+async def _answer(
+    server: Server,
+    visit: Visit,
+    draft: Draft,
+    *,
+    problems: dict[str, str] | None = None,
+    problem: str | None = None,
+    done: str | None = None,
+    made: Made | None = None,
+    status: int = 200,
+) -> Response:
+    """Return the page, with the form as ``draft`` has it, or the token that was just made."""
+    granted = await grants.of_user(server.database, visit.person.user_id)
+    held = [grant for grant in reversed(granted) if grant.client_id is None]
+    content = {
+        "done": done,
+        "problem": problem or ("The token was not made. See below why." if problems else None),
+        "problems": {"name": None, "preset": None, "date": None} | (problems or {}),
+        "made": made,
+        "draft": draft,
+        "tokens": held,
+        "prefix": tokens.ACCESS,
+        "presets": PRESETS,
+        "expiries": EXPIRIES,
+        "reading": {scope: SCOPES[scope] for scope in READING},
+        "adding": {scope: SCOPES[scope] for scope in SCOPES if scope not in READING},
+    }
+    return server.pages.render(Page("api_access.html", content, status, here=PATH), visit.browser)

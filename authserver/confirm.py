@@ -1,0 +1,99 @@
+"""The question that comes before what could harm an account: is it still you who sits there?"""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import accounts, errors, events, forms, passkeys, sessions, sign_in
+from authserver.errors import TooManyRequests
+from authserver.forms import Form
+from authserver.pages import Page
+from authserver.passkeys import Unusable
+from authserver.server import Server
+from authserver.sessions import StaleForm, Visit
+from shared.tokens import Token
+
+_FAILED: Final = (
+    "That did not work. Check the password. After several attempts it also helps to wait before the next "
+    "one, at most 15 minutes."
+)
+"""What a wrong password and an attempt too early are both told."""
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Ask who is signed in for their password or passkey, or go on where they were asked just now."""
+    going_to = _path(forms.decode(request.scope["query_string"]))
+    visit = await server.visit(request, going_to)
+    if visit.person.is_fresh:
+        return server.pages.redirect_browser(going_to, visit.browser)
+    return await _render(server, visit, going_to)
+
+
+async def submit(server: Server, request: Request) -> Response:
+    """Go on under a new session, or ask again."""
+    form = await forms.read(request)
+    form.check()
+    going_to = _path(form)
+    visit = await server.visit(request, going_to)
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        return await _render(server, visit, going_to, sign_in.OUT_OF_DATE, status=403)
+    try:
+        session = await _proved(server, visit, form, request)
+    except Unusable as error:
+        return await _render(server, visit, going_to, str(error), status=400)
+    except TooManyRequests as error:
+        problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY
+        refused = await _render(server, visit, going_to, problem, status=error.status)
+        refused.headers.update(errors.retry_after(error))
+        return refused
+    return server.pages.redirect(going_to, session)
+
+
+async def _proved(server: Server, visit: Visit, form: Form, request: Request) -> Token:
+    """Return the session of somebody who proved who they are. Raises Unusable, TooManyRequests."""
+    answer = form.get("credential")
+    if answer is not None:
+        return await passkeys.sign_in(server, visit.browser, answer, request)
+    account = await accounts.authenticate(
+        server, visit.person.email, form.get("password") or "", events.occasion(request)
+    )
+    if account is None or account.user_id != visit.person.user_id:
+        raise Unusable(_FAILED)
+    session = await sessions.sign_in(
+        server.database,
+        visit.browser,
+        account.user_id,
+        request,
+        signed_out_at=account.signed_out_at,
+    )
+    if session is None:
+        raise Unusable(_FAILED)
+    return session
+
+
+def _path(form: Form) -> str:
+    """Return the path of our list that is asked for, else home."""
+    given = form.get("next") or ""
+    return given if given in sign_in.PATHS else "/"
+
+
+async def _render(
+    server: Server, visit: Visit, going_to: str, problem: str | None = None, status: int = 200
+) -> Response:
+    known = await passkeys.of_user(server.database, visit.person.user_id)
+    ways = await passkeys.ways_in(server, visit.person.user_id)
+    content = {
+        "next": going_to,
+        "has_password": ways.has_password,
+        "has_provider": ways.has_provider,
+        "passkey_options": (
+            passkeys.confirm_options(server.seal, visit.browser, known) if known else None
+        ),
+        "problem": problem,
+    }
+    return server.pages.render(
+        Page("confirm.html", content, status, may_end_at_provider=True), visit.browser
+    )

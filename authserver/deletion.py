@@ -1,0 +1,117 @@
+"""Settings → Account → Delete, and the same for operators.
+
+    account ──delete_account──► no account, no sign-in, no token; departed
+                                           │  the janitor, a batch at a time
+                                           ▼
+                                 no row anywhere, a day later not even departed
+
+The first arrow is one transaction (``sql/deletion.sql``), after which nothing opens anything any more. The
+data may be millions of rows, and goes in the background.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg.rows import class_row
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import events, forms, rows, sign_in
+from authserver.accounts import Account
+from authserver.events import Event
+from authserver.pages import Page
+from authserver.server import Server
+from authserver.sessions import Browser, ConfirmationNeeded, Person, StaleForm
+from shared import queries, tokens
+from shared.settings import Settings, SettingsError
+
+SQL: Final = rows.load("account.sql")
+
+# An operator's command asks these without an event loop, with the owner's rights.
+_OWNERS: Final = queries.load(Path(__file__).with_name("account.sql"))
+
+PATH: Final = "/settings/account/delete"
+
+
+@dataclass(frozen=True)
+class _Other:
+    is_there: bool
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Say what the end of an account means, and ask for its address."""
+    visit = await server.visit(request, PATH, is_fresh=True)
+    return server.pages.render(await _page(server, visit.person), visit.browser)
+
+
+async def submit(server: Server, request: Request) -> Response:
+    """End the account, and say goodbye to a browser that is nobody's from now on."""
+    form = await forms.read(request)
+    form.check()
+    visit = await server.visit(request, PATH, is_fresh=True)
+    typed = form.get("email") or ""
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        page = await _page(server, visit.person, typed, problem=sign_in.OUT_OF_DATE, status=403)
+        return server.pages.render(page, visit.browser)
+    if typed.strip().lower() != visit.person.email:
+        wrong = "This is not the e-mail address of your account. Nothing was deleted."
+        page = await _page(server, visit.person, typed, email_problem=wrong, status=400)
+        return server.pages.render(page, visit.browser)
+    session = visit.browser.session
+    ended = await events.happen(
+        server.database,
+        SQL["delete_account"],
+        {"user_id": session.user_id, "session_hash": session.hash},
+        events.occasion(request),
+    )
+    if not ended:
+        # The sign-in has ended or grown old since it was looked at.
+        raise ConfirmationNeeded(visit.browser, PATH)
+    nobodys = tokens.mint(tokens.SESSION, tokens.NOBODY)
+    return server.pages.render(Page("goodbye.html", {}), Browser(nobodys, None, is_cookie_due=True))
+
+
+def end(chosen: Settings, account: Account) -> bool:
+    """End an account as the operator; False where it has ended already.
+
+    Raises SettingsError without the owner's login, psycopg.Error.
+    """
+    if chosen.database_url is None:
+        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+    at = events.COMMAND
+    with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
+        connection.execute(_OWNERS["become_owner"])
+        with connection.cursor(row_factory=class_row(Event)) as cursor:
+            parameters = {"user_id": account.user_id, **at.parameters}
+            ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()
+    events.record(ended, at)
+    return bool(ended)
+
+
+async def _page(
+    server: Server,
+    person: Person,
+    typed: str = "",
+    *,
+    problem: str | None = None,
+    email_problem: str | None = None,
+    status: int = 200,
+) -> Page:
+    other = await rows.one(
+        server.database, _Other, SQL["other_administrator"], {"user_id": person.user_id}
+    )
+    return Page(
+        "account_delete.html",
+        {
+            "email": typed,
+            "email_problem": email_problem,
+            "problem": problem,
+            "is_only_administrator": person.is_admin and not (other and other.is_there),
+        },
+        status=status,
+        here=PATH,
+    )

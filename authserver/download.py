@@ -1,0 +1,98 @@
+"""Settings → Account → Download: a token for ten minutes, with which a program fetches everything.
+
+The form carries an id of its own, as that for any API token does, so that it makes one token however often
+it is sent.
+"""
+
+from datetime import timedelta
+from typing import Final
+from uuid import uuid4, uuid5
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import events, forms, grants, sign_in
+from authserver.errors import InvalidRequest
+from authserver.grants import APITokenMade, TooManyAPITokens
+from authserver.pages import Page
+from authserver.server import Server
+from authserver.sessions import StaleForm
+from shared import scopes
+from shared.scopes import SCOPES
+
+PATH: Final = "/settings/account/download"
+LIFETIME: Final = timedelta(minutes=10)
+
+_TOKEN_NAME: Final = "Download"  # noqa: S105 -- it is no secret: tokens are listed under their names
+_MADE_ALREADY: Final = (
+    "This form has made its token already, and a token is shown only once. Make another one."
+)
+_READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Explain the download, with all that can be read ticked."""
+    visit = await server.visit(request, PATH, is_fresh=True)
+    return server.pages.render(_page(_READING), visit.browser)
+
+
+async def make_token(server: Server, request: Request) -> Response:
+    """Make the token and show it, this once, with a line that fetches everything."""
+    form = await forms.read(request)
+    form.check(ignoring=("scope",))
+    visit = await server.visit(request, PATH, is_fresh=True)
+    if not set(form.all("scope")) <= set(_READING):
+        raise InvalidRequest("only what can be read can be downloaded")
+    ticked = scopes.ordered(form.all("scope"))
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        page = _page(ticked, problem=sign_in.OUT_OF_DATE, status=403)
+        return server.pages.render(page, visit.browser)
+    if not ticked:
+        page = _page(ticked, scope_problem="Tick at least one.", status=400)
+        return server.pages.render(page, visit.browser)
+    user_id, draft_id = visit.person.user_id, form.get("draft")
+    if draft_id is None:
+        raise InvalidRequest("the parameter draft is missing")
+    try:
+        token = await grants.issue_api_token(
+            server.database,
+            user_id,
+            name=_TOKEN_NAME,
+            scopes=ticked,
+            lifetime=LIFETIME,
+            at=events.occasion(request),
+            # The form's id alone would let somebody give their grant the id of another person's.
+            grant_id=uuid5(user_id, f"download {draft_id}"),
+        )
+    except APITokenMade:
+        page = _page(ticked, problem=_MADE_ALREADY, status=409)
+        return server.pages.render(page, visit.browser)
+    except TooManyAPITokens as error:
+        page = _page(ticked, problem=error.description, status=400)
+        return server.pages.render(page, visit.browser)
+    content = {"token": token.text, "address": f"{server.settings.base_url}/api/v1/export"}
+    return server.pages.render(
+        Page("account_download_token.html", content, here=PATH), visit.browser
+    )
+
+
+def _page(
+    ticked: tuple[str, ...],
+    *,
+    problem: str | None = None,
+    scope_problem: str | None = None,
+    status: int = 200,
+) -> Page:
+    return Page(
+        "account_download.html",
+        {
+            "draft_id": uuid4().hex,
+            "scopes": [(scope, SCOPES[scope], scope in ticked) for scope in _READING],
+            "problem": problem,
+            "scope_problem": scope_problem,
+        },
+        status=status,
+        here=PATH,
+    )

@@ -1,0 +1,384 @@
+"""Passkeys (WebAuthn, level 3): challenges, what a browser is asked, and what its answers are worth.
+
+A challenge is a random number and the time of its end, signed for the browser's session and for one
+purpose. It is not stored: it comes back in the answer, signed once more, by the passkey. What is stored is
+that it was answered, by the statement that acts on the answer; so no answer is good twice.
+
+Passkeys are discoverable: the browser shows people the ones that they have, and the answer says whose it is
+(the user handle, which is the user id). A passkey alone signs in, so it has to verify its owner, by a
+fingerprint or a PIN of the device.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import webauthn
+from starlette.requests import Request
+from webauthn.helpers import (
+    options_to_json,
+    parse_authentication_credential_json,
+    parse_client_data_json,
+    parse_registration_credential_json,
+)
+from webauthn.helpers.structs import (
+    AuthenticationCredential,
+    AuthenticatorSelectionCriteria,
+    AuthenticatorTransport,
+    PublicKeyCredentialDescriptor,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+from authserver import events, pages, rows, sessions
+from authserver.rows import Database, Parameters
+from authserver.server import Server
+from authserver.sessions import Browser, Person, Seal, Visit
+from shared.tokens import Token
+
+SQL: Final = rows.load("passkeys.sql", "sessions.sql", "events.sql")
+
+CHALLENGE_LIFETIME: Final = timedelta(minutes=10)
+MOST: Final = 20
+"""Passkeys that one person may have."""
+
+_MAX_ANSWER_CHARACTERS: Final = 16 * 1024
+_MAX_CREDENTIAL_ID_BYTES: Final = 1023
+_MAX_PUBLIC_KEY_BYTES: Final = 4096
+_MAX_CHALLENGE_CHARACTERS: Final = 200
+_TIMEOUT_MS: Final = 120_000
+
+Purpose = Literal["sign in", "confirm", "add"]
+
+
+class Unusable(Exception):
+    """An answer that proves nothing; the message tells the person what to do."""
+
+
+TOO_LATE: Final = "That took too long, or the page was out of date. Please try again."
+NOT_TAKEN: Final = (
+    "This passkey was not taken. Try again, or use another way. If you removed it here, remove it from your "
+    "device as well."
+)
+TOO_MANY: Final = (
+    "Too many attempts with passkeys came from your address. Wait a little before the next one, at most 15 "
+    "minutes, or use another way."
+)
+UNREADABLE: Final = "What the browser sent could not be read. Please try again."
+NOT_ADDED: Final = (
+    f"This passkey was not added. Perhaps you have it already, or as many as there may be ({MOST})."
+)
+
+
+@dataclass(frozen=True)
+class Passkey:
+    """A passkey as its owner knows it."""
+
+    passkey_id: UUID
+    credential_id: bytes
+    transports: Sequence[str]
+    name: str
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True)
+class WaysIn:
+    """In how many ways somebody can sign in."""
+
+    count: int
+    has_password: bool
+    has_provider: bool
+
+
+@dataclass(frozen=True, repr=False)
+class _Known:
+    user_id: UUID
+    public_key: bytes
+    signed_out_at: datetime | None
+
+
+@dataclass(frozen=True, repr=False)
+class _Challenge:
+    """A challenge of ours that came back in time."""
+
+    text: str
+    expires_at: datetime
+
+    @property
+    def spending(self) -> Parameters:
+        """What the statement takes that spends it."""
+        digest = hashlib.sha256(self.text.encode()).digest()
+        return {"challenge_hash": digest, "expires_at": self.expires_at}
+
+
+def challenge(
+    seal: Seal, session: Token, purpose: Purpose, lifetime: timedelta = CHALLENGE_LIFETIME
+) -> str:
+    """Return a new challenge that is good in this browser, for this purpose, for a while."""
+    body = f"{secrets.token_urlsafe(24)}.{int(time.time() + lifetime.total_seconds())}"
+    return f"{body}.{seal.challenges.get_signature(_signed(session, purpose, body)).decode()}"
+
+
+def _signed(session: Token, purpose: Purpose, body: str) -> str:
+    return f"{session.hash.hex()} {purpose} {body}"
+
+
+def _parse_challenge(seal: Seal, session: Token, purpose: Purpose, answered: bytes) -> _Challenge:
+    """Return the challenge that was answered. Raises Unusable for another's, another use's, a late one."""
+    text = answered[:_MAX_CHALLENGE_CHARACTERS].decode("ascii", "replace")
+    body, _, signature = text.rpartition(".")
+    is_ours = text.isascii() and seal.challenges.verify_signature(
+        _signed(session, purpose, body), signature
+    )
+    if not is_ours:
+        raise Unusable(TOO_LATE)
+    expires_at = int(body.rpartition(".")[2])
+    if expires_at <= time.time():
+        raise Unusable(TOO_LATE)
+    return _Challenge(text, datetime.fromtimestamp(expires_at, UTC))
+
+
+def _host(seal: Seal) -> str:
+    """Return the name that passkeys are bound to."""
+    return urlsplit(seal.origin).hostname or ""
+
+
+async def of_user(database: Database, user_id: UUID) -> list[Passkey]:
+    """Return somebody's passkeys, oldest first."""
+    return await rows.every(database, Passkey, SQL["passkeys"], {"user_id": user_id})
+
+
+async def ways_in(server: Server, user_id: UUID) -> WaysIn:
+    """Return in how many ways somebody can sign in."""
+    parameters = {"user_id": user_id, "issuer": server.provider_issuer}
+    found = await rows.one(server.database, WaysIn, SQL["ways_in"], parameters)
+    return found or WaysIn(0, has_password=False, has_provider=False)
+
+
+def _descriptors(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+    return [
+        PublicKeyCredentialDescriptor(
+            id=each.credential_id,
+            transports=[AuthenticatorTransport(name) for name in each.transports],
+        )
+        for each in known
+    ]
+
+
+def sign_in_options(seal: Seal, browser: Browser) -> str:
+    """Return as JSON what the browser is asked for at sign-in: any passkey of this service."""
+    return _request_options(seal, browser, "sign in", ())
+
+
+def confirm_options(seal: Seal, browser: Browser, known: Sequence[Passkey]) -> str:
+    """Return as JSON what the browser is asked for where a person is to prove who they are."""
+    return _request_options(seal, browser, "confirm", known)
+
+
+def _request_options(
+    seal: Seal, browser: Browser, purpose: Purpose, known: Sequence[Passkey]
+) -> str:
+    return options_to_json(
+        webauthn.generate_authentication_options(
+            rp_id=_host(seal),
+            challenge=challenge(seal, browser.session, purpose).encode(),
+            timeout=_TIMEOUT_MS,
+            allow_credentials=_descriptors(known),
+            user_verification=UserVerificationRequirement.REQUIRED,
+        )
+    )
+
+
+def add_options(seal: Seal, browser: Browser, person: Person, known: Sequence[Passkey]) -> str:
+    """Return as JSON what the browser is asked to make."""
+    return options_to_json(
+        webauthn.generate_registration_options(
+            rp_id=_host(seal),
+            rp_name=pages.PRODUCT,
+            user_id=person.user_id.bytes,
+            user_name=person.email,
+            user_display_name=person.display_name or person.email,
+            challenge=challenge(seal, browser.session, "add").encode(),
+            timeout=_TIMEOUT_MS,
+            authenticator_selection=AuthenticatorSelectionCriteria(
+                resident_key=ResidentKeyRequirement.REQUIRED,
+                user_verification=UserVerificationRequirement.REQUIRED,
+            ),
+            exclude_credentials=_descriptors(known),
+        )
+    )
+
+
+async def sign_in(server: Server, browser: Browser, answer: str, request: Request) -> Token:
+    """Sign somebody in by what their passkey answered, and return the browser's new session.
+
+    Where somebody is signed in there, it proves that it is them. Raises Unusable, TooManyRequests.
+    """
+    at = events.occasion(request)
+    # It is counted before it is tried; nobody can guess a key, but everybody can make us work.
+    attempt = await server.throttle.count_passkey(at.address)
+    user_id = None if browser.person is None else browser.person.user_id
+    try:
+        credential = _authentication(answer)
+        purpose: Purpose = "sign in" if browser.person is None else "confirm"
+        answered = _client_challenge(credential.response.client_data_json)
+        asked = _parse_challenge(server.seal, browser.session, purpose, answered)
+        known = await _known(server, browser.person, credential)
+        user_id = known.user_id
+        session, opening = sessions.succeed(browser, known.user_id, request)
+        happened = await events.happen(
+            server.database,
+            SQL["sign_in_with_passkey"],
+            {
+                "user_id": known.user_id,
+                "credential_id": credential.raw_id,
+                "signed_out_at": known.signed_out_at,
+                "sign_count": _verified_count(server.seal, credential, asked, known),
+                **asked.spending,
+                **opening,
+            },
+            at,
+        )
+        if "signed_in" not in [each.event for each in happened]:
+            raise Unusable(NOT_TAKEN)
+    except Unusable:
+        await events.note_failed_sign_in(server.database, user_id, at)
+        raise
+    await server.throttle.take_back(attempt)
+    return session
+
+
+def _authentication(answer: str) -> AuthenticationCredential:
+    if len(answer) > _MAX_ANSWER_CHARACTERS:
+        raise Unusable(UNREADABLE)
+    try:
+        return parse_authentication_credential_json(answer)
+    except Exception as error:
+        # What strangers send runs through parsers of several libraries, which raise what they like.
+        raise Unusable(UNREADABLE) from error
+
+
+def _client_challenge(client_data: bytes) -> bytes:
+    """Return the challenge that an answer is to. Raises Unusable."""
+    try:
+        collected = parse_client_data_json(client_data)
+    except Exception as error:
+        raise Unusable(UNREADABLE) from error
+    if collected.cross_origin:
+        # Our pages are in nobody's frame.
+        raise Unusable(NOT_TAKEN)
+    return collected.challenge
+
+
+async def _known(
+    server: Server, person: Person | None, credential: AuthenticationCredential
+) -> _Known:
+    """Return the passkey that answered, which must be ``person``'s where somebody is signed in."""
+    handle = credential.response.user_handle
+    if handle is None and person is not None:
+        # Asked for one of somebody's passkeys, a key need not say whose it is.
+        handle = person.user_id.bytes
+    if handle is None or len(handle) != 16:
+        raise Unusable(NOT_TAKEN)
+    user_id = UUID(bytes=handle)
+    if person is not None and person.user_id != user_id:
+        raise Unusable(NOT_TAKEN)
+    parameters = {"user_id": user_id, "credential_id": credential.raw_id}
+    known = await rows.one(server.database, _Known, SQL["passkey"], parameters)
+    if known is None:
+        raise Unusable(NOT_TAKEN)
+    return known
+
+
+def _verified_count(
+    seal: Seal, credential: AuthenticationCredential, asked: _Challenge, known: _Known
+) -> int:
+    """Return what the authenticator of a valid answer has counted to. Raises Unusable."""
+    try:
+        verified = webauthn.verify_authentication_response(
+            credential=credential,
+            expected_challenge=asked.text.encode(),
+            expected_rp_id=_host(seal),
+            expected_origin=seal.origin,
+            credential_public_key=known.public_key,
+            # The statement compares it, so that what is compared is what is stored at that moment, and
+            # only an answer that is valid otherwise is called a copy's.
+            credential_current_sign_count=0,
+            require_user_verification=True,
+        )
+    except Exception as error:
+        raise Unusable(NOT_TAKEN) from error
+    return verified.new_sign_count
+
+
+async def add(server: Server, visit: Visit, answer: str, name: str, request: Request) -> None:
+    """Keep the passkey that a browser made for somebody who is signed in. Raises Unusable."""
+    if len(answer) > _MAX_ANSWER_CHARACTERS:
+        raise Unusable(UNREADABLE)
+    try:
+        credential = parse_registration_credential_json(answer)
+    except Exception as error:
+        raise Unusable(UNREADABLE) from error
+    answered = _client_challenge(credential.response.client_data_json)
+    asked = _parse_challenge(server.seal, visit.browser.session, "add", answered)
+    try:
+        made = webauthn.verify_registration_response(
+            credential=credential,
+            expected_challenge=asked.text.encode(),
+            expected_rp_id=_host(server.seal),
+            expected_origin=server.seal.origin,
+            require_user_verification=True,
+        )
+    except Exception as error:
+        raise Unusable(UNREADABLE) from error
+    if (
+        len(made.credential_id) > _MAX_CREDENTIAL_ID_BYTES
+        or len(made.credential_public_key) > _MAX_PUBLIC_KEY_BYTES
+    ):
+        raise Unusable(UNREADABLE)
+    added = await events.happen(
+        server.database,
+        SQL["add_passkey"],
+        {
+            "user_id": visit.person.user_id,
+            "credential_id": made.credential_id,
+            "public_key": made.credential_public_key,
+            "sign_count": made.sign_count,
+            "transports": _transports(credential.response.transports or ()),
+            "name": name,
+            "most": MOST,
+            **asked.spending,
+        },
+        events.occasion(request),
+        after=SQL["hold"],
+    )
+    if not added:
+        raise Unusable(NOT_ADDED)
+
+
+def _transports(given: Sequence[AuthenticatorTransport]) -> list[str]:
+    return list(dict.fromkeys(each.value for each in given))
+
+
+async def remove(server: Server, visit: Visit, passkey_id: UUID, request: Request) -> bool:
+    """Take a passkey away; False: there is none of that id, or it is the last way in."""
+    parameters = {
+        "user_id": visit.person.user_id,
+        "passkey_id": passkey_id,
+        "issuer": server.provider_issuer,
+    }
+    removed = await events.happen(
+        server.database,
+        SQL["remove_passkey"],
+        parameters,
+        events.occasion(request),
+        after=SQL["hold"],
+    )
+    return bool(removed)

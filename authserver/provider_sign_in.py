@@ -1,0 +1,304 @@
+"""Sign-in through the provider: on the way there, back again, and the settings about it.
+
+    POST /sign-in/provider ──► the provider ──► GET /sign-in/provider/callback ──► signed in
+             │                                          │
+             └ what waits, in this browser              └ taken once; then the code is redeemed, and
+               and for ten minutes                        the identity looked up
+
+The same way leads through an invitation (a new account), through the settings (one more way in) and,
+for somebody whose sign-in is old, back to where they were (who sits there has to show it again).
+"""
+
+import base64
+import hashlib
+import logging
+import re
+import secrets
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import (
+    accounts,
+    errors,
+    events,
+    forms,
+    identities,
+    sessions,
+    sign_in,
+    sign_in_methods,
+)
+from authserver.accounts import AddressTaken, LinkUsed
+from authserver.errors import NotFound, TooManyRequests
+from authserver.failures import LinkGone
+from authserver.forms import Form
+from authserver.identities import Arrival, Errand, NoAddress, NotInvited, Owner
+from authserver.pages import Page
+from authserver.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
+from authserver.server import Server
+from authserver.sessions import Browser, StaleForm
+from shared import tokens
+from shared.tokens import Token
+
+log = logging.getLogger("svc.provider")
+
+_FAILED: Final = (
+    "Signing in through {name} did not work. Please try again. If it keeps failing, sign in another way and "
+    "tell whoever runs this service."
+)
+_DOWN: Final = "{name} does not answer at the moment. Try again in a while, or sign in another way."
+_DECLINED: Final = "You did not go through with it at {name}, so nothing has happened here."
+_GONE: Final = (
+    "This sign-in through {name} is no longer open: it was completed already, took longer than 10 minutes, "
+    "or began in another browser. Please start again."
+)
+_NOT_CONNECTED: Final = (
+    "Nobody here is connected to that account at {name}. If you have an account here, sign in as before and "
+    "connect {name} under Account in the settings. If you have none, ask whoever runs this service for an "
+    "invitation."
+)
+_ADDRESS_TAKEN: Final = (
+    "There is an account here with your e-mail address, and it is not connected to {name} yet. Sign in as "
+    "before, then connect {name} under Account in the settings."
+)
+_NO_ADDRESS: Final = (
+    "{name} did not say what your e-mail address is, which an account here needs. Open your invitation "
+    "again and choose a password instead."
+)
+_ANOTHER: Final = (
+    "That is not the account at {name} that is connected here. Go back and choose the one that is."
+)
+_CANNOT_CONNECT: Final = (
+    "That account at {name} cannot be connected: it is connected to another account here, or yours is "
+    "connected to another one there."
+)
+_LAST_WAY_IN: Final = (
+    "This is your only way to sign in, so {name} stays. Set a password or add a passkey first."
+)
+_TOO_MANY: Final = "There were too many attempts from where you are. Wait a little, then try again."
+
+
+class _Declined(Exception):
+    """Somebody thought better of it at the provider."""
+
+
+async def depart(server: Server, request: Request) -> Response:
+    """Send somebody to the provider, to sign in or to join."""
+    provider = _configured(server)
+    form = await forms.read(request)
+    form.check()
+    browser = await server.browser(request)
+    link = tokens.parse(tokens.LINK, form.get("link") or "")
+    going_to = form.get("next") or ""
+    try:
+        server.seal.check_form(request, form, browser, _subject(browser, going_to, link))
+    except StaleForm:
+        if link is not None:
+            raise
+        if browser.person is not None:
+            return server.pages.redirect_browser(sign_in.way_on(going_to), browser)
+        return sign_in.render(server, browser, going_to, problem=sign_in.OUT_OF_DATE, status=403)
+    if link is None:
+        person = browser.person
+        errand = Errand(sign_in.carried(going_to), None if person is None else person.user_id)
+    else:
+        errand = await _invited(server, link)
+    return await _send(server, request, provider, browser, errand)
+
+
+def _subject(browser: Browser, going_to: str, link: Token | None) -> str:
+    """Return what the page was about whose form it is: that to join, to sign in, or to confirm."""
+    if link is not None:
+        return link.text
+    return going_to if browser.person is None else ""
+
+
+async def _invited(server: Server, link: Token) -> Errand:
+    try:
+        await accounts.invitation(server.database, link)
+    except LinkUsed:
+        raise LinkGone from None
+    return Errand(invitation_hash=link.hash)
+
+
+async def connect(server: Server, request: Request) -> Response:
+    """Send somebody who is signed in to the provider, to have it as one more way in."""
+    provider = _configured(server)
+    visit = await server.visit(request, sign_in_methods.PATH, is_fresh=True)
+    form = await forms.read(request)
+    form.check()
+    server.seal.check_form(request, form, visit.browser)
+    errand = Errand(sign_in_methods.PATH, visit.person.user_id, is_connecting=True)
+    return await _send(server, request, provider, visit.browser, errand)
+
+
+async def disconnect(server: Server, request: Request) -> Response:
+    """Take the provider away as a way in."""
+    provider = _configured(server)
+    visit = await server.visit(request, sign_in_methods.PATH, is_fresh=True)
+    form = await forms.read(request)
+    form.check()
+    server.seal.check_form(request, form, visit.browser)
+    issuer, user_id = provider.chosen.issuer, visit.person.user_id
+    is_gone = await identities.disconnect(
+        server.database, user_id, issuer, events.occasion(request)
+    )
+    if not is_gone and await identities.connection(server.database, user_id, issuer) is not None:
+        return _problem(server, visit.browser, Errand(sign_in_methods.PATH), _LAST_WAY_IN)
+    return server.pages.redirect_browser(f"{sign_in_methods.PATH}?done=disconnected", visit.browser)
+
+
+async def arrive(server: Server, request: Request) -> Response:
+    """Take somebody back who comes from the provider."""
+    provider = _configured(server)
+    query = forms.decode(request.scope["query_string"])
+    query.check()
+    browser = await server.browser(request)
+    state = tokens.parse(tokens.STATE, query.get("state") or "")
+    arrival = (
+        None if state is None else await identities.arrive(server.database, browser.session, state)
+    )
+    if arrival is None:
+        return _gone(server, browser)
+    try:
+        proof = await _proof(provider, query, arrival)
+    except _Declined:
+        return _problem(server, browser, arrival, _DECLINED)
+    except ProviderFailed as error:
+        return _failed(server, request, browser, arrival, error)
+    if arrival.is_connecting:
+        return await _connect(server, request, browser, arrival, proof)
+    return await _sign_in(server, request, browser, arrival, proof)
+
+
+def _configured(server: Server) -> Provider:
+    if server.provider is None:
+        raise NotFound
+    return server.provider
+
+
+async def _send(
+    server: Server, request: Request, provider: Provider, browser: Browser, errand: Errand
+) -> Response:
+    state = tokens.mint(tokens.STATE, tokens.NOBODY)
+    nonce, code_verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+    digest = hashlib.sha256(code_verifier.encode()).digest()
+    attempt = Attempt(
+        state=state.text,
+        nonce=nonce,
+        code_verifier=code_verifier,
+        code_challenge=base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+        must_ask_again=errand.user_id is not None and not errand.is_connecting,
+    )
+    try:
+        await server.throttle.count_departure(events.occasion(request).address)
+        location = await provider.location(attempt)
+    except TooManyRequests as error:
+        refused = _problem(server, browser, errand, _TOO_MANY, status=error.status)
+        refused.headers.update(errors.retry_after(error))
+        return refused
+    except ProviderFailed as error:
+        # It has not been asked for anything of this person's yet; what is wrong is wrong for everybody.
+        return _failed(server, request, browser, errand, ProviderDown(str(error)))
+    await identities.depart(server.database, browser.session, state, errand, (nonce, code_verifier))
+    return server.pages.redirect_browser(location, browser)
+
+
+async def _proof(provider: Provider, query: Form, arrival: Arrival) -> Proof:
+    """Return who came back. Raises ProviderFailed, _Declined."""
+    await provider.check_issuer(query.get("iss"))
+    error = query.get("error")
+    if error == "access_denied":
+        raise _Declined
+    if error is not None:
+        known = error if re.fullmatch(r"[a-z_]{1,40}", error) else "an error"
+        raise ProviderFailed(f"it sent somebody back with {known}")
+    code = query.get("code")
+    if code is None:
+        raise ProviderFailed("it sent somebody back without a code")
+    is_again = arrival.user_id is not None and not arrival.is_connecting
+    return await provider.redeem(
+        code, arrival.code_verifier, arrival.nonce, arrival.created_at if is_again else None
+    )
+
+
+async def _sign_in(
+    server: Server, request: Request, browser: Browser, arrival: Arrival, proof: Proof
+) -> Response:
+    owner = await identities.use(server.database, proof)
+    if arrival.user_id is not None and (owner is None or owner.user_id != arrival.user_id):
+        return _problem(server, browser, arrival, _ANOTHER)
+    if owner is None:
+        try:
+            owner = await _join(server, request, arrival, proof)
+        except AddressTaken:
+            return _problem(server, browser, arrival, _ADDRESS_TAKEN, status=403)
+        except NotInvited:
+            return _problem(server, browser, arrival, _NOT_CONNECTED, status=403)
+        except NoAddress:
+            return _problem(server, browser, arrival, _NO_ADDRESS)
+        except LinkUsed:
+            raise LinkGone from None
+    session = await sessions.sign_in(
+        server.database, browser, owner.user_id, request, signed_out_at=owner.signed_out_at
+    )
+    if session is None:
+        return _problem(server, browser, arrival, _FAILED)
+    return server.pages.redirect(sign_in.way_on(arrival.going_to), session)
+
+
+async def _join(server: Server, request: Request, arrival: Arrival, proof: Proof) -> Owner:
+    domains = _configured(server).chosen.domains
+    at = events.occasion(request)
+    try:
+        return await identities.join(
+            server.database, proof, domains, at, invitation_hash=arrival.invitation_hash
+        )
+    except AddressTaken:
+        # Perhaps by the same person, a moment ago in another tab.
+        owner = await identities.use(server.database, proof)
+        if owner is None:
+            raise
+        return owner
+
+
+async def _connect(
+    server: Server, request: Request, browser: Browser, arrival: Arrival, proof: Proof
+) -> Response:
+    if not await identities.connect(server.database, proof, browser, events.occasion(request)):
+        return _problem(server, browser, arrival, _CANNOT_CONNECT)
+    return server.pages.redirect_browser(f"{sign_in_methods.PATH}?done=connected", browser)
+
+
+def _failed(
+    server: Server,
+    request: Request,
+    browser: Browser,
+    errand: Errand | Arrival,
+    error: ProviderFailed,
+) -> Response:
+    log.warning("request_id=%s signing in failed: %s", request.scope["svc.request_id"], error)
+    if isinstance(error, ProviderDown):
+        return _problem(server, browser, errand, _DOWN, status=503)
+    return _problem(server, browser, errand, _FAILED)
+
+
+def _gone(server: Server, browser: Browser) -> Response:
+    if browser.person is not None:
+        # Whoever goes back in the browser after it worked is where they wanted to be.
+        return server.pages.redirect_browser("/", browser)
+    text = _GONE.format(name=_configured(server).name)
+    return sign_in.render(server, browser, "", problem=text, status=400)
+
+
+def _problem(
+    server: Server, browser: Browser, errand: Errand | Arrival, text: str, status: int = 400
+) -> Response:
+    """Return the page that says what went wrong; other ways to sign in are on it, or a way back."""
+    told = text.format(name=_configured(server).name)
+    if browser.person is None:
+        return sign_in.render(server, browser, errand.going_to, problem=told, status=status)
+    way_back = sign_in.way_on(errand.going_to)
+    page = Page("provider_problem.html", {"text": told, "way_back": way_back}, status)
+    return server.pages.render(page, browser)

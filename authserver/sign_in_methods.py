@@ -1,0 +1,146 @@
+"""The page of how somebody signs in: their password and their passkeys.
+
+Whoever opens it has proved who they are a moment ago, so what is done here does not ask again.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import accounts, devices, forms, identities, names, passkeys, passwords, sign_in
+from authserver.errors import NotFound
+from authserver.forms import Form
+from authserver.pages import Page
+from authserver.passkeys import Unusable
+from authserver.passwords import UnacceptablePassword
+from authserver.server import Server
+from authserver.sessions import SignInNeeded, StaleForm, Visit
+
+PATH: Final = "/settings/account/sign-in"
+
+_DONE: Final = {
+    "password": "Your password is changed. All other browsers are signed out.",
+    "added": "The passkey is added. You can sign in with it from now on.",
+    "removed": "The passkey is removed. It signs nobody in any more.",
+    "connected": "It is connected. You can sign in through it from now on.",
+    "disconnected": "It is disconnected. It signs nobody in here any more.",
+}
+_LAST_WAY_IN: Final = (
+    "This is your only way to sign in, so it was not removed. "
+    "Set a password or add another passkey first."
+)
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Show how somebody signs in."""
+    visit = await server.visit(request, PATH, is_fresh=True)
+    done = forms.decode(request.scope["query_string"]).get("done") or ""
+    return await _render(server, visit, request, done=_DONE.get(done))
+
+
+async def change_password(server: Server, request: Request) -> Response:
+    """Change somebody's password; this browser stays signed in, and no other."""
+    visit, form = await _read(server, request)
+    try:
+        server.seal.check_form(request, form, visit.browser)
+        session = await accounts.change_own_password(
+            server, visit, form.get("password") or "", request
+        )
+    except StaleForm:
+        return await _out_of_date(server, visit, request)
+    except UnacceptablePassword as error:
+        return await _render(server, visit, request, password_problem=str(error), status=400)
+    if session is None:
+        raise SignInNeeded(visit.browser, PATH)
+    return server.pages.redirect(f"{PATH}?done=password", session)
+
+
+async def add_passkey(server: Server, request: Request) -> Response:
+    """Keep a passkey that the browser made."""
+    visit, form = await _read(server, request)
+    name = (form.get("name") or "").strip()
+    problem = names.problem(name)
+    try:
+        server.seal.check_form(request, form, visit.browser)
+        if problem is None:
+            await passkeys.add(server, visit, form.get("credential") or "", name, request)
+    except StaleForm:
+        return await _out_of_date(server, visit, request, name)
+    except Unusable as error:
+        return await _render(server, visit, request, name=name, problem=str(error), status=400)
+    if problem is not None:
+        return await _render(server, visit, request, name=name, name_problem=problem, status=400)
+    return server.pages.redirect_browser(f"{PATH}?done=added", visit.browser)
+
+
+async def remove_passkey(server: Server, request: Request) -> Response:
+    """Take a passkey away, unless it is the last way in. Raises NotFound for none of theirs."""
+    visit, form = await _read(server, request)
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        return await _out_of_date(server, visit, request)
+    passkey_id = _id(form.get("passkey") or "")
+    if not await passkeys.remove(server, visit, passkey_id, request):
+        known = await passkeys.of_user(server.database, visit.person.user_id)
+        if passkey_id not in [each.passkey_id for each in known]:
+            raise NotFound
+        return await _render(server, visit, request, problem=_LAST_WAY_IN, status=400)
+    return server.pages.redirect_browser(f"{PATH}?done=removed", visit.browser)
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise NotFound from error
+
+
+async def _read(server: Server, request: Request) -> tuple[Visit, Form]:
+    form = await forms.read(request)
+    form.check()
+    return await server.visit(request, PATH, is_fresh=True), form
+
+
+async def _out_of_date(
+    server: Server, visit: Visit, request: Request, name: str | None = None
+) -> Response:
+    return await _render(server, visit, request, name=name, problem=sign_in.OUT_OF_DATE, status=403)
+
+
+async def _render(
+    server: Server,
+    visit: Visit,
+    request: Request,
+    *,
+    name: str | None = None,
+    done: str | None = None,
+    problem: str | None = None,
+    password_problem: str | None = None,
+    name_problem: str | None = None,
+    status: int = 200,
+) -> Response:
+    """Return the page; ``name`` is what was typed for a new passkey, by default what the browser is."""
+    known = await passkeys.of_user(server.database, visit.person.user_id)
+    ways = await passkeys.ways_in(server, visit.person.user_id)
+    add_options = passkeys.add_options(server.seal, visit.browser, visit.person, known)
+    content = {
+        "path": PATH,
+        "has_password": ways.has_password,
+        "connection": await identities.connection(
+            server.database, visit.person.user_id, server.provider_issuer
+        ),
+        "passkeys": known,
+        "may_remove": ways.count > 1,
+        "add_options": add_options if len(known) < passkeys.MOST else None,
+        "name": devices.in_words(request.headers.get("user-agent")) if name is None else name,
+        "min_characters": passwords.MIN_CHARACTERS,
+        "done": done,
+        "problem": problem,
+        "password_problem": password_problem,
+        "name_problem": name_problem,
+    }
+    page = Page("sign_in_methods.html", content, status, may_end_at_provider=True, here=PATH)
+    return server.pages.render(page, visit.browser)

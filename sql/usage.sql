@@ -1,0 +1,53 @@
+-- When tokens were used last, as the resource servers report it. May run again at any time.
+
+-- Notes on their grants when these tokens were used, to the minute, and returns the tokens for which that
+-- has to be done again later, because somebody else has the grant locked. An older report never wins over
+-- a newer one, and a token that is gone is passed over.
+-- Locks grants alone, and waits for none of them: an account that is being deleted locks them in an order
+-- of its own (authserver/janitor.sql).
+create or replace function svc.note_uses(
+    p_user_ids     uuid[],
+    p_token_hashes bytea[],
+    p_used_at      timestamptz[]
+)
+returns setof bytea
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    with used as (
+        select bond.user_id,
+               bond.grant_id,
+               max(date_trunc('minute', use.used_at, 'UTC')) as used_at
+          from unnest(p_user_ids, p_token_hashes, p_used_at) as use (user_id, token_hash, used_at)
+          join oauth.access_token using (user_id, token_hash)
+          join oauth.grant as bond using (user_id, grant_id)
+         where bond.last_used_at is null
+            or bond.last_used_at < date_trunc('minute', use.used_at, 'UTC')
+         group by bond.user_id,
+                  bond.grant_id
+    ),
+    held as (
+        select bond.user_id,
+               bond.grant_id,
+               used.used_at
+          from used
+          join oauth.grant as bond using (user_id, grant_id)
+           for no key update of bond skip locked
+    ),
+    noted as (
+        update oauth.grant
+           set last_used_at = greatest(oauth.grant.last_used_at, held.used_at)
+          from held
+         where oauth.grant.user_id = held.user_id
+           and oauth.grant.grant_id = held.grant_id
+    )
+    select access_token.token_hash
+      from used
+      join oauth.access_token using (user_id, grant_id)
+     where not exists (
+               select from held
+                where held.user_id = used.user_id
+                  and held.grant_id = used.grant_id
+           );
+$$;

@@ -1,0 +1,64 @@
+// An OpenID Connect provider for tests, made of the package oidc-provider with as little as it takes.
+// Whoever names an address has it; one that begins with "unverified" the provider does not vouch for.
+//
+//   node provider.mjs PORT CLIENT_ID CLIENT_SECRET REDIRECT_URI
+//
+// It says when it is ready, and ends when its input does.
+import { createServer } from 'node:http';
+import Provider from 'oidc-provider';
+
+const [port, clientId, clientSecret, redirectUri] = process.argv.slice(2);
+
+const provider = new Provider(`http://localhost:${port}`, {
+  clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [redirectUri] }],
+  claims: { openid: ['sub'], email: ['email', 'email_verified'] },
+  cookies: { keys: ['not a secret'] },
+  features: { devInteractions: { enabled: false } },
+  findAccount: (_, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, email: id, email_verified: !id.startsWith('unverified') }),
+  }),
+  interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+  pkce: { required: () => true },
+});
+
+const PAGE = `<!doctype html><html lang="en"><title>Who are you?</title>
+<form method="post"><label>Address <input name="address"></label>
+<button>Continue</button> <button name="stop">Stop</button></form>`;
+
+async function interact(request, response) {
+  const { prompt, params, session } = await provider.interactionDetails(request, response);
+  const finish = (result) => provider.interactionFinished(request, response, result);
+  if (prompt.name === 'consent') {
+    const grant = new provider.Grant({
+      accountId: session.accountId,
+      clientId: params.client_id,
+    });
+    grant.addOIDCScope(params.scope);
+    await finish({ consent: { grantId: await grant.save() } });
+  } else if (request.method === 'POST') {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    const form = new URLSearchParams(body);
+    const login = { accountId: form.get('address') };
+    await finish(form.has('stop') ? { error: 'access_denied' } : { login });
+  } else {
+    response.setHeader('Content-Type', 'text/html');
+    response.end(PAGE);
+  }
+}
+
+const answer = provider.callback();
+createServer((request, response) => {
+  if (!request.url.startsWith('/interaction/')) {
+    answer(request, response);
+    return;
+  }
+  interact(request, response).catch((error) => {
+    console.error(error);
+    response.writeHead(500).end();
+  });
+}).listen(Number(port), 'localhost', () => console.log('ready'));
+
+process.stdin.resume();
+process.stdin.on('end', () => process.exit());

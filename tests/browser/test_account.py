@@ -1,0 +1,184 @@
+"""Settings → Account in a real browser, with JavaScript and without."""
+
+import re
+from typing import Any, Final
+
+import httpx2
+import psycopg
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import PASSWORD
+from tests.browser.test_authorization import sign_in
+from tests.processes import Service
+
+PATH: Final = "/settings/account"
+
+
+def open_signed_in(page: Page, service: Service, person: str, path: str = PATH) -> None:
+    page.goto(f"{service.auth_url}{path}")
+    sign_in(page, person)
+    expect(page).to_have_url(f"{service.auth_url}{path}")
+
+
+def has_scripts(page: Page) -> bool:
+    """Whether the page that is open may run scripts; ``copy.js`` shows its buttons then."""
+    return page.locator("[data-copy]").first.is_visible()
+
+
+def test_a_profile_is_filled_in_with_a_zone_of_the_list(
+    page: Page, service: Service, person: str
+) -> None:
+    open_signed_in(page, service, person)
+    offered = page.locator("#zones option")
+    expect(page.get_by_label("Time zone")).to_have_attribute("list", "zones")
+    assert offered.count() > 400
+    page.get_by_label("Display name").fill("أليس <b>Liddell</b>")
+    page.get_by_label("Time zone").fill("Mars/Olympus Mons")
+    page.get_by_label("Your week starts on").select_option("Sunday")
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.locator("#timezone-problem")).to_contain_text("not the name of a time zone")
+    expect(page.get_by_label("Time zone")).to_have_value("Mars/Olympus Mons")
+    expect(page.get_by_label("Display name")).to_have_value("أليس <b>Liddell</b>")
+
+    page.get_by_label("Time zone").fill("asia/kathmandu")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_have_text("Your changes are saved.")
+    expect(page.get_by_label("Time zone")).to_have_value("Asia/Kathmandu")
+    expect(page.get_by_label("Your week starts on")).to_have_value("7")
+    expect(page.locator("main bdi")).to_have_text("أليس <b>Liddell</b>")
+
+
+def test_everything_is_reached_from_the_menu_by_links(
+    page: Page, service: Service, person: str
+) -> None:
+    open_signed_in(page, service, person, "/")
+    page.get_by_role("navigation").get_by_role("link", name="Account").click()
+
+    for name, path in (
+        ("Where you are signed in", "/sessions"),
+        ("What happened", "/events"),
+        ("Download your data", "/download"),
+        ("Delete your account", "/delete"),
+        ("How you sign in", "/sign-in"),
+    ):
+        page.get_by_role("link", name=name).click()
+        expect(page).to_have_url(f"{service.auth_url}{PATH}{path}")
+        expect(page.get_by_role("navigation").locator("[aria-current]")).to_have_text("Account")
+        page.goto(f"{service.auth_url}{PATH}")
+
+
+def test_another_browser_is_signed_out(
+    page: Page, chromium: Browser, service: Service, person: str
+) -> None:
+    with chromium.new_context(
+        user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    ) as context:
+        other = context.new_page()
+        open_signed_in(other, service, person)
+        open_signed_in(page, service, person, f"{PATH}/sessions")
+        expect(page.get_by_role("listitem").filter(has_text="this browser")).to_have_count(1)
+        expect(page.get_by_role("heading", name="Firefox on Linux")).to_be_visible()
+
+        page.get_by_role("button", name="Sign out Firefox on Linux").click()
+        expect(page.get_by_role("status")).to_have_text("That browser is signed out.")
+        other.reload()
+
+        expect(other.get_by_role("heading", level=1)).to_have_text("Sign in")
+        expect(page.get_by_role("heading", name="Firefox on Linux")).to_have_count(0)
+
+
+def test_signing_out_everywhere_ends_here_too(page: Page, service: Service, person: str) -> None:
+    open_signed_in(page, service, person, f"{PATH}/sessions")
+    page.get_by_role("button", name="Sign out everywhere").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    page.goto(f"{service.auth_url}{PATH}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_what_happened_is_told_and_older_ones_are_a_link_away(
+    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    owner.execute(
+        """
+        insert into identity.security_event (user_id, event, occurred_at)
+        select user_id, 'password_changed', timestamptz '2025-06-16 09:00Z' - n * interval '1 day'
+          from identity.user, generate_series(1, 60) as n
+        """
+    )
+    open_signed_in(page, service, person, f"{PATH}/events")
+
+    expect(page.get_by_role("main").get_by_role("listitem")).to_have_count(50)
+    expect(page.get_by_role("heading", level=2).first).to_have_text("You signed in")
+    page.get_by_role("link", name="Older").click()
+    expect(page.get_by_role("main").get_by_role("listitem")).to_have_count(11)
+    page.get_by_role("link", name="Newest").click()
+    expect(page.get_by_role("heading", level=2).first).to_have_text("You signed in")
+
+
+def test_a_token_for_the_download_is_shown_once(page: Page, service: Service, person: str) -> None:
+    open_signed_in(page, service, person, f"{PATH}/download")
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(7)
+    page.get_by_role("checkbox", name="read:location").uncheck()
+    page.get_by_role("button", name="Make a token for ten minutes").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
+    token = page.locator("#token").inner_text()
+
+    line = page.locator("#curl").inner_text()
+    assert line == (
+        f'curl --fail --header "Authorization: Bearer {token}" '
+        f"--output activity.json {service.base_url}/api/v1/export"
+    )
+    if has_scripts(page):
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy line").click()
+        expect(page.get_by_role("status").first).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == line
+    answer = httpx2.get(
+        f"{service.base_url}/api/v1/me", headers={"Authorization": f"Bearer {token}"}
+    )
+    assert answer.status_code == 200
+    page.goto(f"{service.auth_url}{PATH}/download")
+    expect(page.get_by_text(re.compile("svc_dt_"))).to_have_count(0)
+
+
+def test_an_account_is_deleted_by_keyboard_and_its_address_can_join_again(
+    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    open_signed_in(page, service, person, f"{PATH}/delete")
+    field = page.get_by_label("Your e-mail address")
+    field.focus()
+    page.keyboard.type("alice@example.com")
+    page.keyboard.press("Enter")
+    expect(page.locator("#email-problem")).to_contain_text("not the e-mail address of your account")
+    expect(field).to_have_value("alice@example.com")
+
+    field.fill("")
+    page.keyboard.type(person)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Delete my account for good")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Goodbye")
+
+    assert owner.execute("select count(*) from identity.user").fetchone() == (0,)
+    page.goto(f"{service.auth_url}{PATH}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    sign_in(page, person, PASSWORD)
+    expect(page.get_by_role("alert")).to_contain_text("That did not work")
+
+
+def test_deleting_asks_for_the_password_again_after_a_while(
+    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    open_signed_in(page, service, person)
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+    page.get_by_role("link", name="Delete your account").click()
+    expect(page).to_have_url(re.compile("/confirm"))
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(f"{service.auth_url}{PATH}/delete")
+    page.get_by_role("link", name="Keep it").click()
+    expect(page).to_have_url(f"{service.auth_url}{PATH}")
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)

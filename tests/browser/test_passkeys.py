@@ -1,0 +1,263 @@
+"""Passkeys as a person meets them: a real browser, with an authenticator that its own tools pretend."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from playwright.sync_api import CDPSession, Page, expect
+
+from tests.browser.conftest import PASSWORD
+from tests.browser.test_authorization import sign_in
+from tests.processes import Service
+
+Rows = psycopg.Connection[Any]
+PAGE = "/settings/account/sign-in"
+
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
+
+
+# Without JavaScript there are no passkeys.
+with_scripts = pytest.mark.parametrize("page", [True], ids=["scripts"], indirect=True)
+
+
+@pytest.fixture
+def authenticator(page: Page) -> tuple[CDPSession, str]:
+    """A passkey provider built into the device, which verifies whoever is asked for."""
+    tools = page.context.new_cdp_session(page)
+    tools.send("WebAuthn.enable")
+    made = tools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    return tools, made["authenticatorId"]
+
+
+def methods(page: Page, service: Service, email: str) -> None:
+    """Sign in with the password, and go to the page of how to."""
+    page.goto(f"{service.auth_url}{PAGE}")
+    sign_in(page, email)
+    expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")
+
+
+def add(page: Page, name: str = "This laptop") -> None:
+    page.get_by_label("Name of the new passkey").fill(name)
+    page.get_by_role("button", name="Add a passkey").click()
+    expect(page.get_by_role("status")).to_contain_text("The passkey is added.")
+
+
+@contextmanager
+def caught(page: Page, path: str) -> Iterator[list[str]]:
+    """Collect the forms that the page sends to a path."""
+    bodies: list[str] = []
+    page.on(
+        "request",
+        lambda asked: (
+            bodies.append(asked.post_data or "")
+            if asked.method == "POST" and asked.url.endswith(path)
+            else None
+        ),
+    )
+    yield bodies
+
+
+@with_scripts
+def test_a_passkey_is_added_signs_in_confirms_and_is_removed(
+    page: Page,
+    service: Service,
+    person: str,
+    authenticator: tuple[CDPSession, str],
+    owner: Rows,
+) -> None:
+    tools, authenticator_id = authenticator
+    methods(page, service, person)
+    expect(page.get_by_label("Name of the new passkey")).to_have_value("Chrome on Linux")
+    add(page)
+    kept = tools.send("WebAuthn.getCredentials", {"authenticatorId": authenticator_id})
+    assert [each["isResidentCredential"] for each in kept["credentials"]] == [True]
+    assert kept["credentials"][0]["rpId"] == "localhost"
+    page.get_by_role("button", name="Sign out").click()
+
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page.get_by_text("alice@example.org")).to_be_visible()
+
+    owner.execute("update identity.session set authenticated_at = now() - interval '1 hour'")
+    page.goto(f"{service.auth_url}{PAGE}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Confirm that it is you")
+    page.get_by_role("button", name="Confirm with a passkey").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")
+    expect(page.get_by_role("heading", level=3)).to_have_text("This laptop")
+    expect(page.get_by_text("not yet")).to_have_count(0)
+
+    page.locator("summary").click()
+    page.get_by_role("button", name="Remove this passkey").click()
+    expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("was not taken")
+
+
+@with_scripts
+def test_the_same_device_is_not_added_twice(
+    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+) -> None:
+    methods(page, service, person)
+    add(page)
+
+    page.get_by_label("Name of the new passkey").fill("Once more")
+    page.get_by_role("button", name="Add a passkey").click()
+
+    expect(page.get_by_role("alert")).to_have_text(
+        "This device has a passkey for your account already."
+    )
+    expect(page.get_by_label("Name of the new passkey")).to_have_value("Once more")
+
+
+@with_scripts
+def test_a_person_who_is_not_verified_is_told_and_can_try_again(
+    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+) -> None:
+    tools, authenticator_id = authenticator
+    methods(page, service, person)
+    add(page)
+    page.get_by_role("button", name="Sign out").click()
+    whether = {"authenticatorId": authenticator_id, "isUserVerified": False}
+    tools.send("WebAuthn.setUserVerified", whether)
+
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page.get_by_role("alert")).to_have_text(
+        "No passkey was used. Try again when you are ready."
+    )
+    tools.send("WebAuthn.setUserVerified", whether | {"isUserVerified": True})
+    page.get_by_role("button", name="Sign in with a passkey").click()
+
+    expect(page.get_by_text("alice@example.org")).to_be_visible()
+
+
+@with_scripts
+def test_an_answer_that_is_sent_again_is_refused(
+    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+) -> None:
+    methods(page, service, person)
+    add(page)
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    cookies = page.context.cookies()
+    with caught(page, "/sign-in") as bodies:
+        page.get_by_role("button", name="Sign in with a passkey").click()
+        expect(page.get_by_text("alice@example.org")).to_be_visible()
+
+    # Somebody who has all of it: the form as it was sent, and the cookie as it was.
+    assert page.context.browser is not None
+    thief = page.context.browser.new_context()
+    thief.add_cookies(
+        [
+            {"name": each["name"], "value": each["value"], "url": service.auth_url}
+            for each in cookies
+        ]
+    )
+    again = thief.request.post(
+        f"{service.auth_url}/sign-in",
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+        data=bodies[0],
+        max_redirects=0,
+    )
+    said = again.text()
+    thief.close()
+
+    assert len(bodies) == 1
+    assert again.status == 400
+    assert "This passkey was not taken." in said
+
+
+@with_scripts
+def test_an_answer_that_another_origin_got_is_refused(
+    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+) -> None:
+    methods(page, service, person)
+    add(page)
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    form = page.locator("form[data-passkey]")
+    options = form.get_attribute("data-options")
+    csrf = form.locator("[name=csrf]").input_value()
+    source = (page.request.get(f"{service.auth_url}/static/passkey.js")).text()
+
+    # Another port of the same host has the same passkeys. Its page asks for what ours would ask for.
+    page.goto(f"{service.base_url}/healthz")
+    answered = page.evaluate(
+        """async ([source, options]) => {
+            const form = document.createElement("form");
+            form.dataset.passkey = "get";
+            form.dataset.options = options;
+            const answer = new Function(`${source}; return answer;`)();
+            return await answer(form);
+        }""",
+        [source, options],
+    )
+    got = page.request.post(
+        f"{service.auth_url}/sign-in",
+        form={"csrf": csrf, "next": "", "credential": answered},
+        max_redirects=0,
+    )
+
+    assert json.loads(answered)["type"] == "public-key"
+    assert got.status == 400
+    assert "This passkey was not taken." in got.text()
+
+
+@with_scripts
+def test_it_all_works_by_keyboard(
+    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+) -> None:
+    methods(page, service, person)
+    page.get_by_label("Name of the new passkey").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("The passkey is added.")
+    page.locator("summary").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Remove this passkey")).to_be_focused()
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
+
+
+def test_passkeys_are_not_offered_where_there_can_be_none(
+    page: Page, service: Service, person: str, owner: Rows
+) -> None:
+    # It does nothing where there are no scripts.
+    page.add_init_script("delete window.PublicKeyCredential")
+    page.goto(f"{service.auth_url}/sign-in")
+    expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in with a passkey")).to_be_hidden()
+
+    methods(page, service, person)
+
+    expect(page.get_by_role("button", name="Change password")).to_be_visible()
+    expect(page.get_by_role("button", name="Add a passkey")).to_be_hidden()
+
+
+def test_the_password_is_changed_and_confirmed_with(
+    page: Page, service: Service, person: str, owner: Rows
+) -> None:
+    methods(page, service, person)
+    page.get_by_label("New password").fill("seven green herons wade")
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_role("status")).to_contain_text("Your password is changed.")
+    owner.execute("update identity.session set authenticated_at = now() - interval '1 hour'")
+
+    page.reload()
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Confirm", exact=True).click()
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("That did not work.")
+    page.get_by_label("Password").fill("seven green herons wade")
+    page.get_by_role("button", name="Confirm", exact=True).click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")

@@ -1,0 +1,209 @@
+"""Signing in through a provider that nobody here wrote: oidc-provider, on this machine.
+
+``make proof`` installs it, and there these tests are not left out.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from playwright.sync_api import Page, expect
+
+from shared.settings import Provider, Settings
+from tests import processes
+from tests.browser.conftest import PASSWORD, Application
+from tests.processes import Service
+
+DIRECTORY = Path(__file__).parent / "provider"
+NAME = "Example"
+METHODS = "/settings/account/sign-in"
+
+pytestmark = pytest.mark.provider
+
+Rows = psycopg.Connection[Any]
+
+
+@pytest.fixture(scope="package")
+def installed(request: pytest.FixtureRequest) -> str:
+    """The program that runs the provider."""
+    node = shutil.which("node")
+    if node is not None and (DIRECTORY / "node_modules" / "oidc-provider").is_dir():
+        return node
+    if request.config.getoption("--hypothesis-profile") in ("bounded", "proof"):
+        pytest.fail("the provider is not installed; make proof does it", pytrace=False)
+    pytest.skip("the provider is not installed; make proof does it, and runs this")
+
+
+@pytest.fixture(scope="package")
+def issuer(
+    installed: str, deployment: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """Both servers, of an operator who trusts the provider with example.org; and the provider."""
+    directory = tmp_path_factory.mktemp("provider")
+    (port,) = processes.free_ports(1)
+    chosen = Provider(
+        issuer=f"http://localhost:{port}",
+        client_id="svc",
+        client_secret="a secret: with/signs+and %",
+        name=NAME,
+        domains=("example.org",),
+    )
+    with processes.service(replace(deployment, provider=chosen), directory) as service:
+        command = [
+            *(installed, "provider.mjs", str(port), chosen.client_id, chosen.client_secret),
+            f"{service.auth_url}/sign-in/provider/callback",
+        ]
+        log = directory / "provider.log"
+        with (
+            log.open("wb") as written,
+            subprocess.Popen(
+                command,
+                cwd=DIRECTORY,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=written,
+            ) as provider,
+        ):
+            assert provider.stdout is not None
+            assert provider.stdout.readline() == b"ready\n", log.read_text()
+            yield service
+            provider.terminate()
+
+
+@pytest.fixture
+def service(issuer: Service) -> Service:
+    """The servers with a provider, for whoever asks for servers here."""
+    return issuer
+
+
+@pytest.fixture
+def bob(owner: Rows) -> str:
+    """Somebody who has an account already."""
+    owner.execute("insert into identity.user (email) values ('bob@example.org')")
+    return "bob@example.org"
+
+
+def through_provider(page: Page, address: str, words: str = "Sign in with") -> None:
+    page.get_by_role("button", name=f"{words} {NAME}").click()
+    expect(page).to_have_title("Who are you?")
+    page.get_by_label("Address").fill(address)
+    page.get_by_role("button", name="Continue").click()
+
+
+def sign_in_by_password(page: Page, email: str) -> None:
+    page.get_by_label("E-mail address").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+def test_somebody_new_of_a_listed_domain_gets_to_the_application_that_asked(
+    page: Page, service: Service, application: Application, bob: str
+) -> None:
+    page.goto(application.authorize_url())
+    through_provider(page, "alice@example.org")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allow access to your data?")
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+
+    pair = application.exchange(application.answers[0]["code"])
+    me = application.ask("/api/v1/me", pair["access_token"])
+    assert me.json()["data"]["email"] == "alice@example.org"
+    assert me.json()["data"]["is_admin"] is False
+
+
+def test_an_account_is_connected_and_from_then_on_a_click_signs_in(
+    page: Page, service: Service, person: str
+) -> None:
+    page.goto(f"{service.auth_url}/sign-in?next={METHODS}")
+    sign_in_by_password(page, person)
+    through_provider(page, "alice@elsewhere.example", words="Connect")
+    expect(page.get_by_role("status")).to_contain_text("It is connected.")
+    expect(page.get_by_text("alice@elsewhere.example")).to_be_visible()
+
+    page.get_by_role("button", name="Sign out").click()
+    # The provider knows who sits there by now, and does not ask.
+    page.get_by_role("button", name=f"Sign in with {NAME}").click()
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+
+    page.goto(f"{service.auth_url}{METHODS}")
+    page.get_by_role("button", name=f"Disconnect {NAME}").click()
+    expect(page.get_by_role("status")).to_contain_text("It is disconnected.")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name=f"Sign in with {NAME}").click()
+    expect(page.get_by_role("alert").first).to_contain_text("Nobody here is connected")
+
+
+def test_an_address_that_has_an_account_does_not_open_it(
+    page: Page, service: Service, person: str
+) -> None:
+    page.goto(service.auth_url)
+    through_provider(page, person)
+    expect(page.get_by_role("alert").first).to_contain_text("There is an account here")
+    sign_in_by_password(page, person)
+
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+
+
+@pytest.mark.parametrize("address", ["alice@elsewhere.example", "unverified@example.org"])
+def test_strangers_are_told_that_one_is_invited(
+    page: Page, service: Service, bob: str, owner: Rows, address: str
+) -> None:
+    page.goto(service.auth_url)
+    through_provider(page, address)
+    expect(page.get_by_role("alert").first).to_contain_text("for an invitation")
+
+    assert owner.execute("select email from identity.user").fetchall() == [(bob,)]
+
+
+def test_somebody_who_is_invited_joins(
+    page: Page, service: Service, deployment: Settings, bob: str
+) -> None:
+    logins = processes.role_urls(service.settings, processes.AUTH_ROLES)
+    page.goto(processes.run(["user", "invite"], service.settings, logins))
+    through_provider(page, "unverified@elsewhere.example", words="Join with")
+
+    expect(page.get_by_text("Signed in as unverified@elsewhere.example")).to_be_visible()
+
+
+def test_who_stops_at_the_provider_is_back_where_they_began(
+    page: Page, service: Service, application: Application, person: str
+) -> None:
+    page.goto(application.authorize_url())
+    page.get_by_role("button", name=f"Sign in with {NAME}").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("alert").first).to_contain_text("nothing has happened here")
+    sign_in_by_password(page, person)
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allow access to your data?")
+
+
+def test_the_back_button_afterwards_leads_nowhere_bad(
+    page: Page, service: Service, bob: str
+) -> None:
+    page.goto(service.auth_url)
+    through_provider(page, "alice@example.org")
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+    page.goto(f"{service.auth_url}/sign-in/provider/callback?state=x&code=y")
+
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+
+
+def test_who_has_nothing_but_the_provider_confirms_there_that_it_is_still_them(
+    page: Page, service: Service, bob: str, owner: Rows
+) -> None:
+    page.goto(service.auth_url)
+    through_provider(page, "alice@example.org")
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+    page.goto(f"{service.auth_url}{METHODS}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Confirm that it is you")
+    # It asks once more, though it knows who sits there.
+    through_provider(page, "alice@example.org", words="Confirm with")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")
+    expect(page.get_by_text("This is your only way to sign in")).to_be_visible()

@@ -1,0 +1,229 @@
+"""A walk through every page, in the order in which a new person meets them.
+
+Each stop leaves the browser on a page, for whoever follows to look at. The accessibility test does, and
+so does whoever takes the pictures (``make screenshots``).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx2
+import psycopg
+from playwright.sync_api import Page
+
+from authserver import accounts
+from tests import processes
+from tests.oauth.visitor import CHALLENGE
+from tests.processes import Service
+
+PASSWORD: Final = "an owl reads under the lamp"
+EMAIL: Final = "alice@example.org"
+
+
+@dataclass
+class Tour:
+    """One person's walk in one browser, on a service where nobody has an account."""
+
+    page: Page
+    service: Service
+    owner: psycopg.Connection[Any]
+    seen: set[str] = field(default_factory=set)
+    """The paths that were asked for with GET."""
+
+    def stops(self) -> Iterator[str]:
+        """Go from page to page; yields the name of each while it is shown."""
+        self.page.on("request", self._note)
+        for part in (
+            self._joining,
+            self._api_access,
+            self._consent,
+            self._connected_apps,
+            self._account,
+            self._signing_in,
+            self._errors,
+            self._leaving,
+        ):
+            yield from part()
+
+    def _note(self, request: Any) -> None:
+        if request.method == "GET":
+            self.seen.add(httpx2.URL(request.url).path)
+
+    def _open(self, path: str) -> None:
+        self.page.goto(path if "://" in path else f"{self.service.auth_url}{path}")
+
+    def _fill(self, label: str, text: str) -> None:
+        self.page.get_by_label(label, exact=True).fill(text)
+
+    def _press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).first.click()
+
+    def _joining(self) -> Iterator[str]:
+        link = accounts.first_account_link(self.service.settings)
+        assert link is not None
+        self._open(link)
+        yield "join"
+        self._fill("E-mail address", EMAIL)
+        self._fill("Password", "password1234")
+        self._press("Create account")
+        yield "join-refused"
+        self._fill("Password", PASSWORD)
+        self._press("Create account")
+        self.page.wait_for_url("**/")
+        yield "home"
+
+    def _api_access(self) -> Iterator[str]:
+        self._open("/settings/api-access")
+        yield "api-access-empty"
+        self._fill("Name", "   ")
+        self._press("Create token")
+        yield "api-access-refused"
+        for name, preset in (("Laptop tracker", "A tracker"), ("Notebook", "All reading")):
+            self._open("/settings/api-access")
+            self._fill("Name", name)
+            self.page.get_by_label(preset).check()
+            self._press("Create token")
+        yield "api-access-made"
+        self._open("/settings/api-access")
+        yield "api-access"
+        self.page.get_by_role("link", name="Revoke").first.click()
+        yield "revoke-token"
+
+    def _consent(self) -> Iterator[str]:
+        for name, redirect_uri, scope in (
+            ("consent", "https://report.example/callback", "read:activity read:profile"),
+            ("consent-loopback", "http://127.0.0.1:9/callback", "read:health ingest:health"),
+            ("consent-private-use", "com.example.app:/callback", "read:music ingest:app_sessions"),
+        ):
+            self._open(self._authorization(redirect_uri, scope, name))
+            yield name
+
+    def _authorization(self, redirect_uri: str, scope: str, name: str) -> str:
+        registered = httpx2.post(
+            f"{self.service.auth_url}/oauth/register",
+            json={"client_name": f"Weekly Report ({name})", "redirect_uris": [redirect_uri]},
+        )
+        self._grant(registered.json()["client_id"])
+        query = httpx2.QueryParams(
+            response_type="code",
+            client_id=registered.json()["client_id"],
+            redirect_uri=redirect_uri,
+            scope=scope,
+            state="xyz",
+            code_challenge=CHALLENGE,
+            code_challenge_method="S256",
+        )
+        return f"/oauth/authorize?{query}"
+
+    def _grant(self, client_id: str) -> None:
+        """Have let an application in before, so that what it asks for besides is new."""
+        self.owner.execute(
+            """
+            with granted as (
+                insert into oauth.grant (user_id, client_id, scopes)
+                select user_id, %s, '{read:activity}'
+                  from identity.user
+                returning user_id, grant_id
+            )
+            insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+            select user_id, sha256(grant_id::text::bytea), grant_id, now() + interval '90 days'
+              from granted
+            """,
+            [client_id],
+        )
+
+    def _connected_apps(self) -> Iterator[str]:
+        self._open("/settings/apps")
+        yield "connected-apps"
+        self.page.get_by_role("link", name="Revoke access").first.click()
+        yield "revoke-app"
+
+    def _account(self) -> Iterator[str]:
+        self._open("/settings/account")
+        yield "account"
+        self._fill("Time zone", "Mars/Olympus Mons")
+        self._press("Save")
+        yield "account-refused"
+        self._fill("Display name", "Alice Liddell")
+        self._fill("Time zone", "Europe/Berlin")
+        self._press("Save")
+        yield "account-saved"
+        for name, path in (
+            ("sign-in-methods", "/settings/account/sign-in"),
+            ("sessions", "/settings/account/sessions"),
+            ("events", "/settings/account/events"),
+            ("download", "/settings/account/download"),
+            ("delete", "/settings/account/delete"),
+        ):
+            self._open(path)
+            yield name
+        self._open("/settings/account/download")
+        self._press("Make a token for ten minutes")
+        yield "download-made"
+
+    def _signing_in(self) -> Iterator[str]:
+        self.owner.execute(
+            "update identity.session set authenticated_at = now() - interval '1 hour'"
+        )
+        self._open("/settings/api-access")
+        yield "api-access-not-fresh"
+        self._open("/confirm?next=/settings/api-access")
+        yield "confirm"
+        self._press("Sign out")
+        self._open("/sign-in")
+        yield "sign-in"
+        self._fill("E-mail address", EMAIL)
+        self._fill("Password", "not the password")
+        self._press("Sign in")
+        yield "sign-in-refused"
+        self._open(
+            processes.run(
+                ["user", "reset-link", EMAIL],
+                self.service.settings,
+                processes.role_urls(self.service.settings, processes.AUTH_ROLES),
+            )
+        )
+        yield "reset"
+        self._fill("New password", PASSWORD)
+        self._press("Set password and sign in")
+
+    def _errors(self) -> Iterator[str]:
+        self._open("/nowhere")
+        yield "error-404"
+        self._open("/oauth/authorize?client_id=nobody")
+        yield "error-400"
+        self._open("/oauth/consent?request=nothing")
+        yield "error-request-gone"
+        self._open("/join?link=nothing")
+        yield "error-link-gone"
+        self._open("/settings/account")
+        self.page.evaluate("document.querySelector('.out [name=csrf]').value = 'x'")
+        self._press("Sign out")
+        yield "error-403"
+        with self._broken():
+            self._open("/settings/apps")
+            yield "error-500"
+
+    def _broken(self) -> Any:
+        """Break the service for the time of a block."""
+        return _Renamed(self.owner.execute)
+
+    def _leaving(self) -> Iterator[str]:
+        self._open("/settings/account/delete")
+        self.page.get_by_role("textbox").last.fill(EMAIL)
+        self.page.get_by_role("button", name="Delete").click()
+        yield "goodbye"
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """A table that is not where it should be."""
+
+    execute: Callable[..., Any]
+
+    def __enter__(self) -> None:
+        self.execute("alter view oauth.live_grant rename to lost")
+
+    def __exit__(self, *_: object) -> None:
+        self.execute("alter view oauth.lost rename to live_grant")

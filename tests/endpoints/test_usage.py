@@ -1,0 +1,308 @@
+"""When tokens were used last: in memory first, then on their grants, true to the minute."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from resourceserver import usage
+from resourceserver.usage import Usage
+from shared import database, tokens
+from shared.lines import Lines
+from shared.settings import Settings
+from shared.tokens import Token
+from tests.conftest import Connect, Person
+
+Rows = psycopg.Connection[Any]
+
+NEVER = timedelta(days=1)
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def token_of(person: Person) -> Token:
+    found = tokens.parse(tokens.ACCESS, person.token())
+    assert found is not None
+    return found
+
+
+def last_uses(owner: Rows) -> list[datetime | None]:
+    rows = owner.execute("select last_used_at from oauth.grant order by created_at").fetchall()
+    return [at for (at,) in rows]
+
+
+def at(minute: int, second: int = 0) -> float:
+    return datetime(2026, 3, 1, 12, minute, second, tzinfo=UTC).timestamp()
+
+
+def write(chosen: Settings, noted: Usage) -> None:
+    """Write ``noted`` down once, as the server does."""
+
+    async def run(worker: Lines) -> None:
+        await noted.write(worker)
+
+    with_worker(chosen, run)
+
+
+def with_worker(chosen: Settings, use: Callable[[Lines], Awaitable[None]]) -> None:
+    async def run() -> None:
+        login = database.login(chosen, "worker")
+        with closing(Lines.to(login, size=1, depth=1, patience_s=10, prepare=True)) as worker:
+            await use(worker)
+
+    asyncio.run(run())
+
+
+def test_a_read_is_noted_to_the_minute_when_the_server_ends(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    token = alice.token("read:profile")
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    chosen = replace(deployment, base_url="http://testserver")
+
+    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+        assert server.get("/api/v1/me", headers=bearer(token)).status_code == 200
+        meanwhile = last_uses(owner)
+    (noted,) = last_uses(owner)
+
+    assert meanwhile == [None]
+    assert noted is not None
+    assert before <= noted <= datetime.now(UTC)
+    assert (noted.second, noted.microsecond) == (0, 0)
+
+
+def test_ingest_is_a_use(deployment: Settings, alice: Person, owner: Rows) -> None:
+    token = alice.token("ingest:app_sessions")
+    chosen = replace(deployment, base_url="http://testserver")
+
+    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+        answer = server.post(
+            "/api/v1/ingest/app-sessions", json={"events": []}, headers=bearer(token)
+        )
+
+    assert answer.status_code == 200
+    assert None not in last_uses(owner)
+
+
+def test_what_is_refused_is_no_use(deployment: Settings, alice: Person, owner: Rows) -> None:
+    narrow = alice.token("read:music")
+    expired = alice.token("read:profile", expires="-1 second")
+    foreign = alice.token("read:profile", resource="http://elsewhere")
+    unknown = tokens.mint(tokens.ACCESS, alice.user_id).text
+    chosen = replace(deployment, base_url="http://testserver")
+
+    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+        statuses = [
+            server.get("/api/v1/me", headers=bearer(token)).status_code
+            for token in (narrow, expired, foreign, unknown)
+        ]
+
+    assert statuses == [403, 401, 401, 401]
+    assert last_uses(owner) == [None, None, None]
+
+
+def test_a_running_server_writes_by_itself(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    chosen = replace(deployment, base_url="http://testserver")
+    app = resourceserver.app.create(chosen, note_uses_every=timedelta(milliseconds=50))
+
+    with TestClient(app) as server:
+        server.get("/api/v1/me", headers=alice.headers("read:profile"))
+        until = time.monotonic() + 10
+        while last_uses(owner) == [None] and time.monotonic() < until:
+            # Nothing tells from outside that a turn is over.
+            time.sleep(0.02)
+        noted = last_uses(owner)
+
+    assert noted != [None]
+
+
+def test_an_older_report_never_wins(deployment: Settings, alice: Person, owner: Rows) -> None:
+    token = token_of(alice)
+
+    for used_at in (at(5, 59), at(4, 30), at(5, 10)):
+        write(deployment, Usage({token.hash: (token.user_id, used_at)}))
+
+    assert last_uses(owner) == [datetime(2026, 3, 1, 12, 5, tzinfo=UTC)]
+
+
+def test_a_further_use_within_the_minute_writes_nothing(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    token = token_of(alice)
+    versions = []
+
+    for used_at in (at(5, 10), at(5, 59), at(6)):
+        write(deployment, Usage({token.hash: (token.user_id, used_at)}))
+        versions += owner.execute("select ctid::text from oauth.grant").fetchall()
+
+    assert versions[0] == versions[1] != versions[2]
+
+
+def test_the_newest_of_two_tokens_of_one_grant_counts(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    first = token_of(alice)
+    second = tokens.mint(tokens.ACCESS, alice.user_id)
+    owner.execute(
+        "insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four) "
+        "select user_id, %s, grant_id, scopes, last_four from oauth.access_token",
+        [second.hash],
+    )
+
+    write(
+        deployment,
+        Usage({first.hash: (first.user_id, at(9)), second.hash: (second.user_id, at(8))}),
+    )
+
+    assert last_uses(owner) == [datetime(2026, 3, 1, 12, 9, tzinfo=UTC)]
+
+
+def test_tokens_that_are_gone_or_of_nobody_are_passed_over(
+    deployment: Settings, alice: Person, bob: Person, owner: Rows
+) -> None:
+    token, gone = token_of(alice), token_of(bob)
+    owner.execute("delete from identity.user where user_id = %s", [bob.user_id])
+    noted = Usage(
+        {
+            gone.hash: (gone.user_id, at(1)),
+            # Alice's token under bob's name: the key is both.
+            token.hash: (bob.user_id, at(2)),
+        }
+    )
+
+    write(deployment, noted)
+
+    assert last_uses(owner) == [None]
+    assert noted.waiting == {}
+
+
+def test_a_grant_that_somebody_holds_is_not_waited_for_and_has_its_turn_later(
+    deployment: Settings, alice: Person, bob: Person, owner: Rows
+) -> None:
+    held, free = token_of(alice), token_of(bob)
+    noted = Usage({held.hash: (held.user_id, at(1)), free.hash: (free.user_id, at(2))})
+
+    with owner.transaction():
+        owner.execute(
+            "select from oauth.grant where user_id = %s for no key update", [alice.user_id]
+        )
+        write(deployment, noted)
+        waiting = set(noted.waiting)
+    write(deployment, noted)
+
+    assert waiting == {held.hash}
+    assert last_uses(owner) == [
+        datetime(2026, 3, 1, 12, 1, tzinfo=UTC),
+        datetime(2026, 3, 1, 12, 2, tzinfo=UTC),
+    ]
+    assert noted.waiting == {}
+
+
+def test_a_refresh_that_is_under_way_is_in_nobodys_way(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    token = token_of(alice)
+    noted = Usage({token.hash: (token.user_id, at(1))})
+
+    with owner.transaction():
+        owner.execute("select from oauth.grant for key share")
+        write(deployment, noted)
+
+    assert last_uses(owner) == [datetime(2026, 3, 1, 12, 1, tzinfo=UTC)]
+
+
+def test_a_token_that_is_used_while_its_use_is_written_waits_again(
+    deployment: Settings, alice: Person
+) -> None:
+    token = token_of(alice)
+    noted = Usage({token.hash: (token.user_id, at(1))})
+
+    async def use(worker: Lines) -> None:
+        writing = asyncio.create_task(noted.write(worker))
+        await asyncio.sleep(0)
+        noted.note(token)
+        await writing
+
+    with_worker(deployment, use)
+
+    assert set(noted.waiting) == {token.hash}
+    assert noted.waiting[token.hash][1] > at(1)
+
+
+def test_without_the_database_uses_wait_and_nobody_is_told(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    nowhere = replace(deployment, role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"})
+    token = token_of(alice)
+    noted = Usage({token.hash: (token.user_id, at(1))})
+
+    with pytest.raises(psycopg.OperationalError):
+        write(nowhere, noted)
+    waiting = dict(noted.waiting)
+    write(deployment, noted)
+
+    assert waiting == {token.hash: (token.user_id, at(1))}
+    assert last_uses(owner) == [datetime(2026, 3, 1, 12, 1, tzinfo=UTC)]
+
+
+def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
+    deployment: Settings, alice: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = replace(
+        deployment,
+        base_url="http://testserver",
+        role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"},
+    )
+
+    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+        answer = server.get("/api/v1/me", headers=alice.headers("read:profile"))
+
+    assert answer.status_code == 200
+    assert "when tokens were used last is not noted: OperationalError" in caplog.text
+
+
+def test_memory_is_bounded_and_known_tokens_are_still_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(usage, "MOST", 2)
+    first, second, third = (tokens.mint(tokens.ACCESS, tokens.NOBODY) for _ in range(3))
+    noted = Usage({first.hash: (tokens.NOBODY, at(1)), second.hash: (tokens.NOBODY, at(1))})
+
+    noted.note(third)
+    noted.note(first)
+
+    assert set(noted.waiting) == {first.hash, second.hash}
+    assert noted.waiting[first.hash][1] > at(1)
+
+
+def test_more_uses_than_one_statement_takes_are_all_written(
+    deployment: Settings, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "BATCH", 2)
+    used = [token_of(alice) for _ in range(5)]
+
+    write(deployment, Usage({token.hash: (token.user_id, at(3)) for token in used}))
+
+    assert last_uses(owner) == [datetime(2026, 3, 1, 12, 3, tzinfo=UTC)] * 5
+
+
+def test_the_worker_reads_nothing_by_it(connect_as: Connect, alice: Person) -> None:
+    token = token_of(alice)
+
+    answer = connect_as("worker").execute(
+        "select * from svc.note_uses(%s, %s, array[now()])", [[token.user_id], [token.hash]]
+    )
+
+    assert answer.fetchall() == []

@@ -1,0 +1,215 @@
+"""Settings, connected apps: who has been let in, and how that ends."""
+
+import re
+from html import unescape
+from typing import Any
+
+import psycopg
+import pytest
+from httpx2 import Response
+
+from shared.scopes import SCOPES
+from tests.conftest import Person
+from tests.oauth.conftest import Opens, Register, Welcome
+from tests.oauth.visitor import Application, Visitor
+
+Rows = psycopg.Connection[Any]
+
+PATH = "/settings/apps"
+FORM = 1
+"""The first form of a page is the one that signs out."""
+
+
+def text_of(page: Response) -> str:
+    """Return what people read on a page, in one line."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+
+
+def links(page: Response) -> list[str]:
+    return re.findall(r'href="(/settings/revoke\?grant=[^"]+)"', page.text)
+
+
+def test_an_application_is_shown_with_what_it_may_do_and_where_it_was_sent(
+    alice_browser: Visitor, register: Register, owner: Rows
+) -> None:
+    application = register("http://127.0.0.1:3000/callback", client_name="Weekly Report")
+    application.pair(alice_browser, resource="http://testserver/mcp")
+    owner.execute(
+        "update oauth.grant set created_at = '2026-02-28 09:30Z', last_used_at = '2026-03-01 12:05Z'"
+    )
+
+    page = alice_browser.get(PATH)
+
+    assert page.status_code == 200
+    assert "<bdi>Weekly Report</bdi>" in page.text
+    assert (
+        f"Weekly Report May {SCOPES['read:activity']} {SCOPES['read:profile']} "
+        "Redirects to 127.0.0.1:3000 Only for http://testserver/mcp "
+        "Since 28 Feb 2026, 09:30 Last used 1 Mar 2026, 12:05 Revoke access" in text_of(page)
+    )
+    assert "their own claims" in page.text
+
+
+def test_grants_of_one_application_stand_together_and_end_one_by_one(
+    alice_browser: Visitor, application: Application, status: Opens
+) -> None:
+    first = application.pair(alice_browser)["access_token"]
+    second = application.pair(alice_browser, ticked=["read:profile"])["access_token"]
+    page = alice_browser.get(PATH)
+
+    # The newest comes first.
+    response = alice_browser.submit(alice_browser.get(links(page)[0]), form=FORM)
+
+    assert page.text.count("Weekly Report</bdi>") == 1
+    assert len(links(page)) == 2
+    assert response.headers["location"] == f"{PATH}?done=revoked"
+    assert (status(first), status(second)) == (200, 401)
+
+
+def test_revoking_asks_first_and_ends_all_tokens_of_the_grant_at_the_next_request(
+    alice_browser: Visitor, application: Application, status: Opens
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+    (link,) = links(alice_browser.get(PATH))
+
+    asked = alice_browser.get(link)
+    before = [status(pair["access_token"]) for pair in (first, second)]
+    response = alice_browser.submit(asked, form=FORM)
+    after = [status(pair["access_token"]) for pair in (first, second)]
+    refreshed = application.refresh(second["refresh_token"])
+    listed = alice_browser.follow(response)
+
+    assert "Weekly Report" in text_of(asked)
+    assert "app.example" in text_of(asked)
+    assert (before, after) == ([200, 200], [401, 401])
+    assert refreshed.json()["error"] == "invalid_grant"
+    assert "The access is revoked." in listed.text
+    assert "No application has access to your data." in listed.text
+
+
+def test_only_what_lives_and_is_ones_own_is_shown(
+    alice_browser: Visitor, application: Application, bob: Person, alice: Person, welcome: Welcome
+) -> None:
+    alice.token()
+    application.pair(welcome(bob))
+    application.revoke(application.pair(alice_browser)["refresh_token"])
+
+    page = alice_browser.get(PATH)
+
+    assert "No application has access to your data." in page.text
+    assert links(page) == []
+
+
+def test_bobs_grant_is_not_alices_to_revoke(
+    alice_browser: Visitor,
+    application: Application,
+    bob: Person,
+    welcome: Welcome,
+    status: Opens,
+) -> None:
+    bob_browser = welcome(bob)
+    of_bob = application.pair(bob_browser)["access_token"]
+    of_alice = application.pair(alice_browser)["access_token"]
+    (bobs,) = links(bob_browser.get(PATH))
+    (own,) = links(alice_browser.get(PATH))
+
+    shown = alice_browser.get(bobs)
+    sent = alice_browser.submit(
+        alice_browser.get(own), form=FORM, grant=bobs.removeprefix("/settings/revoke?grant=")
+    )
+
+    assert shown.status_code == sent.status_code == 404
+    assert (status(of_bob), status(of_alice)) == (200, 200)
+
+
+def test_a_form_of_anothers_session_revokes_nothing(
+    alice_browser: Visitor,
+    application: Application,
+    bob: Person,
+    welcome: Welcome,
+    status: Opens,
+) -> None:
+    bob_browser = welcome(bob)
+    application.pair(bob_browser)
+    token = application.pair(alice_browser)["access_token"]
+    (bobs,) = links(bob_browser.get(PATH))
+    (own,) = links(alice_browser.get(PATH))
+
+    response = alice_browser.submit(
+        bob_browser.get(bobs), form=FORM, grant=own.removeprefix("/settings/revoke?grant=")
+    )
+
+    assert response.status_code == 403
+    assert status(token) == 200
+
+
+def test_a_form_from_another_site_revokes_nothing(
+    alice_browser: Visitor, application: Application, status: Opens
+) -> None:
+    token = application.pair(alice_browser)["access_token"]
+    (link,) = links(alice_browser.get(PATH))
+
+    response = alice_browser.post(
+        "/settings/revoke",
+        {"grant": link.removeprefix("/settings/revoke?grant=")},
+        headers={"Origin": "https://evil.example"},
+    )
+
+    assert response.status_code == 403
+    assert status(token) == 200
+
+
+def test_a_link_alone_revokes_nothing(
+    alice_browser: Visitor, application: Application, status: Opens
+) -> None:
+    token = application.pair(alice_browser)["access_token"]
+    (link,) = links(alice_browser.get(PATH))
+
+    alice_browser.get(link)
+    alice_browser.get(f"{link}&decision=revoke")
+
+    assert status(token) == 200
+
+
+@pytest.mark.parametrize(
+    ("client_name", "shown"),
+    [
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("Bank\u202e knaB", "Bank knaB"),
+        ('"><img src=x>', "&#34;&gt;&lt;img src=x&gt;"),
+    ],
+)
+def test_a_name_is_text_wherever_it_stands(
+    alice_browser: Visitor, register: Register, client_name: str, shown: str
+) -> None:
+    register(client_name=client_name).pair(alice_browser)
+
+    page = alice_browser.get(PATH)
+    asked = alice_browser.get(links(page)[0])
+
+    for each in (page, asked):
+        assert f"<bdi>{shown}</bdi>" in each.text
+        assert "<script>alert" not in each.text
+        assert "<img src=x" not in each.text
+        assert "\u202e" not in each.text
+
+
+def test_an_application_without_a_name_is_said_to_have_none(
+    alice_browser: Visitor, register: Register
+) -> None:
+    register().pair(alice_browser)
+
+    page = alice_browser.get(PATH)
+    asked = alice_browser.get(links(page)[0])
+
+    assert "An application that gives no name" in page.text
+    assert "An application that gives no name" in asked.text
+
+
+@pytest.mark.parametrize("path", [PATH, "/settings/revoke?grant=x"])
+def test_who_is_not_signed_in_signs_in_first(visitor: Visitor, path: str) -> None:
+    response = visitor.get(path)
+
+    assert response.status_code == 303
+    assert response.headers["location"] in (f"/sign-in?next={PATH}", "/sign-in")

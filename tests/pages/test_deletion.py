@@ -1,0 +1,575 @@
+"""Settings → Account → Delete: what ends at once, what goes afterwards, and what stays."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Final
+
+import psycopg
+import pytest
+from httpx2 import Response
+from psycopg import sql
+from starlette.testclient import TestClient
+
+from authserver import janitor, rows
+from shared import database
+from shared.settings import Settings
+from tests.conftest import Connect, Person
+from tests.oauth.conftest import PASSWORD, Opens, Register, Welcome
+from tests.oauth.rivals import wait_for_rivals
+from tests.oauth.terminal import Terminal
+from tests.oauth.visitor import Application, Visitor, forms
+
+Rows = psycopg.Connection[Any]
+Clean = Callable[..., int]
+
+PATH: Final = "/settings/account/delete"
+INGEST: Final = "/api/v1/ingest/app-sessions"
+
+# What is known of somebody after their account is gone, and for how long: SECURITY.md.
+KEPT: Final = {"identity.security_event", "identity.departed_user"}
+
+
+def ask(browser: Visitor, email: str) -> Response:
+    return browser.submit(browser.get(PATH), form=1, email=email)
+
+
+def send(api: TestClient, person: Person, count: int, *, device: str = "laptop") -> None:
+    """Have a tracker of somebody's send app sessions."""
+    events = [
+        {
+            "idempotency_key": f"{device} {number}",
+            "device": device,
+            "app": "Editor",
+            "started_at": "2025-06-16T09:00:00Z",
+            "ended_at": "2025-06-16T09:01:00Z",
+        }
+        for number in range(count)
+    ]
+    answer = api.post(
+        INGEST, json={"events": events}, headers=person.headers("ingest:app_sessions")
+    )
+    assert answer.json()["accepted"] == count
+
+
+def tables_of_people(owner: Rows) -> list[str]:
+    """Return every table there is with a column for the user, in whichever schema."""
+    found = owner.execute(
+        """
+        select format('%s.%s', nspname, relname)
+          from pg_attribute
+          join pg_class on pg_class.oid = attrelid
+          join pg_namespace on pg_namespace.oid = relnamespace
+         where attname = 'user_id'
+           and relkind in ('r', 'p')
+           and nspname not like 'pg\\_%'
+        """
+    )
+    return [name for (name,) in found]
+
+
+def left(owner: Rows, person: Person) -> dict[str, int]:
+    """Return how many rows of somebody there are, by table, where there are any."""
+    counted = {}
+    for name in tables_of_people(owner):
+        row = owner.execute(
+            sql.SQL("select count(*) from {} where user_id = %s").format(
+                sql.Identifier(*name.split("."))
+            ),
+            [person.user_id],
+        ).fetchone()
+        assert row is not None
+        counted[name] = row[0]
+    return {name: count for name, count in counted.items() if count}
+
+
+@pytest.fixture
+def clean(settings: Settings) -> Clean:
+    """Has the janitor come once, and tells how many rows of people who left it removed."""
+
+    def run(**options: Any) -> int:
+        async def once() -> list[janitor.Removal]:
+            async with rows.connected(settings) as connected:
+                return await janitor.clean(connected, **options)
+
+        removals = asyncio.run(once())
+        assert [removal.error for removal in removals if removal.error] == []
+        return {removal.kind: removal.count for removal in removals}[
+            "data of accounts that were deleted"
+        ]
+
+    return run
+
+
+@pytest.fixture
+def life(
+    api: TestClient, welcome: Welcome, register: Register, terminal: Terminal, owner: Rows
+) -> Callable[[Person], Visitor]:
+    """Gives somebody something of everything that there is, and returns a browser of theirs."""
+
+    def live(person: Person) -> Visitor:
+        browser = welcome(person)
+        application = register(client_name="Weekly Report")
+        pair = application.pair(browser)
+        application.refresh(pair["refresh_token"])
+        application.code(browser)
+        terminal.run(f"token create {person.email} --scope read:profile")
+        terminal.run(f"user reset-link {person.email}")
+        send(api, person, 3)
+        send(api, person, 2, device="phone")
+        fill(owner, person)
+        return browser
+
+    return live
+
+
+def fill(owner: Rows, person: Person) -> None:
+    """Put a row of somebody's into each table that is empty of them, with the least that it takes."""
+    for name in tables_of_people(owner):
+        if name in KEPT or name in left(owner, person):
+            continue
+        columns = owner.execute(
+            """
+            select column_name, data_type
+              from information_schema.columns
+             where format('%%s.%%s', table_schema, table_name) = %s
+               and (is_nullable = 'NO' and column_default is null or column_name = 'user_id')
+            """,
+            [name],
+        ).fetchall()
+        values = {"uuid": str(person.user_id), "text": person.email, "bytea": person.email.encode()}
+        given = {
+            column: values.get(kind, "2030-01-01" if kind.startswith("timestamp") else 1)
+            for column, kind in columns
+        }
+        owner.execute(
+            sql.SQL("insert into {} ({}) values ({})").format(
+                sql.Identifier(*name.split(".")),
+                sql.SQL(", ").join(map(sql.Identifier, given)),
+                sql.SQL(", ").join(sql.Placeholder() * len(given)),
+            ),
+            list(given.values()),
+        )
+
+
+def test_no_row_of_alice_is_left_in_any_table_and_bobs_stay(
+    life: Callable[[Person], Visitor], alice: Person, bob: Person, owner: Rows, clean: Clean
+) -> None:
+    browser = life(alice)
+    life(bob)
+    tables = set(tables_of_people(owner))
+    before, bobs = left(owner, alice), left(owner, bob)
+
+    goodbye = ask(browser, alice.email)
+    cleaned = clean()
+
+    # There was something in each of them, so that what is not left was removed.
+    assert before.keys() == tables - {"identity.departed_user"}
+    assert "activity.app_session" in tables
+    assert goodbye.status_code == 200
+    assert cleaned == 7
+    assert left(owner, alice).keys() == KEPT
+    assert left(owner, bob) == bobs
+
+
+def test_sign_in_tokens_and_reads_end_with_the_answer(
+    alice_browser: Visitor,
+    welcome: Welcome,
+    application: Application,
+    alice: Person,
+    api: TestClient,
+    status: Opens,
+    owner: Rows,
+) -> None:
+    other, stranger = welcome(alice), Visitor(alice_browser.client)
+    pair = application.pair(alice_browser)
+    code = application.code(alice_browser)
+    own = alice.token("read:profile", "ingest:app_sessions")
+    send(api, alice, 3)
+    before = [status(pair["access_token"]), status(own)]
+
+    goodbye = ask(alice_browser, alice.email)
+
+    assert before == [200, 200]
+    assert "Goodbye" in goodbye.text
+    assert [status(pair["access_token"]), status(own)] == [401, 401]
+    written = api.post(INGEST, json={"events": []}, headers={"Authorization": f"Bearer {own}"})
+    assert written.status_code == 401
+    assert application.refresh(pair["refresh_token"]).json()["error"] == "invalid_grant"
+    assert application.exchange(code).json()["error"] == "invalid_grant"
+    assert other.get("/").status_code == 303
+    signing_in = stranger.submit(stranger.get("/sign-in"), email=alice.email, password=PASSWORD)
+    assert signing_in.status_code == 400
+    # All of that without the janitor: the data is there yet, and nobody can reach it.
+    assert left(owner, alice).keys() == KEPT | {"activity.device", "activity.app_session"}
+
+
+def test_the_browser_is_nobodys_afterwards_under_another_session(
+    alice_browser: Visitor, alice: Person
+) -> None:
+    page = alice_browser.get(PATH)
+    before = dict(alice_browser.cookies)
+
+    goodbye = alice_browser.submit(page, form=1, email=alice.email)
+    again = alice_browser.submit(page, form=1, email=alice.email)
+
+    assert "set-cookie" in goodbye.headers
+    assert alice_browser.cookies != before
+    assert "svc_ss_0000000000000000000000" in next(iter(alice_browser.cookies.values()))
+    assert "Sign out" not in goodbye.text
+    assert again.status_code == 303
+    assert again.headers["location"] == f"/sign-in?next={PATH}"
+
+
+def test_it_is_noted_and_that_outlives_the_account(
+    alice_browser: Visitor, alice: Person, owner: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "svc.security")
+
+    ask(alice_browser, alice.email)
+
+    noted = owner.execute(
+        "select event, user_id, request_id is not null from identity.security_event"
+    ).fetchall()
+    assert noted == [("account_deleted", alice.user_id, True)]
+    assert f"event=account_deleted user_id={alice.user_id} " in caplog.text
+    assert alice.email not in caplog.text
+
+
+def test_the_page_says_what_happens(alice_browser: Visitor, owner: Rows) -> None:
+    page = alice_browser.get(PATH)
+
+    assert page.status_code == 200
+    for words in ("At once", "In the background", "For up to 400 days", "There is no way back"):
+        assert words in page.text
+    assert "To be sure, type alice@example.org" in page.text
+    assert dict(forms(page)[1].fields)["email"] == ""
+    assert "administrator" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("administrators", "is_told"), [(["alice"], True), (["alice", "bob"], False), (["bob"], False)]
+)
+def test_the_only_administrator_is_told_so_and_may_go(
+    alice_browser: Visitor,
+    alice: Person,
+    bob: Person,
+    owner: Rows,
+    administrators: list[str],
+    is_told: bool,
+) -> None:
+    owner.execute(
+        "update identity.user set is_admin = split_part(email, '@', 1) = any (%s)",
+        [administrators],
+    )
+
+    page = alice_browser.get(PATH)
+    gone = alice_browser.submit(page, form=1, email=alice.email)
+
+    assert ("You are the only administrator here." in page.text) is is_told
+    assert gone.status_code == 200
+    assert owner.execute("select email from identity.user").fetchall() == [(bob.email,)]
+
+
+@pytest.mark.parametrize("typed", ["Alice@Example.org", "  alice@example.org "])
+def test_letter_case_and_spaces_of_what_is_typed_do_not_matter(
+    alice_browser: Visitor, owner: Rows, typed: str
+) -> None:
+    assert ask(alice_browser, typed).status_code == 200
+    assert owner.execute("select count(*) from identity.user").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "alice", "bob@example.org", "yes", "<b>alice@example.org</b>", "a" * 10_000]
+)
+def test_another_address_is_said_beside_the_field_and_kept(
+    alice_browser: Visitor, bob: Person, owner: Rows, typed: str
+) -> None:
+    page = ask(alice_browser, typed)
+
+    assert page.status_code == 400
+    assert 'id="email-problem">This is not the e-mail address of your account.' in page.text
+    assert dict(forms(page)[1].fields)["email"] == typed
+    assert "<b>" not in page.text
+    assert owner.execute("select count(*) from identity.user").fetchone() == (2,)
+
+
+def test_a_sign_in_that_is_not_fresh_has_to_be_confirmed_first(
+    alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
+    page = alice_browser.get(PATH)
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+
+    shown = alice_browser.get(PATH)
+    sent = alice_browser.submit(page, form=1, email=alice.email)
+
+    for answer in (shown, sent):
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/confirm?next={PATH}"
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
+
+
+def test_a_stale_form_is_shown_again_and_a_forged_one_refused(
+    alice_browser: Visitor, welcome: Welcome, alice: Person, owner: Rows
+) -> None:
+    stale = welcome(alice).get(PATH)
+    csrf = dict(forms(alice_browser.get(PATH))[1].fields)["csrf"]
+
+    again = alice_browser.submit(stale, form=1, email=alice.email)
+    forged = alice_browser.post(
+        PATH, {"csrf": csrf, "email": alice.email}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+
+    assert again.status_code == 403
+    assert "This page was out of date. Please try again." in again.text
+    assert dict(forms(again)[1].fields)["email"] == alice.email
+    assert forged.status_code == 403
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
+
+
+def test_the_form_of_another_person_deletes_neither(
+    alice_browser: Visitor, welcome: Welcome, alice: Person, bob: Person, owner: Rows
+) -> None:
+    bobs = welcome(bob).get(PATH)
+
+    assert alice_browser.submit(bobs, form=1, email=bob.email).status_code == 403
+    assert ask(alice_browser, bob.email).status_code == 400
+    assert owner.execute("select count(*) from identity.user").fetchone() == (2,)
+
+
+def test_a_second_submit_at_the_same_time_finds_nothing_left(
+    alice_browser: Visitor, alice: Person, owner: Rows, connect_as: Connect
+) -> None:
+    page = alice_browser.get(PATH)
+    rivals = [Visitor(alice_browser.client, dict(alice_browser.cookies)) for _ in range(2)]
+
+    with psycopg.connect(owner.info.dsn, password=owner.info.password) as holder:
+        holder.execute("select from identity.user for update")
+        with ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(each.submit, page, form=1, email=alice.email) for each in rivals]
+            wait_for_rivals(owner, 2)
+            holder.rollback()
+            answers = [each.result().status_code for each in asked]
+
+    assert sorted(answers) == [200, 303]
+    noted = owner.execute("select event from identity.security_event").fetchall()
+    assert noted == [("account_deleted",)]
+
+
+def test_a_large_account_goes_in_batches(
+    alice_browser: Visitor, alice: Person, bob: Person, owner: Rows, api: TestClient, clean: Clean
+) -> None:
+    send(api, bob, 5)
+    for number in range(5):
+        send(api, alice, 20, device=f"device {number}")
+    ask(alice_browser, alice.email)
+
+    batches = []
+    while count := owner.execute("select svc.forget_departed(30)").fetchone():
+        batches.append(count[0])
+        if not count[0]:
+            break
+
+    assert batches == [30, 30, 30, 15, 0]
+    assert left(owner, alice).keys() == KEPT
+    assert left(owner, bob)["activity.app_session"] == 5
+
+
+def test_the_janitor_goes_on_until_nothing_is_left(
+    alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
+) -> None:
+    send(api, alice, 50)
+    ask(alice_browser, alice.email)
+
+    assert clean(batch=7) == 51
+    assert left(owner, alice).keys() == KEPT
+
+
+def test_what_commits_after_the_account_is_gone_is_found_for_a_day(
+    alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
+) -> None:
+    ask(alice_browser, alice.email)
+    counts = [clean()]
+    for age in ("1 hour", "25 hours"):
+        owner.execute(
+            "insert into activity.device (user_id, name) values (%s, 'late')", [alice.user_id]
+        )
+        owner.execute("update identity.departed_user set deleted_at = now() - %s::interval", [age])
+        counts.append(clean())
+
+    assert counts == [0, 1, 1]
+    assert left(owner, alice).keys() == {"identity.security_event"}
+
+
+def test_somebody_who_left_is_not_forgotten_before_all_is_gone(
+    alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient
+) -> None:
+    send(api, alice, 10)
+    ask(alice_browser, alice.email)
+    owner.execute("update identity.departed_user set deleted_at = now() - interval '2 days'")
+
+    known = []
+    for _ in range(3):
+        owner.execute("select svc.forget_departed(5)")
+        known.append(owner.execute("select count(*) from identity.departed_user").fetchone())
+
+    assert known == [(1,), (1,), (0,)]
+    assert left(owner, alice).keys() == {"identity.security_event"}
+
+
+def test_an_ingest_in_flight_writes_nothing_that_stays(
+    alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
+) -> None:
+    send(api, alice, 1)
+    writing = threading.Thread(target=send_whatever, args=(api, alice.headers()))
+
+    # The tracker's transaction has its session open already, and waits for a device that is just being
+    # made under the same name.
+    with psycopg.connect(owner.info.dsn, password=owner.info.password) as holder:
+        holder.execute(
+            "insert into activity.device (user_id, name) values (%s, 'tablet')", [alice.user_id]
+        )
+        writing.start()
+        wait_for_rivals(owner, 1)
+        goodbye = ask(alice_browser, alice.email)
+        first = clean()
+        holder.commit()
+    writing.join()
+
+    # The end of the account waited for nobody. What came afterwards is found the next time.
+    assert goodbye.status_code == 200
+    assert first == 2
+    assert left(owner, alice)["activity.device"] == 1
+    assert clean() >= 1
+    assert left(owner, alice).keys() == KEPT
+
+
+def send_whatever(api: TestClient, headers: dict[str, str]) -> None:
+    event = {
+        "idempotency_key": "tablet 1",
+        "device": "tablet",
+        "app": "Editor",
+        "started_at": "2025-06-16T09:00:00Z",
+        "ended_at": "2025-06-16T09:01:00Z",
+    }
+    api.post(INGEST, json={"events": [event]}, headers=headers)
+
+
+def test_trackers_that_send_all_the_time_leave_nothing(
+    alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
+) -> None:
+    headers = alice.headers("ingest:app_sessions")
+    is_over = threading.Event()
+    statuses: list[int] = []
+
+    def track(number: int) -> None:
+        turn = 0
+        while not is_over.is_set():
+            turn += 1
+            event = {
+                "idempotency_key": f"{number} {turn}",
+                "device": f"{number} {turn}",
+                "app": "Editor",
+                "started_at": "2025-06-16T09:00:00Z",
+                "ended_at": "2025-06-16T09:01:00Z",
+            }
+            answer = api.post(INGEST, json={"events": [event]}, headers=headers)
+            statuses.append(answer.status_code)
+            if answer.status_code == 401:
+                return
+
+    page = alice_browser.get(PATH)
+    with ThreadPoolExecutor(4) as trackers:
+        for number in range(4):
+            trackers.submit(track, number)
+        while statuses.count(200) < 20:
+            assert set(statuses) <= {200}
+        goodbye = alice_browser.submit(page, form=1, email=alice.email)
+        threading.Event().wait(0.5)
+        is_over.set()
+    clean()
+
+    assert goodbye.status_code == 200
+    assert set(statuses) == {200, 401}
+    assert statuses.count(401) == 4
+    assert left(owner, alice).keys() == KEPT
+
+
+def test_the_address_can_join_again_and_finds_nothing_of_before(
+    alice_browser: Visitor, alice: Person, terminal: Terminal, owner: Rows, api: TestClient
+) -> None:
+    send(api, alice, 3)
+    ask(alice_browser, alice.email)
+
+    link = terminal.run("user first-link").stdout.strip()
+    visitor = Visitor(alice_browser.client)
+    joined = visitor.submit(visitor.get(link), email=alice.email, password=PASSWORD)
+
+    assert joined.status_code == 303
+    row = owner.execute("select user_id, is_admin from identity.user").fetchone()
+    assert row is not None
+    assert row[0] != alice.user_id
+    assert row[1] is True
+    again = Person(row[0], alice.email, owner)
+    answer = api.get(
+        "/api/v1/analytics/app-usage?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z",
+        headers=again.headers("read:activity"),
+    )
+    assert answer.status_code == 200
+    assert "Editor" not in answer.text
+
+
+def test_the_operator_deletes_an_account(
+    terminal: Terminal,
+    alice: Person,
+    bob: Person,
+    api: TestClient,
+    owner: Rows,
+    clean: Clean,
+    status: Opens,
+) -> None:
+    send(api, alice, 3)
+    token = alice.token("read:profile")
+
+    result = terminal.run("user delete Alice@Example.org --yes")
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "deleted alice@example.org; the janitor removes the data\n"
+    assert f"event=account_deleted user_id={alice.user_id}" in result.stderr
+    assert status(token) == 401
+    assert clean() == 4
+    assert left(owner, alice).keys() == KEPT
+    assert owner.execute("select email from identity.user").fetchall() == [(bob.email,)]
+
+
+@pytest.mark.parametrize(("typed", "count"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])
+def test_the_operator_is_asked_first(
+    terminal: Terminal, alice: Person, owner: Rows, typed: str, count: int
+) -> None:
+    result = terminal.run("user delete alice@example.org", typed=typed)
+
+    assert "Delete the account alice@example.org with all its data? [y/N]" in result.stdout
+    assert (result.exit_code == 0) is (count == 0)
+    assert owner.execute("select count(*) from identity.user").fetchone() == (count,)
+
+
+def test_an_account_that_is_not_there_is_one_line(terminal: Terminal, alice: Person) -> None:
+    result = terminal.run("user delete carol@example.org --yes")
+
+    assert result.exit_code == 1
+    assert result.stderr == "Error: there is no account carol@example.org\n"
+
+
+def test_without_the_owners_login_the_command_says_what_it_needs(
+    settings: Settings, alice: Person, owner: Rows
+) -> None:
+    urls = {"authserver": database.role_url(settings, "authserver")}
+    result = Terminal(replace(settings, database_url=None, role_urls=urls)).run(
+        "user delete alice@example.org --yes"
+    )
+
+    assert result.exit_code == 1
+    assert "DATABASE_URL" in str(result.exception)
+    assert owner.execute("select count(*) from identity.user").fetchone() == (1,)

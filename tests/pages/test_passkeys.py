@@ -1,0 +1,538 @@
+"""Passkeys over HTTP: added, used to sign in and to confirm, and every answer that is worth nothing."""
+
+import base64
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+from authserver import passkeys, sessions
+from shared import tokens
+from shared.settings import Settings
+from tests.conftest import Connect, Person
+from tests.oauth.conftest import Welcome
+from tests.oauth.rivals import wait_for_rivals
+from tests.oauth.test_throttle import turn_back
+from tests.oauth.visitor import Application, Visitor, forms
+from tests.pages.authenticator import (
+    PRESENT,
+    VERIFIED,
+    Authenticator,
+    options,
+)
+
+Rows = psycopg.Connection[Any]
+PAGE = "/settings/account/sign-in"
+NOT_TAKEN = "This passkey was not taken."
+TOO_LATE = "That took too long, or the page was out of date."
+UNREADABLE = "What the browser sent could not be read."
+
+
+def passkey_form(page: Response) -> int:
+    """Which form of a page is the one for passkeys, which stands after all others of its action."""
+    return max(
+        number
+        for number, form in enumerate(forms(page))
+        if "credential" in [name for name, _ in form.fields]
+    )
+
+
+def send(visitor: Visitor, page: Response, credential: str | None, **fields: Any) -> Response:
+    return visitor.submit(page, form=passkey_form(page), credential=credential, **fields)
+
+
+def add(visitor: Visitor, name: str = "Phone", **made: Any) -> Authenticator:
+    authenticator = Authenticator(**made)
+    page = visitor.get(PAGE)
+    response = send(visitor, page, authenticator.make(options(page)), name=name)
+    assert response.headers.get("location") == f"{PAGE}?done=added", response.text
+    return authenticator
+
+
+def sign_in(visitor: Visitor, authenticator: Authenticator, path: str = "/sign-in") -> Response:
+    page = visitor.get(path)
+    return send(visitor, page, authenticator.sign(options(page)))
+
+
+def events(owner: Rows) -> list[str]:
+    found = owner.execute(
+        "select event from identity.security_event order by occurred_at, event_id"
+    )
+    return [event for (event,) in found]
+
+
+@pytest.fixture
+def passkey(alice_browser: Visitor) -> Authenticator:
+    """A passkey of alice's."""
+    return add(alice_browser)
+
+
+def test_a_passkey_is_added_under_its_name_and_noted(alice_browser: Visitor, owner: Rows) -> None:
+    add(alice_browser, "Blue <b>phone</b>")
+
+    page = alice_browser.get(f"{PAGE}?done=added")
+    assert "<bdi>Blue &lt;b&gt;phone&lt;/b&gt;</bdi>" in page.text
+    assert "The passkey is added." in page.text
+    assert "not yet" in page.text
+    assert events(owner) == ["passkey_added"]
+    kept = owner.execute("select transports, sign_count from identity.passkey").fetchall()
+    assert kept == [(["internal", "hybrid"], 0)]
+
+
+def test_a_passkey_signs_in_by_itself(
+    visitor: Visitor, passkey: Authenticator, alice_browser: Visitor, owner: Rows
+) -> None:
+    response = sign_in(visitor, passkey)
+
+    assert response.status_code == 303
+    assert response.headers["location"] == "/"
+    assert "alice@example.org" in visitor.get("/").text
+    assert events(owner) == ["passkey_added", "signed_in"]
+    assert owner.execute("select sign_count from identity.passkey").fetchone() == (1,)
+    assert "not yet" not in alice_browser.get(PAGE).text
+
+
+def test_sign_in_with_a_passkey_goes_on_to_the_request_that_waits(
+    visitor: Visitor, passkey: Authenticator, application: Application
+) -> None:
+    page = visitor.follow(visitor.get(application.authorize_path()))
+
+    response = send(visitor, page, passkey.sign(options(page)))
+
+    assert response.headers["location"].startswith("/oauth/consent?request=")
+    assert visitor.follow(response).status_code == 200
+
+
+def test_the_browser_gets_a_new_session(visitor: Visitor, passkey: Authenticator) -> None:
+    visitor.get("/sign-in")
+    before = dict(visitor.cookies)
+
+    sign_in(visitor, passkey)
+
+    assert visitor.cookies != before
+
+
+def test_an_authenticator_that_does_not_count_signs_in_again_and_again(
+    visitor: Visitor, alice_browser: Visitor
+) -> None:
+    authenticator = add(alice_browser, step=0)
+
+    assert sign_in(visitor, authenticator).status_code == 303
+    assert sign_in(Visitor(visitor.client), authenticator).status_code == 303
+
+
+def test_a_counter_that_goes_back_signs_nobody_in_and_is_noted(
+    visitor: Visitor, passkey: Authenticator, owner: Rows
+) -> None:
+    copied = Authenticator(
+        key=passkey.key, credential_id=passkey.credential_id, user_handle=passkey.user_handle
+    )
+    for _ in range(3):
+        sign_in(Visitor(visitor.client), passkey)
+
+    response = sign_in(visitor, copied)
+
+    assert response.status_code == 400
+    assert NOT_TAKEN in response.text
+    assert visitor.get("/").status_code == 303
+    assert events(owner)[-2:] == ["passkey_refused", "sign_in_failed"]
+
+
+def test_a_replayed_answer_signs_nobody_in(
+    visitor: Visitor, alice_browser: Visitor, owner: Rows
+) -> None:
+    # One that does not count, so that nothing but the challenge can tell.
+    authenticator = add(alice_browser, step=0)
+    page = visitor.get("/sign-in")
+    answer = authenticator.sign(options(page))
+    stranger = Visitor(visitor.client, dict(visitor.cookies))
+
+    first = send(visitor, page, answer)
+    again = send(stranger, page, answer)
+
+    assert first.status_code == 303
+    assert again.status_code == 400
+    assert NOT_TAKEN in again.text
+    assert owner.execute("select count(*) from identity.session").fetchone() == (2,)
+
+
+def test_of_eight_that_send_one_answer_at_once_one_signs_in(
+    visitor: Visitor, alice_browser: Visitor, owner: Rows
+) -> None:
+    authenticator = add(alice_browser, step=0)
+    page = visitor.get("/sign-in")
+    answer = authenticator.sign(options(page))
+    rivals = [Visitor(visitor.client, dict(visitor.cookies)) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as at_once:
+        found = list(at_once.map(lambda rival: send(rival, page, answer).status_code, rivals))
+
+    assert sorted(found) == [303] + [400] * 7
+    assert owner.execute("select count(*) from identity.session").fetchone() == (2,)
+
+
+def test_an_answer_of_another_browser_signs_nobody_in(
+    visitor: Visitor, passkey: Authenticator
+) -> None:
+    stranger = Visitor(visitor.client)
+    answer = passkey.sign(options(stranger.get("/sign-in")))
+
+    response = send(visitor, visitor.get("/sign-in"), answer)
+
+    assert response.status_code == 400
+    assert TOO_LATE in response.text
+
+
+Answer = Callable[[Authenticator, dict[str, Any]], str]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda key, asked: key.sign(asked, origin="http://localhost:8401"),
+        lambda key, asked: key.sign(asked, origin="https://localhost:8400"),
+        lambda key, asked: key.sign(asked, origin="https://evil.example"),
+        lambda key, asked: key.sign(asked, origin="http://localhost:8400.evil.example"),
+        lambda key, asked: key.sign(asked, rp_id="evil.example"),
+        lambda key, asked: key.sign(asked, flags=PRESENT),
+        lambda key, asked: key.sign(asked, flags=VERIFIED),
+        lambda key, asked: key.sign(asked, client_data={"type": "webauthn.create"}),
+        lambda key, asked: key.sign(asked, client_data={"crossOrigin": True}),
+        lambda key, asked: key.sign(asked, user_handle=b""),
+        lambda key, asked: key.sign(asked, user_handle=bytes(16)),
+        lambda key, asked: key.sign(asked, user_handle=bytes(64)),
+        lambda key, asked: Authenticator(
+            credential_id=key.credential_id, user_handle=key.user_handle
+        ).sign(asked),
+        lambda key, asked: Authenticator(key=key.key, user_handle=key.user_handle).sign(asked),
+    ],
+    ids=[
+        "another port",
+        "another scheme",
+        "another origin",
+        "an origin that begins alike",
+        "another relying party",
+        "nobody verified",
+        "nobody present",
+        "an answer to something else",
+        "in a frame",
+        "no user",
+        "an unknown user",
+        "a user of another shape",
+        "another key",
+        "another credential",
+    ],
+)
+def test_what_does_not_fit_signs_nobody_in(
+    visitor: Visitor, passkey: Authenticator, answer: Answer
+) -> None:
+    page = visitor.get("/sign-in")
+
+    response = send(visitor, page, answer(passkey, options(page)))
+
+    assert response.status_code == 400
+    assert NOT_TAKEN in response.text
+    assert visitor.get("/").status_code == 303
+
+
+def test_a_passkey_opens_no_account_but_its_own(
+    visitor: Visitor, passkey: Authenticator, bob: Person, welcome: Welcome
+) -> None:
+    add(welcome(bob))
+    page = visitor.get("/sign-in")
+
+    response = send(visitor, page, passkey.sign(options(page), user_handle=bob.user_id.bytes))
+
+    assert response.status_code == 400
+    assert visitor.get("/").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("purpose", "lifetime", "refusal"),
+    [
+        ("sign in", timedelta(minutes=10), None),
+        ("sign in", timedelta(0), TOO_LATE),
+        ("confirm", timedelta(minutes=10), TOO_LATE),
+        ("add", timedelta(minutes=10), TOO_LATE),
+    ],
+)
+def test_a_challenge_is_good_for_its_purpose_and_for_ten_minutes(
+    visitor: Visitor,
+    passkey: Authenticator,
+    settings: Settings,
+    purpose: passkeys.Purpose,
+    lifetime: timedelta,
+    refusal: str | None,
+) -> None:
+    page = visitor.get("/sign-in")
+    seal = sessions.seal(settings)
+    session, _, signature = visitor.cookies[seal.cookie_name].rpartition(".")
+    token = tokens.parse(tokens.SESSION, session)
+    assert token is not None
+    text = passkeys.challenge(seal, token, purpose, lifetime)
+    asked = options(page) | {"challenge": base64.urlsafe_b64encode(text.encode()).decode()}
+
+    response = send(visitor, page, passkey.sign(asked))
+
+    assert signature
+    assert response.status_code == (303 if refusal is None else 400)
+    assert refusal is None or refusal in response.text
+
+
+def test_a_challenge_of_ones_own_is_refused(visitor: Visitor, passkey: Authenticator) -> None:
+    page = visitor.get("/sign-in")
+    good = options(page)["challenge"]
+
+    for challenge in ("", "YQ", good[:-8] + "AAAAAAAA", "é", "4pyT", "Li4", "A" * 5000):
+        asked = options(page) | {"challenge": challenge}
+        response = send(visitor, page, passkey.sign(asked))
+
+        assert response.status_code in (400, 429), challenge
+    assert visitor.get("/").status_code == 303
+
+
+NESTED = "[" * 3000
+MALFORMED = [
+    "x",
+    "null",
+    "[]",
+    "{}",
+    "3",
+    '"' + "a" * 20_000 + '"',
+    NESTED,
+    '{"id": 1, "rawId": 2, "type": 3, "response": 4}',
+    '{"id": "a", "rawId": "a", "type": "public-key", "response": {}}',
+    '{"id": "a", "rawId": "a", "type": "public-key", "response": {"clientDataJSON": null}}',
+    "{" + '"a":' * 10,
+    "\U0001f4a9",
+    '{"id": NaN}',
+]
+
+
+def damaged(answer: str) -> list[str]:
+    """Return good answers, each with one member that is none."""
+    results = []
+    odd: tuple[Any, ...] = (None, 7, "", "*", "é", [], {}, "AAAA", "A" * 15_000)
+    for member in ("id", "rawId", "type", "response"):
+        results += [json.dumps(json.loads(answer) | {member: value}) for value in odd]
+    for member in json.loads(answer)["response"]:
+        for value in odd:
+            given = json.loads(answer)
+            given["response"][member] = value
+            results.append(json.dumps(given))
+    for value in (b"[" * 9000, b"{}", b"\xff", b"null", b'{"type":[],"challenge":{},"origin":0}'):
+        given = json.loads(answer)
+        given["response"]["clientDataJSON"] = base64.urlsafe_b64encode(value).decode()
+        results.append(json.dumps(given))
+    return results
+
+
+def test_malformed_answers_at_sign_in_get_a_page_with_a_message(
+    visitor: Visitor, passkey: Authenticator, owner: Rows
+) -> None:
+    page = visitor.get("/sign-in")
+    harmless = 0
+
+    for answer in MALFORMED + damaged(passkey.sign(options(page))):
+        owner.execute("delete from identity.throttle")
+        response = send(visitor, page, answer)
+
+        assert response.status_code in (400, 303), answer[:200]
+        if response.status_code == 400:
+            assert 'role="alert"' in response.text
+        else:
+            # A member that nobody needs.
+            harmless += 1
+            visitor = Visitor(visitor.client)
+            page = visitor.get("/sign-in")
+    assert harmless == 0
+
+
+def test_malformed_answers_where_one_is_added_get_a_page_with_a_message(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.get(PAGE)
+    good = Authenticator().make(options(page))
+    attested = []
+    for data in (b"\xff", b"\x9f" * 9000, b"\x81" * 9000, b"\xbf", b"\xa0", b"\xa1\x63fmt\x01"):
+        given = json.loads(good)
+        given["response"]["attestationObject"] = base64.urlsafe_b64encode(data).decode()
+        attested.append(json.dumps(given))
+
+    for answer in MALFORMED + attested + damaged(good):
+        if '"transports"' in answer and '["internal", "hybrid"]' not in answer:
+            continue
+        response = send(alice_browser, page, answer, name="Phone")
+
+        assert response.status_code == 400, answer[:200]
+        assert 'role="alert"' in response.text
+        assert 'value="Phone"' in response.text
+    assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
+
+
+def test_a_credential_id_too_long_is_refused(alice_browser: Visitor) -> None:
+    page = alice_browser.get(PAGE)
+    authenticator = Authenticator(credential_id=b"x" * 1024)
+
+    response = send(alice_browser, page, authenticator.make(options(page)), name="Phone")
+
+    assert response.status_code == 400
+    assert UNREADABLE in response.text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"origin": "http://localhost:8401"},
+        {"origin": "https://evil.example"},
+        {"flags": PRESENT},
+        {"flags": VERIFIED},
+    ],
+)
+def test_what_does_not_fit_is_not_added(alice_browser: Visitor, owner: Rows, made: Any) -> None:
+    page = alice_browser.get(PAGE)
+
+    response = send(alice_browser, page, Authenticator().make(options(page), **made), name="Phone")
+
+    assert response.status_code == 400
+    assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
+
+
+def test_one_answer_adds_one_passkey(alice_browser: Visitor, owner: Rows) -> None:
+    page = alice_browser.get(PAGE)
+    answer = Authenticator().make(options(page))
+
+    first = send(alice_browser, page, answer, name="Phone")
+    owner.execute("delete from identity.passkey")
+    again = send(alice_browser, page, answer, name="Phone")
+
+    assert first.status_code == 303
+    assert again.status_code == 400
+    assert "was not added" in again.text
+    assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
+
+
+def test_the_same_passkey_is_not_added_twice(
+    alice_browser: Visitor, passkey: Authenticator
+) -> None:
+    page = alice_browser.get(PAGE)
+
+    response = send(alice_browser, page, passkey.make(options(page)), name="Again")
+
+    assert response.status_code == 400
+    assert "Perhaps you have it already" in response.text
+    excluded = options(page)["excludeCredentials"]
+    assert [each["transports"] for each in excluded] == [["internal", "hybrid"]]
+
+
+def test_nobody_has_more_than_twenty(alice_browser: Visitor, alice: Person, owner: Rows) -> None:
+    page = alice_browser.get(PAGE)
+    owner.execute(
+        """
+        insert into identity.passkey (user_id, credential_id, public_key, sign_count, name)
+        select %s, n::text::bytea, 'k', 0, 'n' from generate_series(1, 20) as n
+        """,
+        [alice.user_id],
+    )
+
+    response = send(alice_browser, page, Authenticator().make(options(page)), name="One more")
+
+    assert response.status_code == 400
+    assert "data-options" not in response.text
+    assert "You have as many as there may be." in response.text
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "Give it a name."),
+        ("  ", "Give it a name."),
+        ("n" * 101, "at most 100 characters"),
+        ("n" * 10_000, "at most 100 characters"),
+        ("photo\u202egnp.exe", "cannot be seen"),
+    ],
+)
+def test_a_name_that_is_none_is_told_beside_its_field(
+    alice_browser: Visitor, owner: Rows, name: str, problem: str
+) -> None:
+    page = alice_browser.get(PAGE)
+
+    response = send(alice_browser, page, Authenticator().make(options(page)), name=name)
+
+    assert response.status_code == 400
+    assert problem in response.text
+    assert 'aria-describedby="name-problem' in response.text
+    assert f'value="{name.strip()}"' in response.text
+    assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
+
+
+def test_failed_answers_slow_their_address_down_and_no_account(
+    visitor: Visitor, passkey: Authenticator, owner: Rows
+) -> None:
+    page = visitor.get("/sign-in")
+
+    found = [send(visitor, page, "x").status_code for _ in range(20)]
+    turn_back(owner)
+    refused = sign_in(visitor, passkey)
+    password = visitor.submit(
+        visitor.get("/sign-in"), email="alice@example.org", password="an owl reads under the lamp"
+    )
+
+    assert found == [400] * 20
+    assert refused.status_code == 429
+    assert "Too many attempts with passkeys" in refused.text
+    assert int(refused.headers["retry-after"]) >= 1
+    assert password.status_code == 303
+
+
+def test_answers_that_are_taken_do_not_count(visitor: Visitor, passkey: Authenticator) -> None:
+    found = [sign_in(Visitor(visitor.client), passkey).status_code for _ in range(25)]
+
+    assert found == [303] * 25
+
+
+def test_a_stranger_learns_nothing_of_whose_passkeys_there_are(
+    visitor: Visitor, passkey: Authenticator, server: TestClient
+) -> None:
+    asked = options(visitor.get("/sign-in"))
+
+    assert asked["allowCredentials"] == []
+    assert asked["userVerification"] == "required"
+    assert asked["rpId"] == "localhost"
+
+
+def test_a_passkey_that_was_removed_signs_nobody_in(
+    visitor: Visitor, passkey: Authenticator, owner: Rows
+) -> None:
+    page = visitor.get("/sign-in")
+    owner.execute("delete from identity.passkey")
+
+    response = send(visitor, page, passkey.sign(options(page)))
+
+    assert response.status_code == 400
+    assert visitor.get("/").status_code == 303
+
+
+def test_a_sign_in_under_way_ends_with_all_others(
+    visitor: Visitor, passkey: Authenticator, owner: Rows, connect_as: Connect
+) -> None:
+    page = visitor.get("/sign-in")
+    answer = passkey.sign(options(page))
+    other = connect_as("authserver")
+
+    with ThreadPoolExecutor(1) as beside:
+        with other.transaction():
+            other.execute("update identity.user set signed_out_at = now()")
+            other.execute("delete from identity.session")
+            under_way = beside.submit(send, visitor, page, answer)
+            wait_for_rivals(owner, 1)
+        response = under_way.result()
+
+    assert response.status_code == 400
+    assert owner.execute("select count(*) from identity.session").fetchone() == (0,)

@@ -1,0 +1,1435 @@
+"""Signing in through a provider: whose account it opens, and every answer that opens none."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+from httpx2 import Response
+from joserfc import jwt
+from joserfc.jwk import OctKey, OKPKey, RSAKey
+from starlette.testclient import TestClient
+
+import authserver.app
+from authserver import accounts, provider
+from shared import settings as settings_of
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.oauth.conftest import PASSWORD, SELDOM
+from tests.oauth.terminal import Terminal
+from tests.oauth.visitor import Application, Visitor, forms
+from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, listening, new_key
+
+Rows = psycopg.Connection[Any]
+
+SUBJECT = "248289761001"
+METADATA = "/.well-known/openid-configuration"
+
+
+# What a server knows of the provider it keeps for an hour, and one server is enough for all tests; so each
+# of them begins hours after the one before it.
+TESTS = count(1)
+APART_S = 10_000
+
+
+@pytest.fixture(scope="session")
+def listener() -> Iterator[Issuer]:
+    """A provider that runs until the last of these tests."""
+    with listening() as running:
+        yield running
+
+
+@dataclass
+class Clock:
+    """By what the server forgets what it knows of the provider."""
+
+    ahead_s: float
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that can be put forward."""
+    clock = Clock(next(TESTS) * APART_S)
+    monkeypatch.setattr(provider, "monotonic", lambda: time.monotonic() + clock.ahead_s)
+    return clock
+
+
+@pytest.fixture
+def issuer(listener: Issuer, clock: Clock) -> Issuer:
+    """A provider where alice is known, whose operator is trusted with example.org."""
+    listener.begin_anew()
+    return listener
+
+
+@pytest.fixture(scope="session")
+def server_with_provider(settings: Settings, listener: Issuer) -> Iterator[TestClient]:
+    """The authorization server of an operator who configured that provider."""
+    chosen = settings_of.Provider(
+        issuer=listener.url,
+        client_id=CLIENT_ID,
+        client_secret=CLIENT_SECRET,
+        name="Example & Co",
+        domains=("example.org",),
+    )
+    app = authserver.app.create(replace(settings, provider=chosen), clean_every=SELDOM)
+    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def client(server_with_provider: TestClient, issuer: Issuer, owner: Rows) -> TestClient:
+    """That server on data that is gone after the test, and a provider that is as it should be."""
+    assert not owner.closed
+    return server_with_provider
+
+
+@pytest.fixture
+def browser(client: TestClient) -> Visitor:
+    """A browser that has never been here."""
+    return Visitor(client)
+
+
+@pytest.fixture
+def known(owner: Rows, issuer: Issuer, alice: Person) -> Person:
+    """Alice, whose account is connected to who she is at the provider."""
+    connect(owner, issuer, alice, SUBJECT)
+    return alice
+
+
+def connect(owner: Rows, issuer: Issuer, person: Person, subject: str) -> None:
+    owner.execute(
+        "insert into identity.provider_identity (user_id, issuer, subject) values (%s, %s, %s)",
+        [person.user_id, issuer.url, subject],
+    )
+
+
+def button(page: Response, action: str = "/sign-in/provider") -> int:
+    """Return which form of a page leads to the provider."""
+    return [form.action for form in forms(page)].index(action)
+
+
+def depart(browser: Visitor, path: str = "/sign-in") -> Response:
+    page = browser.get(path)
+    assert page.status_code == 200, page.text
+    return browser.submit(page, form=button(page))
+
+
+def location(response: Response) -> str:
+    assert response.status_code == 303, response.text
+    return response.headers["location"]
+
+
+def sign_in(browser: Visitor, issuer: Issuer, path: str = "/sign-in", **changed: Any) -> Response:
+    return browser.get(issuer.authorize(location(depart(browser, path)), **changed))
+
+
+def who(browser: Visitor) -> str:
+    """Return the page that greets whoever is signed in, or nothing."""
+    response = browser.get("/")
+    return response.text if response.status_code == 200 else ""
+
+
+def rows_of(owner: Rows, table: str) -> int:
+    row = owner.execute(f"select count(*) from {table}").fetchone()  # noqa: S608 -- names of ours
+    assert row is not None
+    return int(row[0])
+
+
+def happened(owner: Rows) -> list[str]:
+    rows = owner.execute("select event from identity.security_event order by occurred_at, event")
+    return [event for (event,) in rows]
+
+
+# Where none is configured.
+
+
+def test_without_a_provider_there_is_no_button_and_no_way_back(visitor: Visitor) -> None:
+    assert "/sign-in/provider" not in visitor.get("/sign-in").text
+    assert visitor.get("/sign-in/provider/callback?state=x").status_code == 404
+    assert visitor.post("/sign-in/provider", {"csrf": "x"}).status_code == 404
+
+
+def test_only_pages_that_lead_to_a_provider_let_forms_leave(
+    visitor: Visitor, browser: Visitor, settings: Settings
+) -> None:
+    link = invite(settings)
+
+    without, with_one = visitor.get(link), browser.get(link)
+
+    assert "form-action 'self'" in without.headers["content-security-policy"]
+    assert "form-action" not in with_one.headers["content-security-policy"]
+    assert "/sign-in/provider" not in without.text
+
+
+# The way there.
+
+
+def test_the_button_leads_to_the_provider_with_pkce_nonce_and_state(
+    browser: Visitor, issuer: Issuer
+) -> None:
+    page = browser.get("/sign-in")
+    parts = urlsplit(location(browser.submit(page, form=button(page))))
+
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    assert "Sign in with <bdi>Example &amp; Co</bdi>" in page.text
+    assert "form-action" not in page.headers["content-security-policy"]
+    assert f"{parts.scheme}://{parts.netloc}{parts.path}" == f"{issuer.url}/authorize"
+    assert query["scope"] == "openid email"
+    assert query["code_challenge_method"] == "S256"
+    assert len(query["code_challenge"]) == 43
+    assert len(query["nonce"]) == 43
+    assert query["state"].startswith("svc_st_")
+    assert "prompt" not in query
+
+
+def test_each_departure_has_secrets_of_its_own(browser: Visitor) -> None:
+    first, second = location(depart(browser)), location(depart(browser))
+
+    one, other = parse_qs(urlsplit(first).query), parse_qs(urlsplit(second).query)
+    assert one["state"] != other["state"]
+    assert one["nonce"] != other["nonce"]
+    assert one["code_challenge"] != other["code_challenge"]
+
+
+def test_what_waits_expires_after_ten_minutes_and_holds_only_hashes_of_what_comes_back(
+    browser: Visitor, owner: Rows
+) -> None:
+    query = parse_qs(urlsplit(location(depart(browser))).query)
+
+    row = owner.execute(
+        "select expires_at - created_at = '10 minutes', w::text from identity.provider_sign_in as w"
+    ).fetchone()
+    assert row is not None
+    assert row[0] is True
+    assert query["state"][0] not in row[1]
+
+
+def test_a_form_of_another_browser_sends_nobody_away(browser: Visitor, owner: Rows) -> None:
+    page = browser.get("/sign-in")
+    other = Visitor(browser.client)
+    other.get("/sign-in")
+
+    refused = other.submit(page, form=button(page))
+
+    assert refused.status_code == 403
+    assert "This page was out of date" in refused.text
+    assert rows_of(owner, "identity.provider_sign_in") == 0
+
+
+def test_a_form_of_another_site_sends_nobody_away(browser: Visitor, owner: Rows) -> None:
+    page = browser.get("/sign-in")
+    fields = dict(forms(page)[button(page)].fields)
+
+    refused = browser.post("/sign-in/provider", fields, headers={"Sec-Fetch-Site": "cross-site"})
+
+    assert refused.status_code == 403
+    assert rows_of(owner, "identity.provider_sign_in") == 0
+
+
+def test_departures_are_throttled_by_address(browser: Visitor, owner: Rows) -> None:
+    page = browser.get("/sign-in")
+
+    statuses = {browser.submit(page, form=button(page)).status_code for _ in range(105)}
+    refused = browser.submit(page, form=button(page))
+
+    assert statuses == {303, 429}
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) > 0
+    assert "too many attempts" in refused.text
+
+
+# Whose account it is.
+
+
+def test_a_known_identity_is_signed_in(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    before = dict(browser.cookies)
+
+    response = sign_in(browser, issuer)
+
+    used = owner.execute("select last_used_at is not null from identity.provider_identity")
+    assert location(response) == "/"
+    assert "alice@example.org" in who(browser)
+    assert browser.cookies != before
+    assert used.fetchone() == (True,)
+    assert happened(owner) == ["signed_in"]
+    assert rows_of(owner, "identity.provider_sign_in") == 0
+
+
+def test_what_identifies_somebody_is_the_subject_and_not_the_address(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.person["email"] = "bob@elsewhere.example"
+
+    assert location(sign_in(browser, issuer)) == "/"
+    assert "alice@example.org" in who(browser)
+
+
+def test_the_same_subject_of_another_issuer_is_nobody(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    owner.execute("update identity.provider_identity set issuer = 'https://old.example'")
+
+    response = sign_in(browser, issuer)
+
+    assert response.status_code == 403
+    assert who(browser) == ""
+
+
+def test_a_waiting_request_of_an_application_goes_on(
+    browser: Visitor, issuer: Issuer, known: Person, client: TestClient
+) -> None:
+    registered = client.post(
+        "/oauth/register", json={"redirect_uris": ["https://app.example/callback"]}
+    )
+    application = Application(client, registered.json()["client_id"])
+    to_sign_in = location(browser.get(application.authorize_path()))
+
+    response = sign_in(browser, issuer, to_sign_in)
+
+    assert location(response).startswith("/oauth/consent?request=svc_rq_")
+    assert "Allow access" in browser.follow(response).text
+
+
+@pytest.mark.parametrize("going_to", ["https://evil.example/", "//evil.example", "/oauth/token"])
+def test_nobody_is_sent_on_to_where_a_link_says(
+    browser: Visitor, issuer: Issuer, known: Person, going_to: str
+) -> None:
+    assert location(sign_in(browser, issuer, f"/sign-in?next={going_to}")) == "/"
+
+
+def test_new_people_of_a_listed_domain_get_an_account(
+    browser: Visitor, issuer: Issuer, bob: Person, owner: Rows
+) -> None:
+    issuer.person["email"] = "Alice@Example.ORG"
+
+    response = sign_in(browser, issuer)
+
+    assert location(response) == "/"
+    assert "alice@example.org" in who(browser)
+    assert owner.execute(
+        "select email, is_admin from identity.user where email <> 'bob@example.org'"
+    ).fetchall() == [("alice@example.org", False)]
+    assert rows_of(owner, "identity.password") == 0
+    assert happened(owner) == ["account_created", "provider_connected", "signed_in"]
+    assert location(sign_in(Visitor(browser.client), issuer)) == "/"
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        {"email": "alice@elsewhere.example"},
+        {"email": "alice@sub.example.org"},
+        {"email": "alice@notexample.org"},
+        {"email": "alice@example.org@evil.example"},
+        {"email": "alice@example.org.evil.example"},
+        {"email": "alïce@example.org"},
+        {"email": ""},
+        {"email": None},
+        {"email_verified": False},
+        {"email_verified": None},
+        {"email_verified": "true"},
+    ],
+)
+def test_other_new_people_are_told_that_one_is_invited(
+    browser: Visitor, issuer: Issuer, bob: Person, owner: Rows, person: dict[str, Any]
+) -> None:
+    issuer.claims = person
+
+    response = sign_in(browser, issuer)
+
+    assert response.status_code == 403
+    assert "ask whoever runs this service for an invitation" in response.text
+    assert button(response) >= 0
+    assert rows_of(owner, "identity.user") == 1
+    assert rows_of(owner, "identity.provider_identity") == 0
+    assert who(browser) == ""
+
+
+def test_the_first_account_is_nobodys_by_domain(
+    browser: Visitor, issuer: Issuer, owner: Rows
+) -> None:
+    response = sign_in(browser, issuer)
+
+    assert response.status_code == 403
+    assert rows_of(owner, "identity.user") == 0
+
+
+@pytest.mark.parametrize("email", ["alice@example.org", "alice@elsewhere.example"])
+def test_an_account_with_that_address_is_not_opened_but_told_how_to_connect(
+    browser: Visitor, issuer: Issuer, alice: Person, owner: Rows, email: str
+) -> None:
+    owner.execute("update identity.user set email = %s", [email])
+    issuer.person["email"] = email
+
+    response = sign_in(browser, issuer)
+
+    assert response.status_code == 403
+    assert "There is an account here with your e-mail address" in response.text
+    assert "connect Example &amp; Co under Account" in response.text
+    assert rows_of(owner, "identity.provider_identity") == 0
+    assert who(browser) == ""
+
+
+def test_who_has_no_proof_of_an_address_is_not_told_that_it_has_an_account(
+    browser: Visitor, issuer: Issuer, alice: Person
+) -> None:
+    issuer.person["email_verified"] = False
+
+    response = sign_in(browser, issuer)
+
+    assert response.status_code == 403
+    assert "There is an account here" not in response.text
+    assert "Nobody here is connected" in response.text
+
+
+def test_an_address_that_only_userinfo_tells_counts(
+    browser: Visitor, issuer: Issuer, bob: Person
+) -> None:
+    issuer.claims = {"email": None, "email_verified": None}
+    issuer.userinfo = {"sub": SUBJECT, "email": "alice@example.org", "email_verified": True}
+
+    assert location(sign_in(browser, issuer)) == "/"
+    assert "alice@example.org" in who(browser)
+
+
+@pytest.mark.parametrize("subject", ["somebody else", None, 248289761001])
+def test_userinfo_about_somebody_else_is_refused(
+    browser: Visitor, issuer: Issuer, bob: Person, owner: Rows, subject: object
+) -> None:
+    issuer.claims = {"email": None, "email_verified": None}
+    issuer.userinfo = {"sub": subject, "email": "alice@example.org", "email_verified": True}
+
+    assert sign_in(browser, issuer).status_code == 400
+    assert rows_of(owner, "identity.user") == 1
+
+
+# Invitations.
+
+
+def invite(settings: Settings, email: str = "") -> str:
+    result = Terminal(settings).run(f"user invite {f'--email {email}' if email else ''}")
+    assert result.exit_code == 0, result.output
+    return result.stdout.strip()
+
+
+def test_an_invitation_makes_an_account_by_password(
+    visitor: Visitor, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    link = invite(settings)
+
+    page = visitor.get(link)
+    response = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+
+    assert link.startswith("http://localhost:8400/join?link=svc_ln_")
+    assert location(response) == "/"
+    assert owner.execute(
+        "select is_admin from identity.user where email = 'alice@example.org'"
+    ).fetchall() == [(False,)]
+
+
+def test_an_invitation_for_an_address_makes_an_account_with_that_one_alone(
+    visitor: Visitor, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    page = visitor.get(invite(settings, "Alice@Example.org"))
+
+    response = visitor.submit(page, email="mallory@example.org", password=PASSWORD)
+
+    emails = owner.execute("select email from identity.user order by email").fetchall()
+    assert 'value="alice@example.org"' in page.text
+    assert "readonly" in page.text
+    assert location(response) == "/"
+    assert emails == [("alice@example.org",), ("bob@example.org",)]
+
+
+def test_an_invitation_makes_an_account_through_the_provider_from_any_domain(
+    browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    issuer.person |= {"email": "alice@elsewhere.example", "email_verified": False}
+
+    response = sign_in(browser, issuer, invite(settings))
+
+    assert location(response) == "/"
+    assert "alice@elsewhere.example" in who(browser)
+    assert happened(owner) == ["account_created", "provider_connected", "signed_in"]
+
+
+def test_an_invitation_for_an_address_decides_it_through_the_provider_too(
+    browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    issuer.person["email"] = "alice@elsewhere.example"
+
+    response = sign_in(browser, issuer, invite(settings, "alice@example.com"))
+
+    kept = owner.execute("select email from identity.provider_identity").fetchall()
+    assert location(response) == "/"
+    assert "alice@example.com" in who(browser)
+    assert kept == [("alice@elsewhere.example",)]
+
+
+def test_an_invitation_for_an_address_needs_none_of_the_provider(
+    browser: Visitor, issuer: Issuer, settings: Settings, bob: Person
+) -> None:
+    issuer.claims = {"email": None}
+
+    assert location(sign_in(browser, issuer, invite(settings, "alice@example.com"))) == "/"
+
+
+def test_the_first_link_makes_the_administrator_through_the_provider(
+    browser: Visitor, issuer: Issuer, settings: Settings, owner: Rows
+) -> None:
+    link = accounts.first_account_link(settings)
+    assert link is not None
+
+    assert location(sign_in(browser, issuer, link)) == "/"
+    assert owner.execute("select email, is_admin from identity.user").fetchall() == [
+        ("alice@example.org", True)
+    ]
+
+
+def test_without_an_address_the_invitation_stays_open(
+    browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    issuer.claims = {"email": None}
+    link = invite(settings)
+
+    refused = sign_in(browser, issuer, link)
+
+    assert refused.status_code == 400
+    assert "choose a password instead" in refused.text
+    assert browser.get(link).status_code == 200
+    assert rows_of(owner, "identity.user") == 1
+
+
+def test_an_invitation_stays_open_where_the_address_has_an_account(
+    browser: Visitor, issuer: Issuer, settings: Settings, alice: Person, owner: Rows
+) -> None:
+    link = invite(settings)
+
+    refused = sign_in(browser, issuer, link)
+
+    assert refused.status_code == 403
+    assert browser.get(link).status_code == 200
+    assert rows_of(owner, "identity.provider_identity") == 0
+
+
+def test_who_has_an_account_is_signed_in_and_leaves_the_invitation_to_others(
+    browser: Visitor, issuer: Issuer, settings: Settings, known: Person, owner: Rows
+) -> None:
+    link = invite(settings)
+
+    assert location(sign_in(browser, issuer, link)) == "/"
+    assert Visitor(browser.client).get(link).status_code == 200
+
+
+def test_an_invitation_that_was_used_is_of_no_use(
+    browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    link = invite(settings)
+    late = Visitor(browser.client)
+    page = late.get(link)
+    away = issuer.authorize(location(depart(late, link)))
+    sign_in(browser, issuer, link)
+    issuer.person |= {"sub": "2", "email": "mallory@example.org"}
+
+    assert late.get(link).status_code == 400
+    assert late.submit(page, form=button(page)).status_code == 400
+    assert late.submit(page, email="mallory@example.org", password=PASSWORD).status_code == 400
+    came_late = late.get(away)
+    assert came_late.status_code == 400
+    assert "This link cannot be used" in came_late.text
+    assert rows_of(owner, "identity.user") == 2
+
+
+def test_an_invitation_that_expired_is_of_no_use(
+    browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    link = invite(settings)
+    lifetime = owner.execute(
+        "select expires_at - created_at = '1 day' from identity.invitation"
+    ).fetchone()
+    page = browser.get(link)
+    away = issuer.authorize(location(depart(browser, link)))
+    owner.execute("update identity.invitation set expires_at = now()")
+
+    assert lifetime == (True,)
+    assert browser.get(link).status_code == 400
+    assert browser.submit(page, form=button(page)).status_code == 400
+    assert browser.submit(page, email="alice@example.org", password=PASSWORD).status_code == 400
+    assert browser.get(away).status_code == 400
+    assert rows_of(owner, "identity.user") == 1
+
+
+@pytest.mark.parametrize(
+    ("email", "said"),
+    [("alice@example.org", "has an account already"), ("alice", "Enter an e-mail address")],
+)
+def test_an_address_that_cannot_be_invited_is_named(
+    terminal: Terminal, alice: Person, email: str, said: str
+) -> None:
+    result = terminal.run(f"user invite --email {email}")
+
+    assert result.exit_code == 1
+    assert said in result.output
+
+
+# The way back.
+
+
+def refused(response: Response, status: int = 400) -> str:
+    """Return the page of an attempt that was refused, which still offers the password."""
+    assert response.status_code == status, response.text
+    assert forms(response)[0].action == "/sign-in"
+    return response.text
+
+
+def test_a_way_back_works_once(browser: Visitor, issuer: Issuer, known: Person) -> None:
+    back = issuer.authorize(location(depart(browser)))
+
+    first = browser.get(back)
+    # In the browser it is signed in by now, so it ends where it wanted to be.
+    again = browser.get(back)
+    browser.cookies.clear()
+    elsewhere = browser.get(back)
+
+    assert location(first) == "/"
+    assert location(again) == "/"
+    assert "no longer open" in refused(elsewhere)
+    assert len(issuer.redeemed) == 1
+
+
+def test_of_eight_at_once_one_is_signed_in(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    rivals = [Visitor(browser.client, dict(browser.cookies)) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as at_once:
+        responses = list(at_once.map(lambda rival: rival.get(back), rivals))
+
+    assert sorted(response.status_code for response in responses) == [303] + [400] * 7
+    assert issuer.asked.count("/token") == 1
+    assert rows_of(owner, "identity.session") == 1
+
+
+def test_a_state_of_another_browser_signs_nobody_in(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    # Mallory would have alice use the account that mallory came back for.
+    mallory = Visitor(browser.client)
+    back = issuer.authorize(location(depart(mallory)))
+    browser.get("/sign-in")
+
+    assert "began in another browser" in refused(browser.get(back))
+    assert who(browser) == ""
+    assert issuer.redeemed == []
+    assert location(mallory.get(back)) == "/"
+
+
+def test_a_way_back_is_closed_after_ten_minutes(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    owner.execute("update identity.provider_sign_in set expires_at = now()")
+
+    assert "longer than 10 minutes" in refused(browser.get(back))
+
+
+@pytest.mark.parametrize("state", [None, "", "x", "svc_st_" + "0" * 71, "%00", "é"])
+def test_a_state_that_was_never_made_is_an_ordinary_error(
+    browser: Visitor, issuer: Issuer, state: str | None
+) -> None:
+    back = issuer.authorize(location(depart(browser)), state=state)
+
+    refused(browser.get(back))
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?state=x&state=y", "?code=%ff", "?" + "&".join(f"a{n}=1" for n in range(60))]
+)
+def test_any_query_on_the_way_back_is_an_ordinary_error(browser: Visitor, query: str) -> None:
+    assert browser.get(f"/sign-in/provider/callback{query}").status_code == 400
+
+
+@pytest.mark.parametrize("iss", ["https://evil.example", "", None])
+def test_an_answer_of_another_issuer_is_refused_before_its_code_goes_anywhere(
+    browser: Visitor, issuer: Issuer, known: Person, iss: str | None
+) -> None:
+    refused(sign_in(browser, issuer, iss=iss))
+
+    assert "/token" not in issuer.asked
+    assert who(browser) == ""
+
+
+def test_a_provider_that_promises_no_iss_need_not_send_it(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.metadata = {"authorization_response_iss_parameter_supported": None}
+
+    assert location(sign_in(browser, issuer, iss=None)) == "/"
+    assert sign_in(Visitor(browser.client), issuer, iss="https://evil.example").status_code == 400
+
+
+def test_who_thinks_better_of_it_is_told_that_nothing_happened(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    response = sign_in(browser, issuer, code=None, error="access_denied")
+
+    assert "nothing has happened here" in refused(response)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"code": None},
+        {"code": ""},
+        {"code": "never issued"},
+        {"error": "server_error"},
+        {"error": "<b>markup", "code": None},
+        {"error": "x" * 1000, "code": None},
+    ],
+)
+def test_an_answer_without_a_good_code_is_refused(
+    browser: Visitor, issuer: Issuer, known: Person, changed: dict[str, Any]
+) -> None:
+    page = refused(sign_in(browser, issuer, **changed))
+
+    assert "Signing in through Example &amp; Co did not work" in page
+    assert "<b>" not in page
+    assert who(browser) == ""
+
+
+def test_a_code_that_was_redeemed_before_is_refused(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    issuer.redeemed.append(parse_qs(urlsplit(back).query)["code"][0])
+
+    refused(browser.get(back))
+
+
+# The ID token.
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"},
+        {"iss": None},
+        {"aud": "another"},
+        {"aud": None},
+        {"aud": []},
+        {"aud": [CLIENT_ID, "another"]},
+        {"aud": [CLIENT_ID, "another"], "azp": "another"},
+        {"azp": "another"},
+        {"nonce": "another"},
+        {"nonce": None},
+        {"nonce": ""},
+        {"nonce": ["x"]},
+        {"exp": -HOUR},
+        {"exp": None},
+        {"exp": "never"},
+        {"exp": True},
+        {"iat": HOUR},
+        {"iat": -HOUR},
+        {"iat": None},
+        {"iat": "now"},
+        {"sub": None},
+        {"sub": ""},
+        {"sub": 248289761001},
+        {"sub": "s" * 256},
+        {"sub": "zero\0"},
+        {"nbf": HOUR},
+    ],
+    ids=str,
+)
+def test_a_token_with_a_wrong_claim_signs_nobody_in(
+    browser: Visitor, issuer: Issuer, known: Person, claims: dict[str, Any]
+) -> None:
+    issuer.claims = {
+        name: time.time() + value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in claims.items()
+    }
+
+    refused(sign_in(browser, issuer))
+
+    assert issuer.redeemed != []
+    assert who(browser) == ""
+
+
+def test_a_token_for_several_that_is_ours_by_azp_is_taken(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.claims = {"aud": [CLIENT_ID, "another"], "azp": CLIENT_ID}
+
+    assert location(sign_in(browser, issuer)) == "/"
+
+
+def part(content: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+
+def good_claims(issuer: Issuer, back: str) -> dict[str, Any]:
+    code = parse_qs(urlsplit(back).query)["code"][0]
+    return issuer.person | {
+        "iss": issuer.url,
+        "aud": CLIENT_ID,
+        "iat": int(time.time()),
+        "exp": int(time.time()) + 300,
+        "nonce": issuer.codes[code]["nonce"],
+    }
+
+
+def test_a_token_without_a_signature_signs_nobody_in(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    issuer.id_token = f"{part({'alg': 'none'})}.{part(good_claims(issuer, back))}."
+
+    refused(browser.get(back))
+
+    assert who(browser) == ""
+
+
+@pytest.mark.parametrize("secret", ["key", "client secret"])
+def test_a_token_signed_with_a_shared_secret_signs_nobody_in(
+    browser: Visitor, issuer: Issuer, known: Person, secret: str
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    public = json.dumps(issuer.key.as_dict(private=False)) if secret == "key" else CLIENT_SECRET
+    issuer.id_token = jwt.encode(
+        {"alg": "HS256", "kid": "one"},
+        good_claims(issuer, back),
+        OctKey.import_key(
+            {"kty": "oct", "k": base64.urlsafe_b64encode(public.encode()).decode().rstrip("=")}
+        ),
+        algorithms=["HS256"],
+    )
+
+    refused(browser.get(back))
+
+    assert who(browser) == ""
+
+
+def test_a_shared_secret_among_the_providers_keys_is_no_key(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    shared = OctKey.generate_key(256, {"kid": "one"})
+    issuer.published = [shared.as_dict(private=True)]
+    back = issuer.authorize(location(depart(browser)))
+    issuer.id_token = jwt.encode(
+        {"alg": "HS256", "kid": "one"}, good_claims(issuer, back), shared, algorithms=["HS256"]
+    )
+
+    refused(browser.get(back))
+
+
+def test_a_token_signed_by_somebody_else_under_a_known_id_signs_nobody_in(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.published = [new_key("one").as_dict(private=False)]
+
+    refused(sign_in(browser, issuer))
+
+    assert who(browser) == ""
+
+
+def test_a_changed_claim_breaks_the_signature(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    claims = good_claims(issuer, back)
+    header, _, signature = issuer.sign(claims | {"sub": "another"}).split(".")
+    issuer.id_token = f"{header}.{part(claims)}.{signature}"
+
+    refused(browser.get(back))
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "x",
+        "..",
+        "a.b.c",
+        "e30.e30.e30",
+        f"{part({'alg': 'ES256', 'kid': 'one'})}.e30.",
+        f"{part({'alg': ['ES256']})}.e30.e30",
+        "ImFsZyI.e30.e30",
+        "x" * 200_000,
+        "é.é.é",
+    ],
+    ids=lambda token: token[:20],
+)
+def test_what_is_no_token_signs_nobody_in(
+    browser: Visitor, issuer: Issuer, known: Person, token: str
+) -> None:
+    issuer.id_token = token
+
+    refused(sign_in(browser, issuer))
+
+
+def test_a_header_that_must_be_understood_and_is_not_is_refused(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    issuer.id_token = f"{part({'alg': 'ES256', 'kid': 'one', 'crit': ['x'], 'x': 1})}.e30.e30"
+
+    refused(browser.get(back))
+
+
+# Keys change.
+
+
+def test_a_new_key_is_fetched_at_most_once_a_minute(
+    browser: Visitor, issuer: Issuer, known: Person, clock: Clock
+) -> None:
+    first = sign_in(browser, issuer)
+    issuer.key = new_key("two")
+    at_once = sign_in(Visitor(browser.client), issuer)
+    fetched_at_once = issuer.asked.count("/keys")
+    clock.ahead_s += 61
+    after_a_minute = sign_in(Visitor(browser.client), issuer)
+    issuer.key = new_key("three")
+    again_at_once = sign_in(Visitor(browser.client), issuer)
+
+    assert location(first) == "/"
+    assert at_once.status_code == 400
+    assert fetched_at_once == 1
+    assert location(after_a_minute) == "/"
+    assert again_at_once.status_code == 400
+    assert issuer.asked.count("/keys") == 2
+
+
+def test_a_key_that_was_withdrawn_is_forgotten_within_the_hour(
+    browser: Visitor, issuer: Issuer, known: Person, clock: Clock
+) -> None:
+    first = sign_in(browser, issuer)
+    issuer.published = [new_key("two").as_dict(private=False)]
+    clock.ahead_s += 3601
+
+    assert location(first) == "/"
+    assert sign_in(Visitor(browser.client), issuer).status_code == 400
+
+
+def test_what_the_provider_says_of_itself_is_asked_for_once_an_hour(
+    browser: Visitor, issuer: Issuer, known: Person, clock: Clock
+) -> None:
+    for _ in range(3):
+        sign_in(Visitor(browser.client), issuer)
+    within_the_hour = issuer.asked.count(METADATA)
+    clock.ahead_s += 3601
+    sign_in(browser, issuer)
+
+    assert within_the_hour == 1
+    assert issuer.asked.count(METADATA) == 2
+
+
+def test_many_who_come_at_once_ask_once(client: TestClient, issuer: Issuer) -> None:
+    issuer.delays_s[METADATA] = 0.3
+    visitors = [Visitor(client) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as at_once:
+        responses = list(at_once.map(depart, visitors))
+
+    assert {response.status_code for response in responses} == {303}
+    assert issuer.asked.count(METADATA) == 1
+
+
+def test_keys_that_nobody_can_read_are_passed_over(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.published = [
+        {"kty": "RSA", "kid": "broken", "n": "!", "e": "AQAB"},
+        {"kty": "AKP", "kid": "from the future"},
+        {"kid": "one"},
+        {"kty": "EC", "kid": "one", "crv": "P-256", "x": "AA", "y": "AA"},
+        new_key("another").as_dict(private=False),
+        issuer.key.as_dict(private=False),
+    ]
+
+    assert location(sign_in(browser, issuer)) == "/"
+
+
+def test_a_token_without_a_key_id_is_taken_where_there_is_one_key(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    back = issuer.authorize(location(depart(browser)))
+    issuer.id_token = issuer.sign(good_claims(issuer, back), kid=None)
+
+    assert location(browser.get(back)) == "/"
+
+
+def test_a_token_without_a_key_id_is_refused_where_there_are_two(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.published = [
+        issuer.key.as_dict(private=False),
+        new_key("two").as_dict(private=False),
+    ]
+    back = issuer.authorize(location(depart(browser)))
+    issuer.id_token = issuer.sign(good_claims(issuer, back), kid=None)
+
+    refused(browser.get(back))
+
+
+# A provider that is down, or wrong.
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://evil.example"},
+        {"issuer": None},
+        {"issuer": "{issuer}/"},
+        {"token_endpoint": None},
+        {"token_endpoint": "http://elsewhere.example/token"},
+        {"token_endpoint": "javascript:alert(1)"},
+        {"authorization_endpoint": "data:text/html,x"},
+        {"authorization_endpoint": "https://x.example/\r\nSet-Cookie: a=b"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": 7},
+        {"userinfo_endpoint": "http://169.254.169.254/"},
+    ],
+    ids=str,
+)
+def test_a_provider_that_describes_itself_wrongly_is_not_gone_to(
+    browser: Visitor, issuer: Issuer, owner: Rows, metadata: dict[str, Any]
+) -> None:
+    issuer.metadata = {
+        name: value.format(issuer=issuer.url) if isinstance(value, str) else value
+        for name, value in metadata.items()
+    }
+
+    page = refused(depart(browser), 503)
+
+    assert "Example &amp; Co does not answer" in page
+    assert rows_of(owner, "identity.provider_sign_in") == 0
+
+
+ANSWERS = [
+    (500, b"oops"),
+    (404, b""),
+    (302, b""),
+    (200, b""),
+    (200, b"<html>"),
+    (200, b"[]"),
+    (200, b"\xff\xfe"),
+    (200, b"null"),
+    (200, b"[" * 100_000),
+    (200, b'{"a":' * 50_000),
+    (200, b" " * 300_000),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: str((answer[0], answer[1][:8])))
+@pytest.mark.parametrize("path", [METADATA, "/keys", "/token", "/userinfo"])
+def test_any_answer_of_the_provider_is_an_ordinary_failure(
+    browser: Visitor, issuer: Issuer, bob: Person, path: str, answer: tuple[int, bytes]
+) -> None:
+    issuer.instead[path] = answer
+    issuer.claims = {"email": None}
+
+    response = depart(browser)
+    if path != METADATA:
+        response = browser.get(issuer.authorize(location(response)))
+
+    assert response.status_code == (503 if path == METADATA or answer[0] == 500 else 400)
+    refused(response, response.status_code)
+    assert "/elsewhere" not in issuer.asked
+    assert who(browser) == ""
+
+
+@pytest.mark.parametrize(("padding", "status"), [(200_000, 303), (300_000, 503)])
+def test_an_answer_that_is_too_long_is_refused_however_good_it_is(
+    browser: Visitor, issuer: Issuer, padding: int, status: int
+) -> None:
+    _, good = issuer.answer(METADATA, "", {})
+    issuer.instead[METADATA] = (200, good + b" " * padding)
+
+    assert depart(browser).status_code == status
+
+
+def test_a_provider_that_works_again_is_used_again(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.instead[METADATA] = (500, b"")
+    down = depart(browser)
+    issuer.instead.clear()
+
+    assert down.status_code == 503
+    assert location(sign_in(browser, issuer)) == "/"
+
+
+def test_a_provider_that_is_not_there_is_an_ordinary_failure(
+    settings: Settings, owner: Rows
+) -> None:
+    chosen = settings_of.Provider("http://127.0.0.1:9", "svc", "secret", "Example")
+    app = authserver.app.create(replace(settings, provider=chosen), clean_every=SELDOM)
+
+    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+        page = refused(depart(Visitor(client)), 503)
+
+    assert "Try again in a while, or sign in another way." in page
+
+
+@pytest.mark.parametrize("path", [METADATA, "/token", "/keys", "/userinfo"])
+def test_a_slow_provider_is_not_waited_for(
+    browser: Visitor,
+    issuer: Issuer,
+    bob: Person,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+) -> None:
+    monkeypatch.setattr(provider, "PATIENCE_S", 0.2)
+    issuer.delays_s[path] = 1.0
+    issuer.claims = {"email": None}
+    began = time.monotonic()
+
+    response = depart(browser)
+    if path != METADATA:
+        response = browser.get(issuer.authorize(location(response)))
+
+    refused(response, 503)
+    assert time.monotonic() - began < 0.9
+
+
+def test_a_provider_that_wants_the_secret_as_a_field_gets_it_so(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    issuer.used_post = True
+
+    assert location(sign_in(browser, issuer)) == "/"
+
+
+def test_a_provider_that_takes_no_secret_is_refused(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.metadata = {"token_endpoint_auth_methods_supported": ["private_key_jwt"]}
+
+    refused(sign_in(browser, issuer))
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "Ed25519"])
+def test_algorithms_with_pairs_of_keys_are_taken(
+    browser: Visitor, issuer: Issuer, known: Person, algorithm: str
+) -> None:
+    if algorithm in ("RS256", "PS256"):
+        issuer.key = RSAKey.generate_key(2048, {"kid": "one"})
+    if algorithm == "Ed25519":
+        issuer.key = OKPKey.generate_key("Ed25519", {"kid": "one"})
+    issuer.algorithm = algorithm
+
+    assert location(sign_in(browser, issuer)) == "/"
+
+
+def test_the_log_says_why_and_holds_no_secret(
+    browser: Visitor, issuer: Issuer, known: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer.claims = {"nonce": "another", "email": "private@example.org"}
+    back = issuer.authorize(location(depart(browser)))
+    code = parse_qs(urlsplit(back).query)["code"][0]
+
+    with caplog.at_level("DEBUG"):
+        refused(browser.get(back))
+        issuer.instead["/token"] = (400, b'{"error":"invalid_grant","error_description":"hunter2"}')
+        refused(sign_in(browser, issuer))
+        issuer.instead["/token"] = (400, b'{"error":"hunter2\\nforged=1"}')
+        refused(sign_in(browser, issuer))
+
+    ours = "\n".join(
+        record.getMessage() for record in caplog.records if record.name.startswith("svc")
+    )
+    assert "signing in failed: ID token: invalid_claim" in ours
+    assert "token endpoint: status 400 (invalid_grant)" in ours
+    for secret in (code, CLIENT_SECRET, "hunter2", "private@", "svc_st_", SUBJECT):
+        assert secret not in ours
+
+
+# Settings: one more way in, or one less.
+
+METHODS = "/settings/account/sign-in"
+CONNECT = "/settings/account/provider/connect"
+DISCONNECT = "/settings/account/provider/disconnect"
+REMOVE = f"{METHODS}/passkeys/remove"
+
+
+@pytest.fixture
+def at_home(client: TestClient, alice: Person, owner: Rows, password_hash: str) -> Visitor:
+    """A browser in which alice has just signed in with her password."""
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [alice.user_id, password_hash],
+    )
+    browser = Visitor(client)
+    page = browser.get("/sign-in")
+    browser.submit(page, email="alice@example.org", password=PASSWORD)
+    return browser
+
+
+def go_and_connect(browser: Visitor, issuer: Issuer) -> Response:
+    page = browser.get(METHODS)
+    return browser.get(issuer.authorize(location(browser.submit(page, form=button(page, CONNECT)))))
+
+
+def test_the_provider_is_connected_and_disconnected(
+    at_home: Visitor, issuer: Issuer, owner: Rows
+) -> None:
+    connected = go_and_connect(at_home, issuer)
+    page = at_home.follow(connected)
+    elsewhere = Visitor(at_home.client)
+    signed_in = sign_in(elsewhere, issuer)
+    disconnected = at_home.submit(page, form=button(page, DISCONNECT))
+
+    assert location(connected) == f"{METHODS}?done=connected"
+    assert "It is connected." in page.text
+    assert "Known there as" in page.text
+    assert "form-action" not in page.headers["content-security-policy"]
+    assert location(signed_in) == "/"
+    assert "It is disconnected." in at_home.follow(disconnected).text
+    assert rows_of(owner, "identity.provider_identity") == 0
+    assert happened(owner) == [
+        "signed_in",
+        "provider_connected",
+        "signed_in",
+        "provider_disconnected",
+    ]
+
+
+def test_the_last_way_in_is_not_disconnected(at_home: Visitor, issuer: Issuer, owner: Rows) -> None:
+    page = at_home.follow(go_and_connect(at_home, issuer))
+    owner.execute("delete from identity.password")
+
+    refused = at_home.submit(page, form=button(page, DISCONNECT))
+
+    assert refused.status_code == 400
+    assert "This is your only way to sign in" in refused.text
+    assert "cannot be disconnected" in at_home.get(METHODS).text
+    assert DISCONNECT not in at_home.get(METHODS).text
+    assert rows_of(owner, "identity.provider_identity") == 1
+    assert "provider_disconnected" not in happened(owner)
+
+
+def test_a_second_click_on_disconnect_does_nothing_more(
+    at_home: Visitor, issuer: Issuer, owner: Rows
+) -> None:
+    page = at_home.follow(go_and_connect(at_home, issuer))
+
+    first = at_home.submit(page, form=button(page, DISCONNECT))
+    second = at_home.submit(page, form=button(page, DISCONNECT))
+
+    assert (first.status_code, second.status_code) == (303, 303)
+    assert happened(owner).count("provider_disconnected") == 1
+
+
+def test_an_identity_of_another_account_is_not_connected(
+    at_home: Visitor, issuer: Issuer, bob: Person, owner: Rows
+) -> None:
+    connect(owner, issuer, bob, SUBJECT)
+
+    response = go_and_connect(at_home, issuer)
+
+    assert response.status_code == 400
+    assert "cannot be connected" in response.text
+    assert owner.execute("select user_id from identity.provider_identity").fetchall() == [
+        (bob.user_id,)
+    ]
+
+
+def test_a_second_identity_is_not_connected_beside_the_first(
+    at_home: Visitor, issuer: Issuer, alice: Person, owner: Rows
+) -> None:
+    page = at_home.get(METHODS)
+    away = location(at_home.submit(page, form=button(page, CONNECT)))
+    connect(owner, issuer, alice, "another")
+
+    response = at_home.get(issuer.authorize(away))
+
+    assert response.status_code == 400
+    assert owner.execute("select subject from identity.provider_identity").fetchall() == [
+        ("another",)
+    ]
+
+
+def test_connecting_is_for_the_browser_that_was_signed_in_and_still_is(
+    at_home: Visitor, issuer: Issuer, owner: Rows
+) -> None:
+    page = at_home.get(METHODS)
+    back = issuer.authorize(location(at_home.submit(page, form=button(page, CONNECT))))
+    owner.execute("delete from identity.session")
+
+    refused(at_home.get(back))
+
+    assert rows_of(owner, "identity.provider_identity") == 0
+
+
+def test_nothing_is_connected_by_who_was_signed_out_while_the_provider_was_asked(
+    at_home: Visitor, issuer: Issuer, alice: Person, owner: Rows
+) -> None:
+    page = at_home.get(METHODS)
+    back = issuer.authorize(location(at_home.submit(page, form=button(page, CONNECT))))
+    issuer.delays_s["/token"] = 0.5
+    elsewhere = "insert into identity.session (user_id, session_hash) values (%s, 'elsewhere')"
+    owner.execute(elsewhere, [alice.user_id])
+
+    with ThreadPoolExecutor(1) as other:
+        coming_back = other.submit(at_home.get, back)
+        while "/token" not in issuer.asked:
+            time.sleep(0.01)  # Nothing but asking tells when the provider is asked.
+        owner.execute("delete from identity.session where session_hash <> 'elsewhere'")
+
+    assert coming_back.result().status_code == 400
+    assert rows_of(owner, "identity.provider_identity") == 0
+
+
+@pytest.mark.parametrize("path", [CONNECT, DISCONNECT])
+def test_ways_in_are_changed_by_forms_of_our_own_alone(
+    at_home: Visitor, issuer: Issuer, path: str, owner: Rows
+) -> None:
+    at_home.follow(go_and_connect(at_home, issuer))
+
+    assert at_home.post(path, {"csrf": "forged"}).status_code == 403
+    assert at_home.get(path).status_code == 405
+    assert rows_of(owner, "identity.provider_identity") == 1
+    assert rows_of(owner, "identity.provider_sign_in") == 0
+
+
+@pytest.mark.parametrize("path", [CONNECT, DISCONNECT])
+def test_ways_in_are_changed_only_after_a_recent_sign_in(
+    at_home: Visitor, issuer: Issuer, path: str, owner: Rows
+) -> None:
+    if path == DISCONNECT:
+        go_and_connect(at_home, issuer)
+    page = at_home.get(METHODS)
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+
+    response = at_home.submit(page, form=button(page, path))
+
+    assert location(response) == "/confirm?next=/settings/account/sign-in"
+
+
+def test_strangers_have_no_ways_in_to_change(browser: Visitor) -> None:
+    assert location(browser.post(CONNECT, {"csrf": "x"})).startswith("/sign-in?next=")
+    assert location(browser.post(DISCONNECT, {"csrf": "x"})).startswith("/sign-in?next=")
+
+
+# Confirming that it is still the same person.
+
+
+def stale(browser: Visitor, issuer: Issuer, owner: Rows) -> None:
+    """Sign alice in, and let a while pass."""
+    assert location(sign_in(browser, issuer)) == "/"
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+
+
+def test_who_has_no_password_confirms_through_the_provider_which_asks_again(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    stale(browser, issuer, owner)
+    away = location(depart(browser, location(browser.get(METHODS))))
+    issuer.claims["auth_time"] = int(time.time())
+
+    response = browser.get(issuer.authorize(away))
+
+    query = parse_qs(urlsplit(away).query)
+    assert (query["prompt"], query["max_age"]) == (["login"], ["0"])
+    assert location(response) == METHODS
+    assert browser.get(METHODS).status_code == 200
+
+
+def test_a_provider_that_did_not_ask_again_confirms_nothing(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    stale(browser, issuer, owner)
+    issuer.claims["auth_time"] = int(time.time()) - 3600
+
+    response = sign_in(browser, issuer, location(browser.get(METHODS)))
+
+    assert response.status_code == 400
+    assert location(browser.get(METHODS)).startswith("/confirm")
+
+
+def test_somebody_else_at_the_provider_confirms_nothing(
+    browser: Visitor, issuer: Issuer, known: Person, bob: Person, owner: Rows
+) -> None:
+    stale(browser, issuer, owner)
+    connect(owner, issuer, bob, "bob")
+    issuer.person["sub"] = "bob"
+
+    response = sign_in(browser, issuer, location(browser.get(METHODS)))
+
+    assert response.status_code == 400
+    assert "is not the account" in response.text
+    assert "alice@example.org" in who(browser)
+
+
+def test_a_passkey_that_is_the_last_way_in_stays_where_the_provider_is_another_one(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    stale(browser, issuer, owner)
+    owner.execute("update identity.session set authenticated_at = now()")
+    owner.execute(
+        "insert into identity.passkey (user_id, credential_id, public_key, sign_count, name) "
+        "values (%s, '\\x01', '\\x01', 0, 'Key')",
+        [known.user_id],
+    )
+    page = browser.get(METHODS)
+    owner.execute("update identity.provider_identity set issuer = 'https://old.example'")
+
+    kept = browser.submit(page, form=button(page, REMOVE))
+    owner.execute("update identity.provider_identity set issuer = %s", [issuer.url])
+    removed = browser.submit(page, form=button(page, REMOVE))
+
+    assert kept.status_code == 400
+    assert removed.status_code == 303
+    assert rows_of(owner, "identity.passkey") == 0
+
+
+@pytest.mark.parametrize("_", range(5))
+def test_of_two_ways_in_that_are_taken_away_at_once_one_stays(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows, _: int
+) -> None:
+    assert location(sign_in(browser, issuer)) == "/"
+    owner.execute(
+        "insert into identity.passkey (user_id, credential_id, public_key, sign_count, name) "
+        "values (%s, '\\x01', '\\x01', 0, 'Key')",
+        [known.user_id],
+    )
+    page = browser.get(METHODS)
+    tabs = [(Visitor(browser.client, dict(browser.cookies)), path) for path in (DISCONNECT, REMOVE)]
+
+    with ThreadPoolExecutor(2) as at_once:
+        list(at_once.map(lambda tab: tab[0].submit(page, form=button(page, tab[1])), tabs))
+
+    assert rows_of(owner, "identity.way_in") == 1
+
+
+# The janitor.
+
+
+def test_the_janitor_removes_who_did_not_come_back(
+    browser: Visitor, terminal: Terminal, owner: Rows
+) -> None:
+    depart(browser)
+    depart(browser)
+    owner.execute(
+        "update identity.provider_sign_in set expires_at = now() "
+        "where state_hash = (select min(state_hash::text)::bytea from identity.provider_sign_in)"
+    )
+
+    result = terminal.run("janitor")
+
+    assert result.exit_code == 0, result.output
+    assert "1  visits to the provider that nobody came back from" in result.output
+    assert rows_of(owner, "identity.provider_sign_in") == 1

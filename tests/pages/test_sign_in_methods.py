@@ -1,0 +1,327 @@
+"""The page of how somebody signs in: its password, and passkeys that go again."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+from httpx2 import Response
+from psycopg import sql
+
+from tests.conftest import Connect, Person
+from tests.oauth.conftest import PASSWORD, Opens, Welcome
+from tests.oauth.rivals import wait_for_rivals
+from tests.oauth.terminal import Terminal
+from tests.oauth.visitor import Application, Visitor, forms
+from tests.pages.test_passkeys import add, sign_in
+
+Rows = psycopg.Connection[Any]
+PAGE = "/settings/account/sign-in"
+NEW = "seven green herons wade"
+
+
+def form_to(page: Response, path: str, number: int = 0) -> int:
+    """Return which form of a page is the first one, or another, that goes to a path below the page's."""
+    found = [index for index, form in enumerate(forms(page)) if form.action == f"{PAGE}/{path}"]
+    return found[number]
+
+
+def change(visitor: Visitor, password: str | None, **fields: Any) -> Response:
+    page = visitor.get(PAGE)
+    return visitor.submit(page, form=form_to(page, "password"), password=password, **fields)
+
+
+def remove(visitor: Visitor, number: int = 0, **fields: Any) -> Response:
+    page = visitor.get(PAGE)
+    return visitor.submit(page, form=form_to(page, "passkeys/remove", number), **fields)
+
+
+def can_sign_in(visitor: Visitor, password: str) -> bool:
+    elsewhere = Visitor(visitor.client)
+    page = elsewhere.get("/sign-in")
+    return elsewhere.submit(page, email="alice@example.org", password=password).status_code == 303
+
+
+def count(owner: Rows, table: str) -> int:
+    name = sql.Identifier("identity", table)
+    row = owner.execute(sql.SQL("select count(*) from {}").format(name)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_another_password_ends_all_sign_ins_but_this_one(
+    alice_browser: Visitor, alice: Person, welcome: Welcome, owner: Rows
+) -> None:
+    elsewhere = welcome(alice)
+    before = dict(alice_browser.cookies)
+
+    response = change(alice_browser, NEW)
+
+    assert response.status_code == 303
+    assert response.headers["location"] == f"{PAGE}?done=password"
+    assert "Your password is changed." in alice_browser.follow(response).text
+    assert alice_browser.cookies != before
+    assert elsewhere.get("/").status_code == 303
+    assert Visitor(alice_browser.client, before).get("/").status_code == 303
+    assert count(owner, "session") == 1
+    noted = owner.execute("select event, address from identity.security_event").fetchall()
+    assert [event for event, _ in noted] == ["password_changed"]
+    assert can_sign_in(alice_browser, NEW)
+    assert not can_sign_in(alice_browser, PASSWORD)
+
+
+def test_tokens_and_applications_keep_what_they_have(
+    alice_browser: Visitor, application: Application, status: Opens
+) -> None:
+    pair = application.pair(alice_browser)
+
+    change(alice_browser, NEW)
+
+    assert status(pair["access_token"]) == 200
+
+
+def test_a_request_that_waits_in_this_browser_goes_on_waiting(
+    alice_browser: Visitor, application: Application
+) -> None:
+    waiting = alice_browser.get(application.authorize_path()).headers["location"]
+
+    change(alice_browser, NEW)
+
+    assert alice_browser.get(waiting).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("password", "problem"),
+    [
+        (None, "Use at least 12 characters."),
+        ("short", "Use at least 12 characters."),
+        ("password1234", "easy to guess"),
+        ("p" * 10_000, "at most 1024 bytes"),
+    ],
+)
+def test_a_password_that_is_not_taken_is_told_beside_its_field(
+    alice_browser: Visitor, owner: Rows, password: str | None, problem: str
+) -> None:
+    before = owner.execute("select * from identity.password").fetchall()
+
+    response = change(alice_browser, password)
+
+    assert response.status_code == 400
+    assert re.search(rf'id="password-problem">[^<]*{problem}', response.text)
+    assert 'aria-describedby="password-problem' in response.text
+    assert password is None or password not in response.text
+    assert owner.execute("select * from identity.password").fetchall() == before
+    assert alice_browser.get("/").status_code == 200
+
+
+def test_a_sign_in_that_was_begun_before_is_not_completed_after(
+    alice_browser: Visitor, visitor: Visitor, owner: Rows, connect_as: Connect
+) -> None:
+    page = visitor.get("/sign-in")
+    own = alice_browser.get(PAGE)
+    other = connect_as("authserver")
+
+    with ThreadPoolExecutor(2) as threads:
+        with other.transaction():
+            other.execute("select from identity.user for update")
+            changing = threads.submit(
+                alice_browser.submit, own, form=form_to(own, "password"), password=NEW
+            )
+            wait_for_rivals(owner, 1)
+            entering = threads.submit(
+                visitor.submit, page, email="alice@example.org", password=PASSWORD
+            )
+            wait_for_rivals(owner, 2)
+        answers = (changing.result().status_code, entering.result().status_code)
+
+    assert answers == (303, 400)
+    assert count(owner, "session") == 1
+
+
+@pytest.mark.parametrize("path", ["password", "passkeys", "passkeys/remove"])
+def test_what_could_harm_asks_for_a_fresh_sign_in(
+    alice_browser: Visitor, owner: Rows, path: str
+) -> None:
+    add(alice_browser)
+    page = alice_browser.get(PAGE)
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+
+    response = alice_browser.submit(page, form=form_to(page, path), password=NEW, name="n")
+
+    assert response.status_code == 303
+    assert response.headers["location"].replace("%2F", "/") == f"/confirm?next={PAGE}"
+    assert count(owner, "passkey") == 1
+    assert can_sign_in(alice_browser, PASSWORD)
+
+
+@pytest.mark.parametrize("path", ["password", "passkeys", "passkeys/remove"])
+def test_a_form_without_its_token_changes_nothing(
+    alice_browser: Visitor, owner: Rows, path: str
+) -> None:
+    add(alice_browser)
+    page = alice_browser.get(PAGE)
+
+    response = alice_browser.submit(
+        page, form=form_to(page, path), csrf="forged", password=NEW, name="Kept name"
+    )
+
+    assert response.status_code == 403
+    assert "This page was out of date." in response.text
+    assert path != "passkeys" or 'value="Kept name"' in response.text
+    assert count(owner, "passkey") == 1
+    assert can_sign_in(alice_browser, PASSWORD)
+
+
+@pytest.mark.parametrize("path", ["password", "passkeys", "passkeys/remove"])
+def test_a_form_of_another_site_is_refused(alice_browser: Visitor, owner: Rows, path: str) -> None:
+    add(alice_browser)
+    page = alice_browser.get(PAGE)
+    fields = dict(forms(page)[form_to(page, path)].fields)
+
+    response = alice_browser.post(
+        f"{PAGE}/{path}",
+        fields | {"password": NEW},
+        headers={"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+    )
+
+    assert response.status_code == 403
+    assert count(owner, "passkey") == 1
+
+
+def test_nobody_gets_at_it_without_signing_in(visitor: Visitor) -> None:
+    for path in ("", "/password", "/passkeys", "/passkeys/remove"):
+        response = visitor.get(PAGE) if not path else visitor.post(f"{PAGE}{path}", {"name": "x"})
+
+        assert response.status_code == 303
+        assert response.headers["location"].replace("%2F", "/") == f"/sign-in?next={PAGE}"
+
+
+def test_what_the_address_says_was_done_is_told_in_our_words(alice_browser: Visitor) -> None:
+    assert "evil words" not in alice_browser.get(f"{PAGE}?done=evil+words").text
+    assert 'role="status"' not in alice_browser.get(f"{PAGE}?done=evil+words").text
+
+
+def test_a_passkey_that_is_removed_signs_nobody_in(
+    alice_browser: Visitor, visitor: Visitor, owner: Rows
+) -> None:
+    authenticator = add(alice_browser)
+
+    response = remove(alice_browser)
+
+    assert response.headers["location"] == f"{PAGE}?done=removed"
+    assert "The passkey is removed." in alice_browser.follow(response).text
+    assert sign_in(visitor, authenticator).status_code == 400
+    noted = owner.execute(
+        "select event from identity.security_event order by occurred_at, event"
+    ).fetchall()
+    assert noted[1] == ("passkey_removed",)
+
+
+def test_removed_twice_the_second_time_there_is_none(alice_browser: Visitor) -> None:
+    add(alice_browser)
+    page = alice_browser.get(PAGE)
+
+    found = [
+        alice_browser.submit(page, form=form_to(page, "passkeys/remove")).status_code
+        for _ in range(2)
+    ]
+
+    assert found == [303, 404]
+
+
+@pytest.mark.parametrize("passkey", [None, "", "x", "0" * 32, "x" * 10_000, "é"])
+def test_an_id_of_no_passkey_is_not_found(
+    alice_browser: Visitor, owner: Rows, passkey: str | None
+) -> None:
+    add(alice_browser)
+
+    assert remove(alice_browser, passkey=passkey).status_code == 404
+    assert count(owner, "passkey") == 1
+
+
+def test_somebody_elses_passkey_is_not_found(
+    alice_browser: Visitor, bob: Person, welcome: Welcome, owner: Rows
+) -> None:
+    add(alice_browser)
+    add(welcome(bob))
+    bobs = owner.execute(
+        "select passkey_id from identity.passkey where user_id = %s", [bob.user_id]
+    ).fetchone()
+    assert bobs is not None
+
+    response = remove(alice_browser, passkey=str(bobs[0]))
+
+    assert response.status_code == 404
+    assert count(owner, "passkey") == 2
+    assert str(bobs[0]) not in alice_browser.get(PAGE).text
+
+
+def test_the_last_way_in_is_never_taken_away(alice_browser: Visitor, owner: Rows) -> None:
+    add(alice_browser)
+    page = alice_browser.get(PAGE)
+    owner.execute("delete from identity.password")
+
+    response = alice_browser.submit(page, form=form_to(page, "passkeys/remove"))
+
+    assert response.status_code == 400
+    assert "This is your only way to sign in, so it was not removed." in response.text
+    assert count(owner, "passkey") == 1
+    assert f"{PAGE}/passkeys/remove" not in alice_browser.get(PAGE).text
+
+
+def test_of_the_last_two_removed_at_once_one_stays(
+    alice_browser: Visitor, owner: Rows, connect_as: Connect
+) -> None:
+    add(alice_browser, "One")
+    add(alice_browser, "Two")
+    owner.execute("delete from identity.password")
+    page = alice_browser.get(PAGE)
+    other = connect_as("authserver")
+
+    with ThreadPoolExecutor(2) as threads:
+        with other.transaction():
+            other.execute("select from identity.user for update")
+            waiting = [
+                threads.submit(
+                    alice_browser.submit, page, form=form_to(page, "passkeys/remove", number)
+                )
+                for number in range(2)
+            ]
+            wait_for_rivals(owner, 2)
+        found = sorted(each.result().status_code for each in waiting)
+
+    assert found == [303, 400]
+    assert count(owner, "passkey") == 1
+
+
+def test_who_has_no_password_can_set_one(alice_browser: Visitor, owner: Rows) -> None:
+    add(alice_browser)
+    owner.execute("delete from identity.password")
+    page = alice_browser.get(PAGE)
+
+    response = change(alice_browser, NEW)
+
+    assert "Set password" in page.text
+    assert "Change password" not in page.text
+    assert response.status_code == 303
+    assert can_sign_in(alice_browser, NEW)
+    assert "Change password" in alice_browser.get(PAGE).text
+
+
+def test_a_link_to_reset_the_password_ends_with_the_password(
+    alice_browser: Visitor, visitor: Visitor, terminal: Terminal
+) -> None:
+    link = terminal.run("user reset-link alice@example.org").stdout.strip()
+
+    change(alice_browser, NEW)
+
+    assert visitor.get(link.removeprefix("http://localhost:8400")).status_code == 400
+
+
+def test_the_name_that_is_proposed_is_the_browsers(alice_browser: Visitor) -> None:
+    firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+    page = alice_browser.get(PAGE, headers={"User-Agent": firefox})
+
+    assert 'value="Firefox on Linux"' in page.text
