@@ -118,9 +118,14 @@ with
 --include told
 
 -- name: change_own_password
--- The same from a browser in which the owner is signed in, who stays so there, under a new session.
-with
---include owner
+-- The same from a browser in which the owner is signed in, who stays so there, under a new session. No row:
+-- that sign-in was ended meanwhile, perhaps because it was not the owner who sat there.
+with entitled as (
+    select user_id
+      from identity.session
+     where user_id = %(user_id)s
+       and session_hash = %(old_session_hash)s
+),
 --include changed
 admitted as (
     select user_id

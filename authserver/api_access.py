@@ -127,6 +127,7 @@ async def create(server: Server, request: Request) -> Response:
             lifetime=_lifetime(draft, now),
             at=events.occasion(request),
             grant_id=_grant_id(visit.person, draft),
+            session=visit.browser.session,
         )
     except APITokenMade:
         return await _answer(server, visit, _new(), problem=_MADE_ALREADY, status=409)

@@ -65,6 +65,7 @@ async def make_token(server: Server, request: Request) -> Response:
             at=events.occasion(request),
             # The form's id alone would let somebody give their grant the id of another person's.
             grant_id=uuid5(user_id, f"download {draft_id}"),
+            session=visit.browser.session,
         )
     except APITokenMade:
         page = _page(ticked, problem=_MADE_ALREADY, status=409)

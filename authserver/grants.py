@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
-from authserver import clients, events, rows
+from authserver import clients, events, rows, sessions
 from authserver.errors import (
     CodeExpired,
     CodeOfAnotherClient,
@@ -42,6 +42,7 @@ from authserver.errors import (
 from authserver.events import Event, Occasion
 from authserver.requests import PendingKey
 from authserver.rows import Database
+from authserver.sessions import StaleForm
 from shared import tokens
 from shared.tokens import Token
 
@@ -298,11 +299,12 @@ async def issue_api_token(
     lifetime: timedelta | None,
     at: Occasion,
     grant_id: UUID | None = None,
+    session: Token | None = None,
 ) -> Token:
     """Return a new API token of a person's own; without ``lifetime`` it never expires.
 
-    ``grant_id`` makes it the same one when it is asked for again. Raises APITokenMade then, and
-    TooManyAPITokens.
+    ``grant_id`` makes it the same one when it is asked for again. Raises APITokenMade then,
+    TooManyAPITokens, and StaleForm where ``session``, from which it is asked for, was ended meanwhile.
     """
     token = tokens.mint(tokens.ACCESS, user_id)
     grant_id = grant_id or uuid4()
@@ -312,6 +314,7 @@ async def issue_api_token(
         {
             "user_id": user_id,
             "grant_id": grant_id,
+            "session_hash": None if session is None else session.hash,
             "most": MAX_API_TOKENS,
             "name": name,
             "scopes": list(scopes),
@@ -323,6 +326,8 @@ async def issue_api_token(
         after=SQL["hold_user"],
     )
     if not made:
+        if session is not None and not await sessions.lives(database, session):
+            raise StaleForm
         is_there = await holder(database, user_id, grant_id) is not None
         raise APITokenMade if is_there else TooManyAPITokens
     return token

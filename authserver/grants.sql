@@ -366,7 +366,8 @@ select user_id
 
 -- name: grant_api_token
 -- An API token of a person's own, with a grant that has their name for it; it expires where they say so.
--- No row: this grant is there already, or they have as many live ones as anybody may.
+-- No row: this grant is there already, they have as many live ones as anybody may, or the sign-in from which
+-- it is asked for, if any, was ended meanwhile.
 with granted as (
     insert into oauth.grant (user_id, grant_id, name, scopes)
     select %(user_id)s,
@@ -379,6 +380,14 @@ with granted as (
                 where user_id = %(user_id)s
                   and client_id is null
            ) < %(most)s
+       and (
+               %(session_hash)s::bytea is null
+            or exists (
+                   select from identity.session
+                    where user_id = %(user_id)s
+                      and session_hash = %(session_hash)s::bytea
+               )
+           )
         on conflict (user_id, grant_id) do nothing
     returning user_id,
               client_id,

@@ -348,6 +348,7 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
         SQL["add_passkey"],
         {
             "user_id": visit.person.user_id,
+            "session_hash": visit.browser.session.hash,
             "credential_id": made.credential_id,
             "public_key": made.credential_public_key,
             "sign_count": made.sign_count,

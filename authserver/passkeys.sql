@@ -47,6 +47,7 @@ with entitled as (
        and passkey.credential_id = %(credential_id)s
        and person.signed_out_at is not distinct from %(signed_out_at)s::timestamptz
        for share of person
+       for no key update of passkey
 ),
 --include spent
 admitted as (
@@ -79,11 +80,12 @@ happened as (
 
 -- name: add_passkey
 -- Another passkey for somebody who is signed in. No row: the challenge was answered before, they have this
--- passkey, or as many as anybody may have.
+-- passkey, or as many as anybody may have, or their sign-in was ended meanwhile.
 with entitled as (
     select user_id
-      from identity.user
+      from identity.session
      where user_id = %(user_id)s
+       and session_hash = %(session_hash)s
        and (select count(*) from identity.passkey where user_id = %(user_id)s) < %(most)s
 ),
 --include spent

@@ -230,9 +230,10 @@ class Provider:
         metadata = await self._metadata.get(_KEPT_S)
         answer = await self._token(metadata, code, code_verifier)
         claims = await self._claims(answer.id_token, nonce)
-        if asked_again_at is not None and claims.auth_time is not None:
+        if asked_again_at is not None:
+            # It has to say so, since it was asked with max_age (OpenID Connect Core 1.0, section 2).
             earliest_s = asked_again_at.timestamp() - _CLOCKS_DIFFER_S
-            if claims.auth_time < earliest_s:
+            if claims.auth_time is None or claims.auth_time < earliest_s:
                 raise ProviderFailed("it did not make sure who sits there")
         about_email = claims
         if claims.email is None and answer.access_token and metadata.userinfo_endpoint:

@@ -263,6 +263,17 @@ async def sign_out(database: Database, browser: Browser, request: Request) -> To
     return session
 
 
+async def lives(database: Database, session: Token) -> bool:
+    """Tell whether somebody is still signed in with ``session``."""
+    parameters = {
+        "user_id": session.user_id,
+        "session_hash": session.hash,
+        "idle_lifetime": IDLE_LIFETIME,
+        "fresh_for": FRESH_FOR,
+    }
+    return await rows.one(database, Person, SQL["session"], parameters) is not None
+
+
 async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
     """Return where somebody is signed in, oldest first."""
     return await rows.every(database, SignIn, SQL["sign_ins"], _lasting(user_id))

@@ -69,4 +69,8 @@ for (const form of window.PublicKeyCredential ? document.querySelectorAll("form[
     }
   });
   form.hidden = false;
+  // A page that the browser kept comes back as it was left.
+  addEventListener("pageshow", () => {
+    form.querySelector("button").disabled = false;
+  });
 }

@@ -1,6 +1,7 @@
 """The page of how somebody signs in: its password, and passkeys that go again."""
 
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,9 @@ from tests.oauth.conftest import PASSWORD, Opens, Welcome
 from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
-from tests.pages.test_passkeys import add, sign_in
+from tests.pages.authenticator import Authenticator, options
+from tests.pages.test_api_access import fill as make_token
+from tests.pages.test_passkeys import add, send, sign_in
 
 Rows = psycopg.Connection[Any]
 PAGE = "/settings/account/sign-in"
@@ -113,6 +116,42 @@ def test_a_password_that_is_not_taken_is_told_beside_its_field(
     assert password is None or password not in response.text
     assert owner.execute("select * from identity.password").fetchall() == before
     assert alice_browser.get("/").status_code == 200
+
+
+def change_password(visitor: Visitor) -> Response:
+    return change(visitor, NEW)
+
+
+def add_passkey(visitor: Visitor) -> Response:
+    page = visitor.get(PAGE)
+    return send(visitor, page, Authenticator().make(options(page)), name="Phone")
+
+
+@pytest.mark.parametrize("act", [change_password, make_token, add_passkey])
+def test_what_is_under_way_in_a_session_comes_to_nothing_when_it_is_ended(
+    alice_browser: Visitor,
+    owner: Rows,
+    terminal: Terminal,
+    connect_as: Connect,
+    act: Callable[[Visitor], Response],
+) -> None:
+    before = owner.execute("select * from identity.password").fetchall()
+    other = connect_as("authserver")
+
+    with ThreadPoolExecutor(2) as threads:
+        with other.transaction():
+            other.execute("select from identity.user for update")
+            ending = threads.submit(terminal.run, "session revoke alice@example.org")
+            wait_for_rivals(owner, 1)
+            acting = threads.submit(act, alice_browser)
+            wait_for_rivals(owner, 2)
+        assert ending.result(20).exit_code == 0
+        acting.result(20)
+
+    assert owner.execute("select * from identity.password").fetchall() == before
+    assert count(owner, "session") == 0
+    assert count(owner, "passkey") == 0
+    assert owner.execute("select from oauth.grant").fetchall() == []
 
 
 def test_a_sign_in_that_was_begun_before_is_not_completed_after(
