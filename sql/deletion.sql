@@ -1,7 +1,7 @@
 -- How accounts end, and how what they leave behind is removed. May run again at any time.
 
 -- Ends an account: with its row go, by their foreign keys, everything that its owner signs in with and every
--- grant with all its tokens. Returns what happened, as it was noted; no row: there is no such account.
+-- grant with all its tokens; so do invitations for their address. Returns what happened, as it was noted; no row: there is no such account.
 -- It asks nobody for leave, so it is the owner's alone.
 create or replace function svc.end_account(p_user_id uuid, p_address text, p_request_id text)
 returns table (event text, user_id uuid, client_id text, grant_id uuid)
@@ -11,7 +11,13 @@ as $$
     with ended as (
         delete from identity.user as person
          where person.user_id = p_user_id
-        returning person.user_id
+        returning person.user_id,
+                  person.email
+    ),
+    uninvited as (
+        delete from identity.invitation
+         using ended
+         where invitation.email = ended.email
     ),
     departed as (
         insert into identity.departed_user (user_id)

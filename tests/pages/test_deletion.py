@@ -174,6 +174,52 @@ def test_no_row_of_alice_is_left_in_any_table_and_bobs_stay(
     assert left(owner, bob) == bobs
 
 
+def test_the_address_is_left_nowhere(
+    life: Callable[[Person], Visitor], alice: Person, bob: Person, owner: Rows, clean: Clean
+) -> None:
+    browser = life(alice)
+    for person in (alice, bob):
+        owner.execute(
+            "insert into identity.invitation (invitation_hash, email, expires_at) "
+            "values (sha256(%s), %s, now() + interval '1 day')",
+            [person.email, person.email],
+        )
+    before = holding(owner, alice.email)
+
+    ask(browser, alice.email)
+    clean()
+
+    assert {"identity.user", "identity.invitation"} <= before
+    assert holding(owner, alice.email) == set()
+    assert "identity.invitation" in holding(owner, bob.email)
+
+
+def holding(owner: Rows, text: str) -> set[str]:
+    """Return the tables with a row in which ``text`` stands."""
+    tables = owner.execute(
+        """
+        select nspname,
+               relname
+          from pg_class
+          join pg_namespace on pg_namespace.oid = relnamespace
+         where relkind = 'r'
+           and nspname not like 'pg\\_%'
+           and nspname <> 'information_schema'
+        """
+    ).fetchall()
+    found = set()
+    for names in tables:
+        row = owner.execute(
+            sql.SQL("select from {} as held where held::text like %s limit 1").format(
+                sql.Identifier(*names)
+            ),
+            [f"%{text}%"],
+        ).fetchone()
+        if row is not None:
+            found.add(".".join(names))
+    return found
+
+
 def test_sign_in_tokens_and_reads_end_with_the_answer(
     alice_browser: Visitor,
     welcome: Welcome,
