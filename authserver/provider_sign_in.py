@@ -228,6 +228,7 @@ async def _sign_in(
 ) -> Response:
     owner = await identities.use(server.database, proof)
     if arrival.user_id is not None and (owner is None or owner.user_id != arrival.user_id):
+        await events.note_failed_sign_in(server.database, arrival.user_id, events.occasion(request))
         return _problem(server, browser, arrival, _ANOTHER)
     if owner is None:
         try:

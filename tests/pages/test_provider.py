@@ -1372,9 +1372,13 @@ def test_somebody_else_at_the_provider_confirms_nothing(
 
     response = sign_in(browser, issuer, location(browser.get(METHODS)))
 
+    noted = owner.execute(
+        "select user_id from identity.security_event where event = 'sign_in_failed'"
+    ).fetchall()
     assert response.status_code == 400
     assert "is not the account" in response.text
     assert "alice@example.org" in who(browser)
+    assert noted == [(known.user_id,)]
 
 
 def test_a_passkey_that_is_the_last_way_in_stays_where_the_provider_is_another_one(
