@@ -166,7 +166,7 @@ def configure_logging() -> None:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     # Nothing of this is in our lines, and each request would pay for it. These are the switches that
     # the logging HOWTO documents, the private one included.
-    logging._srcfile = None  # noqa: SLF001
+    logging._srcfile = None  # noqa: SLF001 -- the HOWTO names it, and there is no public one
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     for noisy in ("httpx2", "httpcore2", "psycopg"):
