@@ -35,3 +35,23 @@ class DayRangeEcho(Body):
 
     from_: CalendarDay = Field(alias="from")
     to: CalendarDay
+
+
+class Listing(Body):
+    """What every list that has pages says of this one."""
+
+    count: Count
+    """How many rows this page has."""
+    limit: Count
+    """How many it could have had."""
+    has_more: bool
+    next_cursor: str | None
+    """The ``cursor`` of the next page; null on the last one."""
+
+
+class Device(Body):
+    """What measured it."""
+
+    id: str
+    name: str
+    platform: str | None

@@ -56,10 +56,10 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
             # Who may not read learns nothing from parameter errors.
             await reader.check(who)
             raise
-        values = params.model_dump(by_alias=True)
-        body = await reader.read(who, endpoint.statement, values, is_quick=endpoint.is_quick)
+        body = await reader.read(
+            who, endpoint.statement, params.values(), is_quick=endpoint.is_quick
+        )
         return Response(body, headers=PRIVATE, media_type="application/json")
 
-    # A quick answer is short, and not worth the time that compressing takes.
-    packed = [] if endpoint.is_quick else [Middleware(GZipMiddleware, minimum_size=1024)]
-    return Route(endpoint.path, answer, name=endpoint.name, middleware=packed)
+    packed = Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    return Route(endpoint.path, answer, name=endpoint.name, middleware=[packed])

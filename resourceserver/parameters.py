@@ -1,11 +1,14 @@
 """Query parameters: what clients may write for instants, days and zones, and how a mistake is named."""
 
+import base64
+import binascii
 import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import cache
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
+from uuid import UUID
 from zoneinfo import available_timezones
 
 from pydantic import (
@@ -95,6 +98,35 @@ def parse_zone(text: str) -> str:
     return text
 
 
+_CURSOR: Final = re.compile(r"(-?\d{1,15}),([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_cursor(text: str) -> tuple[datetime, UUID]:
+    """Return the time and the id of the row after which a list goes on (``svc.cursor``).
+
+    Raises ValueError for what no answer gave out. One that somebody made up leads to nothing but other
+    rows of the caller's own.
+    """
+    try:
+        known = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        match = _CURSOR.fullmatch(known.decode("ascii"))
+        if match is not None:
+            return _EPOCH + timedelta(milliseconds=int(match[1])), UUID(match[2])
+    except (binascii.Error, ValueError, OverflowError):
+        pass
+    raise ValueError("must be the next_cursor of an earlier answer")
+
+
+def parse_text(text: str) -> str:
+    """Return ``text`` as it stands. Raises ValueError where nothing stored could be equal to it."""
+    if not text or len(text) > 1024:
+        raise ValueError("must have between 1 and 1024 characters")
+    if "\x00" in text:
+        raise ValueError("must not contain NUL")
+    return text
+
+
 def _validated(parse: Any) -> BeforeValidator:
     def check(text: str) -> Any:
         try:
@@ -109,13 +141,57 @@ Instant = Annotated[
     datetime, _validated(parse_instant), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 Day = Annotated[date, _validated(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
-Zone = Annotated[str, _validated(parse_zone)]
+Zone = Annotated[
+    str, _validated(parse_zone), WithJsonSchema({"type": "string", "format": "iana-timezone"})
+]
+Text = Annotated[
+    str,
+    _validated(parse_text),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1024}),
+]
+
+
+def _checked(parse: Any) -> Any:
+    """Return what raises as ``parse`` does, and otherwise returns the text as it is."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return check
+
+
+_LIMIT: Final = re.compile(r"\d+", re.ASCII)
+
+
+def at_most(most: int) -> BeforeValidator:
+    """Return the check of a ``limit``, a whole number without a sign; more than ``most`` is ``most``."""
+
+    def parse(text: str) -> int:
+        if not _LIMIT.fullmatch(text):
+            raise ValueError("must be a whole number that is not negative")
+        # Python reads no integer of more than 4300 digits.
+        digits = text.lstrip("0") or "0"
+        return most if len(digits) > len(str(most)) else min(int(digits), most)
+
+    return _validated(parse)
+
+
+Cursor = Annotated[
+    str,
+    _validated(_checked(parse_cursor)),
+    WithJsonSchema({"type": "string", "format": "cursor"}),
+]
 
 
 class Params(BaseModel):
     """The query parameters of an endpoint; unknown ones are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def values(self) -> dict[str, Any]:
+        """Return what the query's placeholders stand for, all but ``user_id``."""
+        return self.model_dump(by_alias=True)
 
 
 class NoParams(Params):
@@ -133,6 +209,50 @@ class InstantRange(Params):
         if self.from_ > self.to:
             raise PydanticCustomError("order", "must not be after to", {"parameter": "from"})
         return self
+
+
+class InstantRangeInZone(InstantRange):
+    """A half-open range of instants, and the zone in which its days begin."""
+
+    tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
+
+    @model_validator(mode="after")
+    def _not_too_long(self) -> Self:
+        if self.to - self.from_ > timedelta(days=MOST_DAYS):
+            raise PydanticCustomError(
+                "length",
+                "must be at most {most} days after from",
+                {"parameter": "to", "most": MOST_DAYS},
+            )
+        return self
+
+
+_FIRST_ROW: Final = (datetime(9999, 12, 31, 23, 59, 59, 999000, UTC), UUID(int=2**128 - 1))
+"""Before the newest row of any list."""
+
+
+class Listed(Params):
+    """Where a list goes on; lists of their own length add ``limit``."""
+
+    cursor: Cursor | None = Field(
+        default=None,
+        description="The next_cursor of the page before, with everything else asked as there.",
+    )
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, the row after which the page begins."""
+        at, row_id = _FIRST_ROW if self.cursor is None else parse_cursor(self.cursor)
+        return super().values() | {"cursor_at": at, "cursor_id": row_id}
+
+
+class FixedList(Listed):
+    """A list whose pages have a length that nobody chooses."""
+
+    LENGTH: ClassVar[int]
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, the length as the ``limit``."""
+        return super().values() | {"limit": self.LENGTH}
 
 
 class DayRange(Params):

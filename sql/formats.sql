@@ -16,6 +16,30 @@ immutable
 parallel safe
 return (extract(epoch from p_duration) * 1000)::bigint;
 
+-- Where a list goes on: the last row's time and id, in letters that need no escaping in an address.
+create or replace function svc.cursor(p_at timestamptz, p_id uuid)
+returns text
+language sql
+immutable
+parallel safe
+return translate(
+    encode(convert_to((extract(epoch from p_at) * 1000)::bigint || ',' || p_id, 'UTF8'), 'base64'),
+    E'+/=\n',
+    '-_'
+);
+
+-- Whether a category rule's pattern is found in `p_text`. Case counts for nothing.
+create or replace function svc.matches(p_text text, p_match text, p_pattern text)
+returns boolean
+language sql
+immutable
+parallel safe
+return case p_match
+    when 'exact' then lower(p_text) = lower(p_pattern)
+    when 'contains' then strpos(lower(p_text), lower(p_pattern)) > 0
+    when 'regex' then p_text ~* p_pattern
+end;
+
 -- A part of a whole in per cent with two decimals; null where the whole is nothing.
 create or replace function svc.percent(p_part bigint, p_whole bigint)
 returns numeric

@@ -42,7 +42,9 @@ grant select, insert, update, delete
 grant select on oauth.live_access_token, oauth.live_grant to svc_authserver;
 
 -- The resource server, reading. `svc.secure_user_table` grants select on each table of user data.
-grant usage on schema svc, activity, identity, reference to svc_reader;
+grant usage
+    on schema svc, identity, reference, activity, code, health, music, location, content, profile
+    to svc_reader;
 grant execute on procedure svc.open_session to svc_reader;
 grant execute
     on function svc.session_user_id,
@@ -51,9 +53,12 @@ grant execute
                 svc.percent,
                 svc.productivity,
                 svc.day_start,
-                svc.owned_segments
+                svc.owned_segments,
+                svc.cursor,
+                svc.matches
     to svc_reader;
-grant select on reference.category to svc_reader;
+grant select on reference.category, reference.category_rule to svc_reader;
+grant select on profile.organization, profile.team to svc_reader;
 
 -- The resource server, writing: it inserts what trackers send and reads no session back.
 grant usage on schema svc, activity to svc_ingester;
@@ -64,4 +69,4 @@ grant insert on activity.app_session to svc_ingester;
 
 -- Imports and jobs; and what the resource server notes about tokens, which it cannot read.
 grant usage on schema svc to svc_worker;
-grant execute on function svc.note_uses to svc_worker;
+grant execute on function svc.note_uses, svc.job_user_id to svc_worker;

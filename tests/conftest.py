@@ -150,7 +150,9 @@ def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
         yield connection
         connection.execute("delete from identity.user")
         # What people measured refers to no account (sql/migrations/0011_account.sql).
-        connection.execute("delete from activity.device")
+        for (table,) in connection.execute("select svc.tables_of_people()::text").fetchall():
+            connection.execute(f"delete from {table}")  # noqa: S608 -- a name from the catalogue
+        connection.execute("delete from profile.organization")
         connection.execute("delete from identity.departed_user")
         connection.execute("delete from oauth.client")
         connection.execute("delete from identity.invitation")

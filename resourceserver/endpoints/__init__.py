@@ -3,6 +3,10 @@
 from typing import Final
 
 from resourceserver.endpoint import Endpoint
-from resourceserver.endpoints import activity, profile
+from resourceserver.endpoints import activity, profile, sessions
 
-ENDPOINTS: Final[list[Endpoint]] = [*activity.ENDPOINTS, *profile.ENDPOINTS]
+ENDPOINTS: Final[list[Endpoint]] = [
+    *activity.ENDPOINTS,
+    *sessions.ENDPOINTS,
+    *profile.ENDPOINTS,
+]

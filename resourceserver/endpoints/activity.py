@@ -22,7 +22,8 @@ from resourceserver.endpoint import Endpoint
 from resourceserver.parameters import DayRange, InstantRange
 from shared import queries
 
-SQL: Final = queries.load(Path(__file__).with_name("activity.sql"))
+HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(HERE / "timeline.sql", HERE / "activity.sql")
 
 
 class AppUsage(Body):

@@ -1,72 +1,10 @@
--- fragment: app_timeline
--- `counted`: the sessions that count between the edges of `bounds`, clipped, and numbered so that of
--- two with the same start the owner comes last. `stretch`: each of them once without times, and once
--- for every segment in which it owns the time.
---
--- A segment learns its session's names through a window and not by a join. Fresh data has no
--- statistics, the planner takes thousands of rows for one, and a nested loop over them is quadratic:
--- a week took 12 s that way and takes 30 ms this way.
-counted as (
-    select row_number() over (
-               order by session.started_at,
-                        device.name collate "C" desc,
-                        session.app collate "C" desc,
-                        session.idempotency_key collate "C" desc
-           ) as n,
-           session.app,
-           coalesce(session.category, 'Uncategorized') as category,
-           greatest(session.started_at, (select starts_at from bounds)) as starts_at,
-           least(session.ended_at, (select ends_at from bounds)) as ends_at
-      from activity.app_session as session
-      join activity.device as device
-        on device.user_id = %(user_id)s
-       and device.device_id = session.device_id
-     where session.user_id = %(user_id)s
-           -- No session is longer than a day, so the index on its start bounds the search.
-       and session.started_at > (select starts_at - interval '24 hours' from bounds)
-       and session.started_at < (select ends_at from bounds)
-       and (
-               session.ended_at > (select starts_at from bounds)
-               or session.started_at >= (select starts_at from bounds)
-           )
-       and (select starts_at < ends_at from bounds)
-       and not session.idle
-),
-stretch as (
-    select n,
-           max(app) over session as app,
-           max(category) over session as category,
-           starts_at,
-           ends_at
-      from (
-               select n,
-                      app,
-                      category,
-                      null::timestamptz as starts_at,
-                      null::timestamptz as ends_at
-                 from counted
-                union all
-               select segment.n,
-                      null,
-                      null,
-                      segment.starts_at,
-                      segment.ends_at
-                 from (
-                          select array_agg(starts_at order by n) as starts,
-                                 array_agg(ends_at order by n) as ends
-                            from counted
-                      ) as timeline
-                cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
-           ) as part
-    window session as (partition by n)
-),
-
 -- name: app_usage
 -- Time spent per application in a range, longest first.
 with bounds as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
+--include categories
 --include app_timeline
 per_session as (
     select n,
@@ -121,7 +59,7 @@ row as (
            svc.instant(per_app.last_at) as last_used_at
       from per_app
      cross join total
-      left join reference.category as known using (category)
+      left join score as known using (category)
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        (
@@ -150,6 +88,7 @@ bounds as (
            array_agg(starts_at order by position) as edges
       from day
 ),
+--include categories
 --include app_timeline
 -- Cut at the edges of days. A binary search among the edges finds the days that a stretch touches, so
 -- that the cost does not grow with the product of stretches and days.
@@ -165,7 +104,7 @@ piece as (
                width_bucket(stretch.ends_at, bounds.edges)
            ) as touched (position)
       join day using (position)
-      left join reference.category as known using (category)
+      left join score as known using (category)
      where stretch.starts_at < day.ends_at
        and stretch.ends_at > day.starts_at
        and day.starts_at < day.ends_at
