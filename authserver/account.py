@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 from uuid import UUID
-from zoneinfo import available_timezones
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, names, rows, sign_in
+from authserver import forms, names, rows, sign_in, zones
 from authserver.forms import Form
 from authserver.pages import Page
 from authserver.rows import Database
@@ -27,6 +25,8 @@ _WEEKDAYS: Final = (
     *("Friday", "Saturday", "Sunday"),
 )
 """By ISO weekday, of which the first is 1."""
+_NO_SUCH_ZONE: Final = "This is not the name of a time zone."
+_MOST_NEAR: Final = 5
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,6 @@ class Profile:
     timezone: str
     week_starts_on: int
     """An ISO weekday: 1 is Monday."""
-
-
-@dataclass(frozen=True)
-class _Zone:
-    name: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ async def show(server: Server, request: Request) -> Response:
     if found is None:
         raise SignInNeeded(visit.browser, PATH)
     typed = _Typed(found.display_name or "", found.timezone, str(found.week_starts_on), {})
-    page = _page(typed, await zones(server.database), done=_DONE.get(done))
+    page = _page(typed, await server.zones.known(), done=_DONE.get(done))
     return server.pages.render(page, visit.browser)
 
 
@@ -73,7 +68,7 @@ async def save(server: Server, request: Request) -> Response:
     form = await forms.read(request)
     form.check()
     visit = await server.visit(request, PATH)
-    known = await zones(server.database)
+    known = await server.zones.known()
     try:
         server.seal.check_form(request, form, visit.browser)
     except StaleForm:
@@ -92,43 +87,31 @@ async def _save(database: Database, visit: Visit, wanted: Profile) -> None:
         raise SignInNeeded(visit.browser, PATH)
 
 
-async def zones(database: Database) -> dict[str, str]:
-    """Return the time zones in which both the database and we can form days, by their folded names.
-
-    The database forms the days of answers, and we show instants on pages.
-    """
-    found = await rows.every(database, _Zone, SQL["zones"], {})
-    return {_folded(zone.name): zone.name for zone in found if zone.name in _zones_here()}
-
-
-@cache
-def _zones_here() -> frozenset[str]:
-    return frozenset(available_timezones())
-
-
-def _folded(zone: str) -> str:
-    """Return a zone's name so that letter case and spaces make no difference."""
-    return "_".join(zone.lower().split())
-
-
 def _wanted(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
     """Return the profile that was typed, or what is wrong with it."""
     name = (form.get("display_name") or "").strip(" ")
     name_problem = names.problem(name) if name else None
-    zone = known.get(_folded(form.get("timezone") or ""))
+    zone = known.get(zones.folded(form.get("timezone") or ""))
     weekday = _weekday(form.get("week_starts_on"))
     problems = {}
     if name_problem is not None:
         problems["display_name"] = name_problem
     if zone is None:
-        problems["timezone"] = (
-            "This is not the name of a time zone. Pick one from the list, such as Europe/Berlin."
-        )
+        problems["timezone"] = _unknown(form.get("timezone") or "", known)
     if weekday is None:
         problems["week_starts_on"] = "Pick a day."
     if zone is None or weekday is None or problems:
         return _typed(form, problems)
     return Profile(name or None, zone, weekday)
+
+
+def _unknown(typed: str, known: Mapping[str, str]) -> str:
+    """Return what is told about a zone that there is not; not every browser shows the list."""
+    part = zones.folded(typed)
+    near = [name for folded, name in known.items() if part and part in folded]
+    if 1 <= len(near) <= _MOST_NEAR:
+        return f"{_NO_SUCH_ZONE} Did you mean {' or '.join(near)}?"
+    return f"{_NO_SUCH_ZONE} Pick one from the list, such as Europe/Berlin."
 
 
 def _weekday(text: str | None) -> int | None:

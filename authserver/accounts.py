@@ -19,6 +19,7 @@ from authserver.passwords import Hasher, TooManyAtOnce
 from authserver.rows import Database
 from authserver.server import Server
 from authserver.sessions import Browser, Visit
+from authserver.zones import Zones
 from shared import database as databases
 from shared import queries, tokens
 from shared.settings import Settings
@@ -89,11 +90,6 @@ class Invitation:
     email: str | None
 
 
-@dataclass(frozen=True)
-class _Known:
-    is_known: bool
-
-
 def folded_email(text: str) -> str:
     """Return an address as it is stored. Raises UnacceptableEmail."""
     email = _folded(text)
@@ -161,8 +157,7 @@ async def add(database: Database, hasher: Hasher, new: NewAccount, at: Occasion)
     """
     email = folded_email(new.email)
     passwords.check(new.password, email)
-    zone = await rows.one(database, _Known, SQL["is_timezone"], {"timezone": new.timezone})
-    if zone is None or not zone.is_known:
+    if new.timezone not in (await Zones(database).known()).values():
         raise UnknownTimezone
     parameters = {
         "email": email,

@@ -228,13 +228,3 @@ select email
    and used_at is null
    and expires_at > now()
    and (not is_for_first_account or not exists (select from identity.user))
-
--- name: is_timezone
--- Whether the database knows a zone of that very name, so that days can be formed in it.
-select exists (
-           select from pg_catalog.pg_timezone_names
-            where name = %(timezone)s
-              and name not like 'posix%'
-              and name not like 'right/%'
-              and name not in ('Factory', 'localtime')
-       ) as is_known

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, grants, names, sign_in
+from authserver import confirm, events, forms, grants, names
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.grants import APITokenMade, TooManyAPITokens
@@ -108,12 +108,12 @@ async def create(server: Server, request: Request) -> Response:
     """Make a token and show it, or show the form again with what is wrong."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
-    visit = await server.visit(request, PATH, is_fresh=True)
+    visit = await server.visit(request, PATH)
     draft = _draft(form)
     try:
-        server.seal.check_form(request, form, visit.browser)
-    except StaleForm:
-        return await _answer(server, visit, draft, problem=sign_in.OUT_OF_DATE, status=403)
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        return await _answer(server, visit, draft, problem=confirm.problem(error), status=403)
     now = datetime.now(ZoneInfo(visit.person.timezone))
     problems = _problems(draft, now)
     if problems:

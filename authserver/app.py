@@ -114,6 +114,7 @@ def page_routes(this: Server) -> list[Route]:
         Route("/", partial(home.show, this), name="home"),
         Route("/confirm", partial(confirm.show, this), name="show_confirm"),
         Route("/confirm", partial(confirm.submit, this), methods=["POST"], name="confirm"),
+        Route(confirm.CONFIRMED, partial(confirm.done, this), name="confirmed"),
         Route("/reset", partial(reset.show, this), name="show_reset"),
         Route("/reset", partial(reset.submit, this), methods=["POST"], name="reset"),
         *sign_in_method_routes(this),

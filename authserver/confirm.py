@@ -1,7 +1,13 @@
-"""The question that comes before what could harm an account: is it still you who sits there?"""
+"""The question that comes before what could harm an account: is it still you who sits there?
+
+It comes before a page is shown that such things are done on. Where the sign-in grows too old while somebody
+fills in a form, the form is shown again as they left it, with a link that asks the question in another tab;
+afterwards the form can be sent (``Browser.form_hashes``).
+"""
 
 from typing import Final
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,7 +17,7 @@ from authserver.forms import Form
 from authserver.pages import Page
 from authserver.passkeys import Unusable
 from authserver.server import Server
-from authserver.sessions import StaleForm, Visit
+from authserver.sessions import OldSignIn, StaleForm, Visit
 from shared.tokens import Token
 
 _FAILED: Final = (
@@ -19,6 +25,20 @@ _FAILED: Final = (
     "one, at most 15 minutes."
 )
 """What a wrong password and an attempt too early are both told."""
+
+CONFIRMED: Final = "/confirmed"
+"""Where somebody is told to go back to the tab that they came from."""
+
+_OLD_SIGN_IN: Final = Markup(
+    "Your sign-in is older than 15 minutes, so nothing was done yet. "
+    '<a href="{}" target="_blank" rel="noopener">Confirm in a new tab that it is you</a>, then come back '
+    "here and send the form again. What you typed is still in it, except for passwords."
+)
+
+
+def problem(error: StaleForm) -> str:
+    """Return what is said above a form that was not taken and is shown again."""
+    return _OLD_SIGN_IN.format(CONFIRMED) if isinstance(error, OldSignIn) else sign_in.OUT_OF_DATE
 
 
 async def show(server: Server, request: Request) -> Response:
@@ -50,6 +70,12 @@ async def submit(server: Server, request: Request) -> Response:
         refused.headers.update(errors.retry_after(error))
         return refused
     return server.pages.redirect(going_to, session)
+
+
+async def done(server: Server, request: Request) -> Response:
+    """Send somebody who has just confirmed who they are back to the form in another tab."""
+    visit = await server.visit(request, CONFIRMED, is_fresh=True)
+    return server.pages.render(Page("confirmed.html", {}), visit.browser)
 
 
 async def _proved(server: Server, visit: Visit, form: Form, request: Request) -> Token:
@@ -89,9 +115,7 @@ async def _render(
         "next": going_to,
         "has_password": ways.has_password,
         "has_provider": ways.has_provider,
-        "passkey_options": (
-            passkeys.confirm_options(server.seal, visit.browser, known) if known else None
-        ),
+        "passkey_options": passkeys.confirm_options(server.seal, visit.browser, known),
         "problem": problem,
     }
     return server.pages.render(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from starlette.requests import Request
@@ -28,14 +29,16 @@ class Connection:
     grant: Grant
     destination: str | None
     """Where the application's code was sent."""
+    number: int
+    """Which one it is of all on the page, by which its link differs from those under the same name."""
 
 
 @dataclass(frozen=True)
 class App:
-    """An application, under its own claim of what it is called."""
+    """An application, under its own claim of what it is called; several may claim the same."""
 
-    title: str
-    has_name: bool
+    client_id: str
+    name: str | None
     connections: list[Connection]
 
 
@@ -44,9 +47,11 @@ async def show(server: Server, request: Request) -> Response:
     visit = await server.visit(request, PATH)
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     granted = await grants.of_user(server.database, visit.person.user_id)
+    apps = _apps(reversed(granted))
     content = {
         "done": DONE.get(done),
-        "apps": _apps(reversed(granted)),
+        "apps": apps,
+        "count": sum(len(app.connections) for app in apps),
         "sentences": SCOPES,
         "refresh_days": grants.REFRESH_TOKEN_LIFETIME.days,
     }
@@ -55,15 +60,20 @@ async def show(server: Server, request: Request) -> Response:
 
 def _apps(granted: Iterable[Grant]) -> list[App]:
     """Return the applications among those who hold ``granted``, in its order."""
-    by_client: dict[str, App] = {}
+    by_client: dict[str, list[Grant]] = {}
     for grant in granted:
-        if grant.client_id is None:
-            continue
-        app = by_client.setdefault(
-            grant.client_id, App(grant.title, grant.title != grant.client_id, [])
+        if grant.client_id is not None:
+            by_client.setdefault(grant.client_id, []).append(grant)
+    numbers = count(1)
+    return [
+        App(
+            client_id,
+            None if held[0].title == client_id else held[0].title,
+            [Connection(grant, _destination(grant), next(numbers)) for grant in held],
         )
-        destination = (
-            None if grant.redirect_uri is None else redirects.destination(grant.redirect_uri)
-        )
-        app.connections.append(Connection(grant, destination))
-    return list(by_client.values())
+        for client_id, held in by_client.items()
+    ]
+
+
+def _destination(grant: Grant) -> str | None:
+    return None if grant.redirect_uri is None else redirects.destination(grant.redirect_uri)

@@ -14,7 +14,7 @@ from authserver.forms import Form
 from authserver.pages import Page
 from authserver.requests import PendingKey, PendingRequest
 from authserver.server import Server
-from authserver.sessions import StaleForm
+from authserver.sessions import Browser, StaleForm
 from shared import scopes, tokens
 from shared.scopes import SCOPES
 from shared.tokens import Token
@@ -31,7 +31,7 @@ async def show(server: Server, request: Request) -> Response:
     waiting = PendingKey(request_id, browser.session)
     pending = await requests.find(server.database, waiting)
     if pending is None:
-        raise RequestGone
+        return await _gone(server, browser, waiting)
     if pending.error is not None:
         await requests.take(server.database, waiting)
         return server.pages.redirect_browser(error_location(server, pending), browser)
@@ -53,7 +53,7 @@ async def decide(server: Server, request: Request) -> Response:
     waiting = PendingKey(request_id, browser.session)
     pending = await requests.find(server.database, waiting)
     if pending is None or pending.scopes is None:
-        raise RequestGone
+        return await _gone(server, browser, waiting)
     events.name_client(request, pending.client_id)
     granted = _decision(form, pending.scopes)
     if not granted:
@@ -63,7 +63,7 @@ async def decide(server: Server, request: Request) -> Response:
             server.database, browser.person.user_id, waiting, granted, events.occasion(request)
         )
         if code is None:
-            raise RequestGone
+            return await _gone(server, browser, waiting)
         location = _code_location(server, pending, code)
     return server.pages.redirect_browser(location, browser)
 
@@ -74,6 +74,14 @@ def _request_id(form: Form) -> Token:
     if request_id is None:
         raise RequestGone
     return request_id
+
+
+async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Response:
+    """Return the page that says that nothing waits any more, and whom to go back to where that is known."""
+    late = await requests.late(server.database, waiting)
+    destination = None if late is None else redirects.destination(late.redirect_uri)
+    page = Page("request_gone.html", {"late": late, "destination": destination}, status=400)
+    return server.pages.render(page, browser)
 
 
 def _decision(form: Form, asked: list[str]) -> tuple[str, ...]:

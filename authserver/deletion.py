@@ -18,7 +18,7 @@ from psycopg.rows import class_row
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, rows, sign_in
+from authserver import confirm, events, forms, rows
 from authserver.accounts import Account
 from authserver.events import Event
 from authserver.pages import Page
@@ -50,12 +50,13 @@ async def submit(server: Server, request: Request) -> Response:
     """End the account, and say goodbye to a browser that is nobody's from now on."""
     form = await forms.read(request)
     form.check()
-    visit = await server.visit(request, PATH, is_fresh=True)
+    visit = await server.visit(request, PATH)
     typed = form.get("email") or ""
     try:
-        server.seal.check_form(request, form, visit.browser)
-    except StaleForm:
-        page = await _page(server, visit.person, typed, problem=sign_in.OUT_OF_DATE, status=403)
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        told = confirm.problem(error)
+        page = await _page(server, visit.person, typed, problem=told, status=403)
         return server.pages.render(page, visit.browser)
     if typed.strip().lower() != visit.person.email:
         wrong = "This is not the e-mail address of your account. Nothing was deleted."

@@ -1,7 +1,8 @@
 """Settings → Account → Download: a token for ten minutes, with which a program fetches everything.
 
 The form carries an id of its own, as that for any API token does, so that it makes one token however often
-it is sent.
+it is sent. Who has as many API tokens as there may be can still take their data along: some more are kept
+free for this.
 """
 
 from datetime import timedelta
@@ -11,7 +12,7 @@ from uuid import uuid4, uuid5
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, grants, sign_in
+from authserver import confirm, events, forms, grants
 from authserver.errors import InvalidRequest
 from authserver.grants import APITokenMade, TooManyAPITokens
 from authserver.pages import Page
@@ -23,9 +24,16 @@ from shared.scopes import SCOPES
 PATH: Final = "/settings/account/download"
 LIFETIME: Final = timedelta(minutes=10)
 
+_AT_ONCE: Final = 10
+"""How many of these tokens there may be beside the most API tokens."""
+
 _TOKEN_NAME: Final = "Download"  # noqa: S105 -- it is no secret: tokens are listed under their names
 _MADE_ALREADY: Final = (
     "This form has made its token already, and a token is shown only once. Make another one."
+)
+_TOO_MANY: Final = (
+    f"You made {_AT_ONCE} tokens for a download within the last ten minutes. Use one of them, or wait until "
+    "they have ended."
 )
 _READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
 
@@ -40,14 +48,14 @@ async def make_token(server: Server, request: Request) -> Response:
     """Make the token and show it, this once, with a line that fetches everything."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
-    visit = await server.visit(request, PATH, is_fresh=True)
+    visit = await server.visit(request, PATH)
     if not set(form.all("scope")) <= set(_READING):
         raise InvalidRequest("only what can be read can be downloaded")
     ticked = scopes.ordered(form.all("scope"))
     try:
-        server.seal.check_form(request, form, visit.browser)
-    except StaleForm:
-        page = _page(ticked, problem=sign_in.OUT_OF_DATE, status=403)
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        page = _page(ticked, problem=confirm.problem(error), status=403)
         return server.pages.render(page, visit.browser)
     if not ticked:
         page = _page(ticked, scope_problem="Tick at least one.", status=400)
@@ -66,12 +74,13 @@ async def make_token(server: Server, request: Request) -> Response:
             # The form's id alone would let somebody give their grant the id of another person's.
             grant_id=uuid5(user_id, f"download {draft_id}"),
             session=visit.browser.session,
+            most=grants.MAX_API_TOKENS + _AT_ONCE,
         )
     except APITokenMade:
         page = _page(ticked, problem=_MADE_ALREADY, status=409)
         return server.pages.render(page, visit.browser)
-    except TooManyAPITokens as error:
-        page = _page(ticked, problem=error.description, status=400)
+    except TooManyAPITokens:
+        page = _page(ticked, problem=_TOO_MANY, status=400)
         return server.pages.render(page, visit.browser)
     content = {"token": token.text, "address": f"{server.settings.base_url}/api/v1/export"}
     return server.pages.render(

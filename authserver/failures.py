@@ -49,12 +49,7 @@ class Notice:
     text: str
 
 
-_REQUEST_GONE: Final = Notice(
-    400,
-    "This request is no longer open",
-    "It was answered already, or it waited for more than 15 minutes. Go back to the application and "
-    "connect it again from there.",
-)
+_REQUEST_GONE: Final = Page("request_gone.html", {"late": None}, status=400)
 _LINK_GONE: Final = Notice(
     400,
     "This link cannot be used",
@@ -140,10 +135,10 @@ class Failures:
             # An account or an application was deleted while it was being given something.
             if request.scope["path"] in self.machine_paths:
                 return self.answer(request.scope["path"], InvalidGrant(), {})
-            return self.page(_REQUEST_GONE, {})
+            return self.pages.render(_REQUEST_GONE)
 
         async def request_gone(_: Request, __: Exception) -> Response:
-            return self.page(_REQUEST_GONE, {})
+            return self.pages.render(_REQUEST_GONE)
 
         async def link_gone(_: Request, __: Exception) -> Response:
             return self.page(_LINK_GONE, {})

@@ -300,8 +300,9 @@ async def issue_api_token(
     at: Occasion,
     grant_id: UUID | None = None,
     session: Token | None = None,
+    most: int = MAX_API_TOKENS,
 ) -> Token:
-    """Return a new API token of a person's own; without ``lifetime`` it never expires.
+    """Return a new API token of a person's own, who then has at most ``most``; without ``lifetime`` for ever.
 
     ``grant_id`` makes it the same one when it is asked for again. Raises APITokenMade then,
     TooManyAPITokens, and StaleForm where ``session``, from which it is asked for, was ended meanwhile.
@@ -315,7 +316,7 @@ async def issue_api_token(
             "user_id": user_id,
             "grant_id": grant_id,
             "session_hash": None if session is None else session.hash,
-            "most": MAX_API_TOKENS,
+            "most": most,
             "name": name,
             "scopes": list(scopes),
             "token_hash": token.hash,

@@ -135,6 +135,8 @@ def pages(seal: Seal, chosen: Settings) -> Pages:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # What was read once is kept, also while the files of another version take its place.
+        auto_reload=False,
     )
     templates.globals.update(
         product=PRODUCT,

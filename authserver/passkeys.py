@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Final, Literal
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -123,19 +124,23 @@ def challenge(
 ) -> str:
     """Return a new challenge that is good in this browser, for this purpose, for a while."""
     body = f"{secrets.token_urlsafe(24)}.{int(time.time() + lifetime.total_seconds())}"
-    return f"{body}.{seal.challenges.get_signature(_signed(session, purpose, body)).decode()}"
+    signature = seal.challenges.get_signature(_signed(session.hash, purpose, body))
+    return f"{body}.{signature.decode()}"
 
 
-def _signed(session: Token, purpose: Purpose, body: str) -> str:
-    return f"{session.hash.hex()} {purpose} {body}"
+def _signed(session_hash: bytes, purpose: Purpose, body: str) -> str:
+    return f"{session_hash.hex()} {purpose} {body}"
 
 
-def _parse_challenge(seal: Seal, session: Token, purpose: Purpose, answered: bytes) -> _Challenge:
+def _parse_challenge(
+    seal: Seal, session_hashes: Sequence[bytes], purpose: Purpose, answered: bytes
+) -> _Challenge:
     """Return the challenge that was answered. Raises Unusable for another's, another use's, a late one."""
     text = answered[:_MAX_CHALLENGE_CHARACTERS].decode("ascii", "replace")
     body, _, signature = text.rpartition(".")
-    is_ours = text.isascii() and seal.challenges.verify_signature(
-        _signed(session, purpose, body), signature
+    is_ours = text.isascii() and any(
+        seal.challenges.verify_signature(_signed(session_hash, purpose, body), signature)
+        for session_hash in session_hashes
     )
     if not is_ours:
         raise Unusable(TOO_LATE)
@@ -148,6 +153,15 @@ def _parse_challenge(seal: Seal, session: Token, purpose: Purpose, answered: byt
 def _host(seal: Seal) -> str:
     """Return the name that passkeys are bound to."""
     return urlsplit(seal.origin).hostname or ""
+
+
+def are_possible(seal: Seal) -> bool:
+    """Tell whether browsers have passkeys here: only for names (WebAuthn, level 3, section 5.1.3)."""
+    try:
+        ip_address(_host(seal))
+    except ValueError:
+        return True
+    return False
 
 
 async def of_user(database: Database, user_id: UUID) -> list[Passkey]:
@@ -172,14 +186,18 @@ def _descriptors(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor
     ]
 
 
-def sign_in_options(seal: Seal, browser: Browser) -> str:
-    """Return as JSON what the browser is asked for at sign-in: any passkey of this service."""
-    return _request_options(seal, browser, "sign in", ())
+def sign_in_options(seal: Seal, browser: Browser) -> str | None:
+    """Return as JSON what the browser is asked for at sign-in: any passkey of this service.
+
+    None, here and below: there is nothing to ask for.
+    """
+    return _request_options(seal, browser, "sign in", ()) if are_possible(seal) else None
 
 
-def confirm_options(seal: Seal, browser: Browser, known: Sequence[Passkey]) -> str:
+def confirm_options(seal: Seal, browser: Browser, known: Sequence[Passkey]) -> str | None:
     """Return as JSON what the browser is asked for where a person is to prove who they are."""
-    return _request_options(seal, browser, "confirm", known)
+    is_any = bool(known) and are_possible(seal)
+    return _request_options(seal, browser, "confirm", known) if is_any else None
 
 
 def _request_options(
@@ -196,8 +214,12 @@ def _request_options(
     )
 
 
-def add_options(seal: Seal, browser: Browser, person: Person, known: Sequence[Passkey]) -> str:
+def add_options(
+    seal: Seal, browser: Browser, person: Person, known: Sequence[Passkey]
+) -> str | None:
     """Return as JSON what the browser is asked to make."""
+    if len(known) >= MOST or not are_possible(seal):
+        return None
     return options_to_json(
         webauthn.generate_registration_options(
             rp_id=_host(seal),
@@ -229,7 +251,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
         credential = _authentication(answer)
         purpose: Purpose = "sign in" if browser.person is None else "confirm"
         answered = _client_challenge(credential.response.client_data_json)
-        asked = _parse_challenge(server.seal, browser.session, purpose, answered)
+        asked = _parse_challenge(server.seal, (browser.session.hash,), purpose, answered)
         known = await _known(server, browser.person, credential)
         user_id = known.user_id
         session, opening = sessions.succeed(browser, known.user_id, request)
@@ -327,7 +349,7 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
     except Exception as error:
         raise Unusable(UNREADABLE) from error
     answered = _client_challenge(credential.response.client_data_json)
-    asked = _parse_challenge(server.seal, visit.browser.session, "add", answered)
+    asked = _parse_challenge(server.seal, visit.browser.form_hashes, "add", answered)
     try:
         made = webauthn.verify_registration_response(
             credential=credential,

@@ -15,7 +15,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from time import monotonic, time
 from typing import Annotated, Any, Final, Generic, TypeVar
 from urllib.parse import quote_plus, urlencode, urlsplit
@@ -54,6 +54,12 @@ _KEYS_AGAIN_AFTER_S: Final = 60.0
 
 _CLOCKS_DIFFER_S: Final = 60
 _OLDEST_ID_TOKEN_S: Final = 600
+
+# Whoever is asked with max_age has to say when somebody proved who they are, and every provider must be
+# able to (OpenID Connect Core 1.0, sections 2 and 15.1), which is not so of the `claims` parameter. It is
+# too long to make anybody sign in there once more, and short enough for providers that add it to the
+# present time in 32 bits.
+_ANY_AGE_S: Final = 365 * 24 * 3600
 
 T = TypeVar("T")
 
@@ -130,6 +136,8 @@ class Proof:
     subject: str
     email: str | None
     is_email_verified: bool
+    authenticated_at: datetime | None
+    """When the provider last made sure who sits there, by its own clock; None where it does not say."""
 
 
 @dataclass
@@ -205,6 +213,7 @@ class Provider:
             "nonce": attempt.nonce,
             "code_challenge": attempt.code_challenge,
             "code_challenge_method": "S256",
+            "max_age": str(_ANY_AGE_S),
         }
         if attempt.must_ask_again:
             parameters |= {"prompt": "login", "max_age": "0"}
@@ -230,10 +239,10 @@ class Provider:
         metadata = await self._metadata.get(_KEPT_S)
         answer = await self._token(metadata, code, code_verifier)
         claims = await self._claims(answer.id_token, nonce)
+        authenticated_at = _authenticated_at(claims)
         if asked_again_at is not None:
-            # It has to say so, since it was asked with max_age (OpenID Connect Core 1.0, section 2).
-            earliest_s = asked_again_at.timestamp() - _CLOCKS_DIFFER_S
-            if claims.auth_time is None or claims.auth_time < earliest_s:
+            earliest = asked_again_at - timedelta(seconds=_CLOCKS_DIFFER_S)
+            if authenticated_at is None or authenticated_at < earliest:
                 raise ProviderFailed("it did not make sure who sits there")
         about_email = claims
         if claims.email is None and answer.access_token and metadata.userinfo_endpoint:
@@ -246,6 +255,7 @@ class Provider:
             about_email.email,
             # Some say it as a word, and no word is as good as saying it.
             is_email_verified=about_email.email_verified is True,
+            authenticated_at=authenticated_at,
         )
 
     async def _token(self, metadata: _Metadata, code: str, code_verifier: str) -> _Tokens:
@@ -398,6 +408,14 @@ def _said(body: bytes) -> str:
         return f" ({_Refusal.model_validate_json(body).error})"
     except ValidationError:
         return ""
+
+
+def _authenticated_at(claims: _Claims) -> datetime | None:
+    """Return when somebody proved to the provider who they are; what cannot be such a time is none."""
+    at_s = claims.auth_time
+    if at_s is None or not 0 <= at_s <= time() + _CLOCKS_DIFFER_S:
+        return None
+    return datetime.fromtimestamp(at_s, UTC)
 
 
 def _is_safe(address: str, issuer: str) -> bool:

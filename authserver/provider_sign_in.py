@@ -161,11 +161,18 @@ async def arrive(server: Server, request: Request) -> Response:
     )
     if arrival is None:
         return _gone(server, browser)
+    if browser.person is not None and arrival.user_id is None and arrival.invitation_hash is None:
+        # Another tab was faster, perhaps as somebody else. Whom the provider names is not even asked: who
+        # is signed in here never changes unasked, and what comes next says who it is.
+        return server.pages.redirect_browser(sign_in.way_on(arrival.going_to), browser)
     try:
         proof = await _proof(provider, query, arrival)
     except _Declined:
         return _problem(server, browser, arrival, _DECLINED)
     except ProviderFailed as error:
+        if _is_confirming(arrival) and not isinstance(error, ProviderDown):
+            at = events.occasion(request)
+            await events.note_failed_sign_in(server.database, arrival.user_id, at)
         return _failed(server, request, browser, arrival, error)
     if arrival.is_connecting:
         return await _connect(server, request, browser, arrival, proof)
@@ -176,6 +183,11 @@ def _configured(server: Server) -> Provider:
     if server.provider is None:
         raise NotFound
     return server.provider
+
+
+def _is_confirming(errand: Errand | Arrival) -> bool:
+    """Tell whether somebody who is signed in has to show that it is still them."""
+    return errand.user_id is not None and not errand.is_connecting
 
 
 async def _send(
@@ -189,7 +201,7 @@ async def _send(
         nonce=nonce,
         code_verifier=code_verifier,
         code_challenge=base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
-        must_ask_again=errand.user_id is not None and not errand.is_connecting,
+        must_ask_again=_is_confirming(errand),
     )
     try:
         await server.throttle.count_departure(events.occasion(request).address)
@@ -217,10 +229,8 @@ async def _proof(provider: Provider, query: Form, arrival: Arrival) -> Proof:
     code = query.get("code")
     if code is None:
         raise ProviderFailed("it sent somebody back without a code")
-    is_again = arrival.user_id is not None and not arrival.is_connecting
-    return await provider.redeem(
-        code, arrival.code_verifier, arrival.nonce, arrival.created_at if is_again else None
-    )
+    asked_again_at = arrival.created_at if _is_confirming(arrival) else None
+    return await provider.redeem(code, arrival.code_verifier, arrival.nonce, asked_again_at)
 
 
 async def _sign_in(
@@ -242,7 +252,14 @@ async def _sign_in(
         except LinkUsed:
             raise LinkGone from None
     session = await sessions.sign_in(
-        server.database, browser, owner.user_id, request, signed_out_at=owner.signed_out_at
+        server.database,
+        browser,
+        owner.user_id,
+        request,
+        signed_out_at=owner.signed_out_at,
+        # Somebody whom the provider knew already has shown nobody by now who sits there, and what could
+        # harm the account leads to where it is asked again.
+        authenticated_at=proof.authenticated_at or sessions.LONG_AGO,
     )
     if session is None:
         return _problem(server, browser, arrival, _FAILED)

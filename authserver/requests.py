@@ -35,6 +35,14 @@ class PendingRequest:
 
 
 @dataclass(frozen=True)
+class LateRequest:
+    """A request that nobody answered in time."""
+
+    client_name: str | None
+    redirect_uri: str
+
+
+@dataclass(frozen=True)
 class PendingKey:
     """Where a request waits: under an id, in one browser."""
 
@@ -63,6 +71,11 @@ async def store(database: Database, session: Token, request: PendingRequest) -> 
 async def find(database: Database, waiting: PendingKey) -> PendingRequest | None:
     """Return a request that waits in this browser, or None."""
     return await rows.one(database, PendingRequest, SQL["pending"], waiting.parameters)
+
+
+async def late(database: Database, waiting: PendingKey) -> LateRequest | None:
+    """Return a request that waited in this browser for too long, or None where that is not known."""
+    return await rows.one(database, LateRequest, SQL["late"], waiting.parameters)
 
 
 async def take(database: Database, waiting: PendingKey) -> bool:

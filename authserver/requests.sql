@@ -45,6 +45,17 @@ select authorization_request.client_id,
    and session_hash = %(session_hash)s
    and expires_at > now()
 
+-- name: late
+-- Whose request it was that waited in this browser for too long; no row: it was answered, or another
+-- browser's, or it is removed by now.
+select client.client_name,
+       authorization_request.redirect_uri
+  from oauth.authorization_request
+  join oauth.client using (client_id)
+ where request_hash = %(request_hash)s
+   and session_hash = %(session_hash)s
+   and expires_at <= now()
+
 -- name: take
 -- Waiting request ─► answered: it is gone for whoever comes second. No row: nothing waits any more.
 delete from oauth.authorization_request

@@ -5,12 +5,21 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from authserver import pages, provider, rows, sessions, throttle
+from authserver.forms import Form
 from authserver.pages import Pages
 from authserver.passwords import Hasher
 from authserver.provider import Provider
 from authserver.rows import Database
-from authserver.sessions import Browser, ConfirmationNeeded, Seal, SignInNeeded, Visit
+from authserver.sessions import (
+    Browser,
+    ConfirmationNeeded,
+    OldSignIn,
+    Seal,
+    SignInNeeded,
+    Visit,
+)
 from authserver.throttle import Throttle
+from authserver.zones import Zones
 from shared.settings import Settings
 
 
@@ -24,6 +33,7 @@ class Server:
     pages: Pages
     hasher: Hasher
     throttle: Throttle
+    zones: Zones
     provider: Provider | None = None
     """Who else people may sign in through."""
 
@@ -49,6 +59,16 @@ class Server:
             raise ConfirmationNeeded(browser, path)
         return Visit(browser, browser.person)
 
+    def check_fresh_form(self, request: Request, form: Form, visit: Visit) -> None:
+        """Return where ``form`` is good and its sender proved who they are a moment ago.
+
+        Raises ForgedForm, StaleForm, and OldSignIn where nothing but the sign-in is too old: the form is
+        then to be shown again with what was typed into it (``confirm.problem``).
+        """
+        self.seal.check_form(request, form, visit.browser)
+        if not visit.person.is_fresh:
+            raise OldSignIn
+
 
 def server(chosen: Settings) -> Server:
     """Return a server for ``chosen``; Raises SettingsError."""
@@ -61,5 +81,6 @@ def server(chosen: Settings) -> Server:
         pages=pages.pages(seal, chosen),
         hasher=Hasher(),
         throttle=throttle.throttle(chosen, database),
+        zones=Zones(database),
         provider=provider.provider(chosen),
     )

@@ -6,13 +6,14 @@ give the browser a new one, so an id that somebody planted is worth nothing (OWA
 and hand what waits under the old one over.
 
 A form is taken only with the token that its page was given: a signature over the browser's session and
-the pending request that the form is about. Beside that, the browser's own word about where the form was
-sent from must not contradict it.
+the pending request that the form is about. The session before it counts as well, where it was the same
+person's; never one that was nobody's, since somebody else may have planted it. Beside that, the browser's
+own word about where the form was sent from must not contradict it.
 """
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -33,6 +34,10 @@ SQL: Final = rows.load("sessions.sql", "events.sql")
 IDLE_LIFETIME: Final = timedelta(days=30)
 FRESH_FOR: Final = timedelta(minutes=15)
 """How long after a sign-in what could harm the account is done without asking again."""
+JUST_NOW: Final = datetime.max.replace(tzinfo=UTC)
+"""For a proof that was given to us; no session counts as proved later than it is opened."""
+LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+"""For a proof that was given elsewhere, nobody says when."""
 
 _MAX_COOKIE_CHARACTERS: Final = 16 * 1024
 
@@ -48,10 +53,11 @@ class Person:
     display_name: str | None
     timezone: str
     is_admin: bool
-    authenticated_at: datetime
     is_fresh: bool
     """Whether they proved who they are so lately that nobody else is likely to sit there by now."""
     was_refreshed: bool
+    previous_hash: bytes | None = None
+    """Of the session that theirs took the place of, where that was theirs as well."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,16 @@ class Browser:
     person: Person | None
     is_cookie_due: bool
     """Whether the answer has to set the cookie: it is new, or its time starts again."""
+
+    @property
+    def form_hashes(self) -> tuple[bytes, ...]:
+        """The sessions whose forms it may send, by their hashes.
+
+        Whoever confirms in one tab who they are has another session afterwards, and goes on with what is
+        open in the others.
+        """
+        previous_hash = None if self.person is None else self.person.previous_hash
+        return (self.session.hash,) if previous_hash is None else (self.session.hash, previous_hash)
 
 
 @dataclass(frozen=True)
@@ -105,6 +121,10 @@ class StaleForm(Exception):
     """A form that this browser, or the session it has by now, was not given."""
 
 
+class OldSignIn(StaleForm):
+    """A form that is taken from somebody who proved who they are a moment ago, and they did so long ago."""
+
+
 @dataclass(frozen=True, repr=False)
 class Seal:
     """Signs cookies, forms and challenges with the deployment's key."""
@@ -146,7 +166,7 @@ class Seal:
 
     def form_token(self, session: Token, subject: str = "") -> str:
         """Return what a form of this browser carries; ``subject`` is what it is about, if anything."""
-        return self.forms.get_signature(_form_subject(session, subject)).decode()
+        return self.forms.get_signature(_form_subject(session.hash, subject)).decode()
 
     def check_form(self, request: Request, form: Form, browser: Browser, subject: str = "") -> None:
         """Return where ``form`` is from a page that this browser was given. Raises ForgedForm, StaleForm."""
@@ -159,7 +179,10 @@ class Seal:
         token = form.get(CSRF_FIELD)
         if token is None or not token.isascii():
             raise StaleForm
-        if not self.forms.verify_signature(_form_subject(browser.session, subject), token):
+        if not any(
+            self.forms.verify_signature(_form_subject(session_hash, subject), token)
+            for session_hash in browser.form_hashes
+        ):
             raise StaleForm
 
 
@@ -198,8 +221,8 @@ def seal(chosen: Settings) -> Seal:
     )
 
 
-def _form_subject(session: Token, subject: str) -> str:
-    return f"{session.hash.hex()} {subject}"
+def _form_subject(session_hash: bytes, subject: str) -> str:
+    return f"{session_hash.hex()} {subject}"
 
 
 async def browser(seal: Seal, database: Database, request: Request) -> Browser:
@@ -232,19 +255,22 @@ async def sign_in(
     request: Request,
     *,
     signed_out_at: datetime | None = None,
+    authenticated_at: datetime = JUST_NOW,
 ) -> Token | None:
     """Open a session of ``user_id`` in place of the browser's present one, and return it.
 
     ``signed_out_at`` is when all their sign-ins had been ended last, as it was when they were asked who
-    they are. None: they have been ended since.
+    they are; ``authenticated_at``, when they proved it. None: they have been ended since.
     """
-    session, opening = succeed(browser, user_id, request)
+    session, opening = succeed(browser, user_id, request, authenticated_at)
     parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **opening}
     opened = await events.happen(database, SQL["sign_in"], parameters, events.occasion(request))
     return session if opened else None
 
 
-def succeed(browser: Browser, user_id: UUID, request: Request) -> tuple[Token, Parameters]:
+def succeed(
+    browser: Browser, user_id: UUID, request: Request, authenticated_at: datetime = JUST_NOW
+) -> tuple[Token, Parameters]:
     """Return a session of ``user_id`` that may come after the browser's present one.
 
     The parameters are those by which a statement opens it (``opened`` in ``sessions.sql``).
@@ -252,7 +278,8 @@ def succeed(browser: Browser, user_id: UUID, request: Request) -> tuple[Token, P
     session = tokens.mint(tokens.SESSION, user_id)
     # Postgres stores no NUL, which no browser sends.
     user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
-    return session, {"user_agent": user_agent, **_succession(browser.session, session)}
+    opening = {"user_agent": user_agent, "authenticated_at": authenticated_at}
+    return session, {**opening, **_succession(browser.session, session)}
 
 
 async def sign_out(database: Database, browser: Browser, request: Request) -> Token:

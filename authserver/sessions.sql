@@ -15,9 +15,9 @@ select person.user_id,
        person.display_name,
        person.timezone,
        person.is_admin,
-       session.authenticated_at,
        session.authenticated_at > now() - %(fresh_for)s::interval as is_fresh,
-       exists (select from used) as was_refreshed
+       exists (select from used) as was_refreshed,
+       session.previous_hash
   from identity.session
   join identity.user as person using (user_id)
  where session.user_id = %(user_id)s
@@ -26,11 +26,15 @@ select person.user_id,
 
 -- fragment: opened
 -- A session of whoever is `admitted`, in place of the one that the browser had before. What waits in that
--- one waits under the new one. Where nobody is admitted nothing changes.
+-- one waits under the new one, and so does who is away at the provider only to sign in, in another tab.
+-- Where nobody is admitted nothing changes.
 opened as (
-    insert into identity.session (user_id, session_hash, user_agent, address)
+    insert into identity.session
+           (user_id, session_hash, previous_hash, authenticated_at, user_agent, address)
     select user_id,
            %(session_hash)s,
+           case when user_id = %(old_user_id)s then %(old_session_hash)s::bytea end,
+           least(now(), %(authenticated_at)s::timestamptz),
            %(user_agent)s,
            %(address)s
       from admitted
@@ -46,6 +50,14 @@ carried_over as (
     update oauth.authorization_request
        set session_hash = %(session_hash)s
      where session_hash = %(old_session_hash)s
+       and exists (select from opened)
+),
+awaited as (
+    update identity.provider_sign_in
+       set session_hash = %(session_hash)s
+     where session_hash = %(old_session_hash)s
+       and user_id is null
+       and invitation_hash is null
        and exists (select from opened)
 ),
 

@@ -23,6 +23,7 @@ PATHS: Final = (
     "/settings/account/events",
     "/settings/account/download",
     "/settings/account/delete",
+    "/confirmed",
 )
 """Where sign-in may lead beside pending requests."""
 

@@ -1,6 +1,6 @@
 """The page of how somebody signs in: their password and their passkeys.
 
-Whoever opens it has proved who they are a moment ago, so what is done here does not ask again.
+Whoever opens it has proved who they are a moment ago, and whoever sends one of its forms, too.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, devices, forms, identities, names, passkeys, passwords, sign_in
+from authserver import accounts, confirm, devices, forms, identities, names, passkeys, passwords
 from authserver.errors import NotFound
 from authserver.forms import Form
 from authserver.pages import Page
@@ -44,12 +44,12 @@ async def change_password(server: Server, request: Request) -> Response:
     """Change somebody's password; this browser stays signed in, and no other."""
     visit, form = await _read(server, request)
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.check_fresh_form(request, form, visit)
         session = await accounts.change_own_password(
             server, visit, form.get("password") or "", request
         )
-    except StaleForm:
-        return await _out_of_date(server, visit, request)
+    except StaleForm as error:
+        return await _again(server, visit, request, error)
     except UnacceptablePassword as error:
         return await _render(server, visit, request, password_problem=str(error), status=400)
     if session is None:
@@ -63,11 +63,11 @@ async def add_passkey(server: Server, request: Request) -> Response:
     name = (form.get("name") or "").strip()
     problem = names.problem(name)
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.check_fresh_form(request, form, visit)
         if problem is None:
             await passkeys.add(server, visit, form.get("credential") or "", name, request)
-    except StaleForm:
-        return await _out_of_date(server, visit, request, name)
+    except StaleForm as error:
+        return await _again(server, visit, request, error, name)
     except Unusable as error:
         return await _render(server, visit, request, name=name, problem=str(error), status=400)
     if problem is not None:
@@ -79,9 +79,9 @@ async def remove_passkey(server: Server, request: Request) -> Response:
     """Take a passkey away, unless it is the last way in. Raises NotFound for none of theirs."""
     visit, form = await _read(server, request)
     try:
-        server.seal.check_form(request, form, visit.browser)
-    except StaleForm:
-        return await _out_of_date(server, visit, request)
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        return await _again(server, visit, request, error)
     passkey_id = _id(form.get("passkey") or "")
     if not await passkeys.remove(server, visit, passkey_id, request):
         known = await passkeys.of_user(server.database, visit.person.user_id)
@@ -101,13 +101,14 @@ def _id(text: str) -> UUID:
 async def _read(server: Server, request: Request) -> tuple[Visit, Form]:
     form = await forms.read(request)
     form.check()
-    return await server.visit(request, PATH, is_fresh=True), form
+    return await server.visit(request, PATH), form
 
 
-async def _out_of_date(
-    server: Server, visit: Visit, request: Request, name: str | None = None
+async def _again(
+    server: Server, visit: Visit, request: Request, error: StaleForm, name: str | None = None
 ) -> Response:
-    return await _render(server, visit, request, name=name, problem=sign_in.OUT_OF_DATE, status=403)
+    told = confirm.problem(error)
+    return await _render(server, visit, request, name=name, problem=told, status=403)
 
 
 async def _render(
@@ -125,7 +126,6 @@ async def _render(
     """Return the page; ``name`` is what was typed for a new passkey, by default what the browser is."""
     known = await passkeys.of_user(server.database, visit.person.user_id)
     ways = await passkeys.ways_in(server, visit.person.user_id)
-    add_options = passkeys.add_options(server.seal, visit.browser, visit.person, known)
     content = {
         "path": PATH,
         "has_password": ways.has_password,
@@ -134,7 +134,8 @@ async def _render(
         ),
         "passkeys": known,
         "may_remove": ways.count > 1,
-        "add_options": add_options if len(known) < passkeys.MOST else None,
+        "add_options": passkeys.add_options(server.seal, visit.browser, visit.person, known),
+        "are_passkeys_possible": passkeys.are_possible(server.seal),
         "name": devices.in_words(request.headers.get("user-agent")) if name is None else name,
         "min_characters": passwords.MIN_CHARACTERS,
         "done": done,

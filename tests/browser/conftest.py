@@ -12,7 +12,7 @@ import httpx2
 import psycopg
 import pytest
 from argon2 import PasswordHasher
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from shared.settings import Settings
 from tests import processes
@@ -59,10 +59,21 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Watch:
-    """What a browser did besides showing pages."""
+    """What a browser did besides showing pages, in all of its tabs."""
 
     errors: list[str] = field(default_factory=list)
-    addresses: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)
+
+    def note(self, asked: Request) -> None:
+        """Remember a request, apart for a page itself and for what pages consist of."""
+        (self.opened if asked.is_navigation_request() else self.loaded).append(asked.url)
+
+
+def origin(address: str) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port of an address."""
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port
 
 
 @pytest.fixture(params=[True, False], ids=["scripts", "no scripts"])
@@ -74,21 +85,22 @@ def page(
 ) -> Iterator[Page]:
     """A page of a fresh browser, with JavaScript and without.
 
-    Afterwards: nothing went wrong in it, and it asked nobody but us and the client for anything.
+    Afterwards: nothing went wrong in it, it opened pages on this machine alone, and nothing that they
+    consist of came from anywhere but the issuer's origin.
     """
     context = chromium.new_context(java_script_enabled=request.param)
     context.set_default_timeout(5000)
-    page = context.new_page()
     watch = Watch()
-    page.on("console", lambda message: watch.errors.append(message.text))
-    page.on("pageerror", lambda error: watch.errors.append(str(error)))
-    page.on("request", lambda asked: watch.addresses.append(asked.url))
-    yield page
+    context.on("console", lambda message: watch.errors.append(message.text))
+    context.on("weberror", lambda error: watch.errors.append(str(error.error)))
+    context.on("request", watch.note)
+    yield context.new_page()
     context.close()
     # The browser itself reports pages whose status is an error, and that a test was faster at a field.
     usual = ("Failed to load resource", "Autofocus processing was blocked")
     assert [text for text in watch.errors if not text.startswith(usual)] == []
-    assert {urlsplit(address).hostname for address in watch.addresses} <= {"localhost", "127.0.0.1"}
+    assert {urlsplit(address).hostname for address in watch.opened} <= {"localhost", "127.0.0.1"}
+    assert {origin(address) for address in watch.loaded} <= {origin(service.auth_url)}
 
 
 @pytest.fixture(scope="session")

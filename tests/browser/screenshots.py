@@ -15,9 +15,8 @@ from playwright.sync_api import Browser, sync_playwright
 from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
 from shared.settings import Settings
-from tests import processes
 from tests.browser.conftest import ARGUMENTS, chromium_path
-from tests.browser.tour import Tour
+from tests.browser.tour import Tour, service_with_provider
 from tests.processes import Service
 
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
@@ -36,7 +35,7 @@ def take(directory: Path) -> None:
             migrate(chosen, lambda _: None)
             with (
                 closing(psycopg.connect(postgres.url, autocommit=True)) as owner,
-                processes.service(chosen, scratch) as service,
+                service_with_provider(chosen, scratch) as service,
                 sync_playwright() as playwright,
             ):
                 browser = playwright.chromium.launch(

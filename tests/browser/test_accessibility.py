@@ -1,5 +1,6 @@
 """Every page as people meet it who see little, use a small window, or use the keyboard alone."""
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import psycopg
@@ -10,18 +11,24 @@ from starlette.routing import Route
 
 import authserver.app
 from shared.settings import Settings
-from tests.browser.tour import Tour
+from tests.browser.tour import Tour, service_with_provider
 from tests.processes import Service
 
 ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server"}
 """What answers GET and is no page."""
 
 
+@pytest.fixture(scope="module")
+def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Both servers, and a provider."""
+    with service_with_provider(deployment, tmp_path_factory.mktemp("tour")) as running:
+        yield running
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_breaks_a_rule_of_accessibility_or_is_wider_than_a_small_phone(
     chromium: Browser,
     service: Service,
-    deployment: Settings,
     owner: psycopg.Connection[Any],
     scheme: Literal["light", "dark"],
 ) -> None:
@@ -41,7 +48,7 @@ def test_no_page_breaks_a_rule_of_accessibility_or_is_wider_than_a_small_phone(
     context.close()
 
     assert {name: problems for name, problems in found.items() if problems} == {}
-    assert pages_of(deployment) - tour.seen == ON_THE_WAY
+    assert pages_of(service.settings) - tour.seen == ON_THE_WAY
 
 
 def pages_of(chosen: Settings) -> set[str]:

@@ -1,12 +1,14 @@
 """An authorization as a person meets it, in a real browser against the running servers."""
 
 from dataclasses import replace
+from typing import Any
 
-from playwright.sync_api import Page, expect
+import psycopg
+from playwright.sync_api import Browser, Page, expect
 
 from authserver import accounts
 from shared.settings import Settings
-from tests.browser.conftest import PASSWORD, Application
+from tests.browser.conftest import ARGUMENTS, PASSWORD, Application, chromium_path
 from tests.processes import Service
 
 
@@ -155,6 +157,71 @@ def test_back_after_consent_shows_that_it_is_over(
 
     expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
     assert len(application.answers) == 1
+
+
+def test_back_after_consent_where_the_browser_kept_the_page_and_pressed_again(
+    chromium: Browser, application: Application, person: str
+) -> None:
+    # Playwright keeps browsers from bringing a page back as it was left; people's browsers do it.
+    keeping = chromium.browser_type.launch(
+        executable_path=chromium_path(),
+        args=ARGUMENTS,
+        ignore_default_args=["--disable-back-forward-cache"],
+    )
+    page = keeping.new_page()
+    page.set_default_timeout(5000)
+    page.goto(application.authorize_url())
+    sign_in(page, person)
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+    page.evaluate("history.back()")
+    page.wait_for_url("**/oauth/consent?*", wait_until="commit")
+    allow = page.get_by_role("button", name="Allow")
+    # It is there as it was, unless the browser was short of memory and asked for it once more.
+    if allow.count():
+        allow.click()
+
+    expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
+    keeping.close()
+    assert len(application.answers) == 1
+
+
+def late(owner: psycopg.Connection[Any]) -> None:
+    """Let a quarter of an hour pass for what waits."""
+    owner.execute("update oauth.authorization_request set expires_at = now() - interval '1 s'")
+
+
+def test_who_takes_too_long_to_decide_is_told_where_to_go_back_to(
+    page: Page, application: Application, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    page.goto(application.authorize_url())
+    sign_in(page, person)
+    expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
+    late(owner)
+    page.get_by_role("button", name="Allow").click()
+
+    expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
+    host = application.redirect_uri.removeprefix("http://").removesuffix("/callback")
+    expect(page.get_by_text(f"Go back to Weekly Report ({host})")).to_be_visible()
+    page.get_by_role("link", name="Go to the start page").click()
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    assert application.answers == []
+
+
+def test_who_takes_too_long_to_sign_in_is_signed_in_and_told_where_to_go_back_to(
+    page: Page, application: Application, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    page.goto(application.authorize_url())
+    late(owner)
+    sign_in(page, person)
+
+    expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
+    expect(page.get_by_text("Go back to Weekly Report")).to_be_visible()
+    expect(page.get_by_text(f"You are signed in as {person}")).to_be_visible()
+    page.goto(application.authorize_url())
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+    assert "code" in application.answers[0]
 
 
 def test_signing_out_and_using_another_account(

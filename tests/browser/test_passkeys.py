@@ -229,6 +229,31 @@ def test_it_all_works_by_keyboard(
     expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
 
 
+@with_scripts
+def test_one_is_added_after_a_confirmation_in_another_tab(
+    page: Page,
+    service: Service,
+    person: str,
+    authenticator: tuple[CDPSession, str],
+    owner: Rows,
+) -> None:
+    methods(page, service, person)
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+    page.get_by_label("Name of the new passkey").fill("Blue phone")
+    page.get_by_role("button", name="Add a passkey").click()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Confirm in a new tab").click()
+    opened.value.get_by_label("Password").fill(PASSWORD)
+    opened.value.get_by_role("button", name="Confirm", exact=True).click()
+    expect(opened.value.get_by_text("Go back to the tab that you came from")).to_be_visible()
+    page.bring_to_front()
+    expect(page.get_by_label("Name of the new passkey")).to_have_value("Blue phone")
+    page.get_by_role("button", name="Add a passkey").click()
+
+    expect(page.get_by_role("status")).to_contain_text("The passkey is added.")
+    expect(page.get_by_role("heading", level=3)).to_have_text("Blue phone")
+
+
 def test_passkeys_are_not_offered_where_there_can_be_none(
     page: Page, service: Service, person: str, owner: Rows
 ) -> None:

@@ -188,9 +188,49 @@ def test_the_back_button_afterwards_leads_nowhere_bad(
     page.goto(service.auth_url)
     through_provider(page, "alice@example.org")
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
-    page.goto(f"{service.auth_url}/sign-in/provider/callback?state=x&code=y")
+    page.go_back()
+    # Its question is answered.
+    expect(page).to_have_title("This is over")
+    page.go_back()
 
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+    page.goto(f"{service.auth_url}/sign-in/provider/callback?state=x&code=y")
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+
+
+def test_back_to_the_providers_page_and_forth_again_signs_nobody_out(
+    page: Page, service: Service, bob: str
+) -> None:
+    page.goto(service.auth_url)
+    through_provider(page, "alice@example.org")
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+    page.go_back()
+    expect(page).to_have_title("This is over")
+    page.go_forward()
+
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+
+
+def test_two_tabs_that_are_both_away_at_the_provider_both_get_where_they_wanted(
+    page: Page, service: Service, application: Application, bob: str
+) -> None:
+    other = page.context.new_page()
+    page.goto(application.authorize_url(state="one"))
+    other.goto(application.authorize_url(state="two"))
+    for tab in (page, other):
+        tab.get_by_role("button", name=f"Sign in with {NAME}").click()
+        expect(tab).to_have_title("Who are you?")
+    for tab in (page, other):
+        tab.get_by_label("Address").fill("alice@example.org")
+        tab.get_by_role("button", name="Continue").click()
+        expect(tab.get_by_role("heading", level=1)).to_have_text("Allow access to your data?")
+    other.get_by_role("button", name="Decline").click()
+    expect(other).to_have_title("Done")
+    page.get_by_role("button", name="Allow").click()
+    expect(page).to_have_title("Done")
+
+    assert [answer["state"] for answer in application.answers] == ["two", "one"]
+    assert "code" in application.answers[1]
 
 
 def test_who_has_nothing_but_the_provider_confirms_there_that_it_is_still_them(

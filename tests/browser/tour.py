@@ -1,24 +1,40 @@
 """A walk through every page, in the order in which a new person meets them.
 
 Each stop leaves the browser on a page, for whoever follows to look at. The accessibility test does, and
-so does whoever takes the pictures (``make screenshots``).
+so does whoever takes the pictures (``make screenshots``). The service is one where people may sign in
+through a provider as well, so that its buttons and what becomes of them are among what is seen.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 import psycopg
 from playwright.sync_api import Page
 
-from authserver import accounts
+from authserver import accounts, provider
+from shared.settings import Provider, Settings
 from tests import processes
 from tests.oauth.visitor import CHALLENGE
+from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, listening
 from tests.processes import Service
 
 PASSWORD: Final = "an owl reads under the lamp"
 EMAIL: Final = "alice@example.org"
+PROVIDER: Final = "Example"
+
+
+@contextmanager
+def service_with_provider(chosen: Settings, directory: Path) -> Iterator[Service]:
+    """Run both servers to the end of the block, and a provider that anybody may sign in through."""
+    with listening() as issuer:
+        offered = Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER)
+        with processes.service(replace(chosen, provider=offered), directory) as service:
+            issuer.redirect_uri = f"{service.auth_url}{provider.CALLBACK}"
+            yield service
 
 
 @dataclass
@@ -40,6 +56,7 @@ class Tour:
             self._consent,
             self._connected_apps,
             self._account,
+            self._provider,
             self._signing_in,
             self._errors,
             self._leaving,
@@ -58,6 +75,10 @@ class Tour:
 
     def _press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).first.click()
+
+    def _at_provider(self, begin: str, answer: str) -> None:
+        self._press(f"{begin} {PROVIDER}")
+        self.page.get_by_role("link", name=answer).click()
 
     def _joining(self) -> Iterator[str]:
         link = accounts.first_account_link(self.service.settings)
@@ -162,10 +183,24 @@ class Tour:
         self._press("Make a token for ten minutes")
         yield "download-made"
 
+    def _provider(self) -> Iterator[str]:
+        self._open("/settings/account/sign-in")
+        self._at_provider("Connect", "Stop")
+        yield "provider-stopped"
+        self._open("/settings/account/sign-in")
+        self._at_provider("Connect", "Continue")
+        yield "sign-in-methods-connected"
+
     def _signing_in(self) -> Iterator[str]:
+        self._open("/confirmed")
+        yield "confirmed"
+        self._open("/settings/account/delete")
+        self.page.get_by_role("textbox").last.fill("alice")
         self.owner.execute(
             "update identity.session set authenticated_at = now() - interval '1 hour'"
         )
+        self.page.get_by_role("button", name="Delete").click()
+        yield "delete-not-fresh"
         self._open("/settings/api-access")
         yield "api-access-not-fresh"
         self._open("/confirm?next=/settings/api-access")
@@ -177,6 +212,8 @@ class Tour:
         self._fill("Password", "not the password")
         self._press("Sign in")
         yield "sign-in-refused"
+        self._at_provider("Sign in with", "Stop")
+        yield "sign-in-stopped"
         self._open(
             processes.run(
                 ["user", "reset-link", EMAIL],
@@ -187,6 +224,9 @@ class Tour:
         yield "reset"
         self._fill("New password", PASSWORD)
         self._press("Set password and sign in")
+        self.page.wait_for_url("**/")
+        self._open("/confirmed")
+        yield "confirmed"
 
     def _errors(self) -> Iterator[str]:
         self._open("/nowhere")

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from authserver import janitor
+from authserver import janitor, zones
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Person
@@ -56,6 +56,10 @@ def test_the_password_can_be_typed_twice(terminal: Terminal, owner: Rows) -> Non
         ("alice@example.org", "password1234", "easy to guess"),
         ("alice@example.org --timezone Mars/Base", PASSWORD, "time zone"),
         ("alice@example.org --timezone +02:00", PASSWORD, "time zone"),
+        ("alice@example.org --timezone localtime", PASSWORD, "time zone"),
+        ("alice@example.org --timezone Factory", PASSWORD, "time zone"),
+        ("alice@example.org --timezone posix/Europe/Berlin", PASSWORD, "time zone"),
+        ("alice@example.org --timezone europe/berlin", PASSWORD, "time zone"),
         ("bob@example.org", PASSWORD, "has an account already"),
     ],
 )
@@ -68,6 +72,21 @@ def test_an_account_that_cannot_be_is_refused_in_one_line(
     assert said in result.output
     assert result.output.count("\n") == 1
     assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
+
+
+def test_a_zone_that_the_database_knows_and_this_machine_does_not_is_none(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a machine has whose zone data is old.
+    monkeypatch.setattr(zones, "available_timezones", lambda: {"UTC"})
+    add = "user add alice@example.org --password-stdin --timezone"
+
+    unknown = terminal.run(f"{add} Europe/Berlin", typed=PASSWORD)
+    known = terminal.run(f"{add} UTC", typed=PASSWORD)
+
+    assert unknown.exit_code == 1
+    assert "time zone" in unknown.output
+    assert known.exit_code == 0
 
 
 def test_another_password_replaces_the_old_one_and_ends_all_sign_ins(

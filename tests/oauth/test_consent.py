@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.oauth.conftest import Opens, Register, Welcome
+from tests.oauth.conftest import PASSWORD, Opens, Register, Welcome
 from tests.oauth.visitor import Application, Visitor, forms, parameters
 
 Rows = psycopg.Connection[Any]
@@ -19,6 +19,10 @@ def codes(owner: Rows) -> int:
     row = owner.execute("select count(*) from oauth.authorization_code").fetchone()
     assert row is not None
     return int(row[0])
+
+
+def make_late(owner: Rows) -> None:
+    owner.execute("update oauth.authorization_request set expires_at = now() - interval '1 s'")
 
 
 @pytest.mark.checklist(10)
@@ -350,12 +354,69 @@ def test_a_request_that_waited_too_long_is_gone(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
-    owner.execute("update oauth.authorization_request set expires_at = now() - interval '1 s'")
+    make_late(owner)
 
     response = alice_browser.submit(page, decision="allow")
 
     assert response.status_code == 400
+    assert "This request is no longer open" in response.text
     assert codes(owner) == 0
+
+
+@pytest.mark.parametrize(
+    ("client_name", "named"),
+    [
+        (
+            "Weekly <b>Report",
+            "<bdi>Weekly &lt;b&gt;Report</bdi></strong> (<code>app.example</code>)",
+        ),
+        (None, "the application (<code>app.example</code>)"),
+    ],
+)
+def test_whoever_is_late_is_told_where_to_go_back_to(
+    register: Register,
+    alice_browser: Visitor,
+    owner: Rows,
+    client_name: str | None,
+    named: str,
+) -> None:
+    application = register(**({} if client_name is None else {"client_name": client_name}))
+    sent = alice_browser.get(application.authorize_path())
+    page = alice_browser.follow(sent)
+    make_late(owner)
+
+    for response in (alice_browser.follow(sent), alice_browser.submit(page, decision="decline")):
+        assert response.status_code == 400
+        assert "It waited here for more than 15 minutes, and nothing was shared." in response.text
+        assert named in response.text
+
+
+def test_whoever_signs_in_too_late_is_signed_in_and_told_so(
+    application: Application, visitor: Visitor, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = visitor.follow(visitor.get(application.authorize_path()))
+    make_late(owner)
+
+    response = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+    late = visitor.follow(response)
+
+    assert late.status_code == 400
+    assert "<bdi>Weekly Report</bdi>" in late.text
+    assert "You are signed in as <strong>alice@example.org</strong>" in late.text
+    assert visitor.get("/").status_code == 200
+
+
+def test_somebody_elses_late_request_is_not_named(
+    application: Application, alice_browser: Visitor, bob: Person, welcome: Welcome, owner: Rows
+) -> None:
+    sent = alice_browser.get(application.authorize_path())
+    make_late(owner)
+
+    response = welcome(bob).follow(sent)
+
+    assert response.status_code == 400
+    assert "It was answered already, or it waited for more than 15 minutes." in response.text
+    assert "Weekly Report" not in response.text
 
 
 def test_a_request_waits_for_a_quarter_of_an_hour(

@@ -1,7 +1,8 @@
 """A provider of these tests: it does what an OpenID Connect provider does, or as wrong as it is told.
 
-The browser's side of it, which asks a person who they are, is ``authorize``; the rest is over HTTP. What
-real providers do is shown with one that nobody here wrote, in ``tests/browser/test_provider.py``.
+The browser's side of it, which asks a person who they are, is ``authorize``, and for a real browser a page
+with two links; the rest is over HTTP. What real providers do is shown with one that nobody here wrote, in
+``tests/browser/test_provider.py``.
 """
 
 import base64
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
@@ -31,6 +33,7 @@ class Issuer:
     """A provider whose every answer can be changed."""
 
     url: str
+    redirect_uri: str = "http://localhost:8400/sign-in/provider/callback"
     person: dict[str, Any] = field(
         default_factory=lambda: {
             "sub": "248289761001",
@@ -72,7 +75,7 @@ class Issuer:
         assert query["response_type"] == "code"
         assert query["client_id"] == CLIENT_ID
         assert query["code_challenge_method"] == "S256"
-        assert query["redirect_uri"] == "http://localhost:8400/sign-in/provider/callback"
+        assert query["redirect_uri"] == self.redirect_uri
         code = secrets.token_urlsafe(16)
         self.codes[code] = query
         answer = {"code": code, "state": query["state"], "iss": self.url} | changed
@@ -95,6 +98,16 @@ class Issuer:
         if path == "/userinfo" and authorization == "Bearer at":
             return 200, _json({"sub": self.person["sub"]} | self.userinfo)
         return 404, b"nothing"
+
+    def question(self, location: str) -> bytes:
+        """Return the page on which a person agrees or stops."""
+        agree = self.authorize(location)
+        stop = self.authorize(location, code=None, error="access_denied")
+        links = "".join(
+            f'<p><a href="{escape(self.redirect_uri)}?{escape(urlsplit(back).query)}">{words}</a>'
+            for words, back in (("Continue", agree), ("Stop", stop))
+        )
+        return f'<!doctype html><html lang="en"><title>Who are you?</title>{links}'.encode()
 
     def _described(self) -> dict[str, Any]:
         return _without_none(
@@ -131,6 +144,8 @@ class Issuer:
             "exp": now + 300,
             "nonce": query["nonce"],
         }
+        if "max_age" in query:
+            claims["auth_time"] = now
         id_token = self.id_token or self.sign(_without_none(claims | self.claims))
         return 200, _json({"access_token": "at", "token_type": "Bearer", "id_token": id_token})
 
@@ -167,7 +182,13 @@ def listening() -> Iterator[Issuer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer({})
+            if not self.path.startswith("/authorize?"):
+                self._answer({})
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(issuer.question(f"{issuer.url}{self.path}"))
 
         def do_POST(self) -> None:
             sent = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())

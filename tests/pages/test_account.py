@@ -3,15 +3,17 @@
 import html
 import re
 from typing import Any
+from zoneinfo import available_timezones
 
 import psycopg
 import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from authserver import account
+import authserver.app
+from shared.settings import Settings
 from tests.conftest import Person
-from tests.oauth.conftest import Welcome
+from tests.oauth.conftest import SELDOM, Welcome
 from tests.oauth.visitor import Visitor, forms
 
 Rows = psycopg.Connection[Any]
@@ -111,6 +113,25 @@ def test_a_zone_that_does_not_exist_is_said_beside_its_field_and_kept(
     assert stored(owner, alice) == (None, "UTC", 1)
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("Kathm", "Did you mean Asia/Kathmandu?"),
+        ("new york", "Did you mean America/New_York?"),
+        ("berlin", "Did you mean Europe/Berlin?"),
+        ("Istanbul", "Did you mean Asia/Istanbul or Europe/Istanbul?"),
+        ("Europe", "Pick one from the list, such as Europe/Berlin."),
+        (" ", "Pick one from the list, such as Europe/Berlin."),
+    ],
+)
+def test_a_part_of_a_zones_name_is_answered_with_the_zones_that_have_it(
+    alice_browser: Visitor, typed: str, told: str
+) -> None:
+    page = save(alice_browser, timezone=typed)
+
+    assert f'id="timezone-problem">This is not the name of a time zone. {told}<' in page.text
+
+
 @pytest.mark.parametrize("day", ["", "0", "8", "1.0", "٣", "Monday", "9" * 5000])
 def test_a_day_that_is_none_is_said_beside_its_field(
     alice_browser: Visitor, alice: Person, owner: Rows, day: str
@@ -194,11 +215,32 @@ def test_the_list_has_the_zones_that_all_of_us_know(
     known = {name for (name,) in owner.execute("select name from pg_timezone_names")}
     assert {"Europe/Berlin", "America/Sao_Paulo", "Asia/Kathmandu", "UTC"} <= set(listed)
     assert 400 < len(listed) < 700
-    assert set(listed) <= known & account._zones_here()
+    assert set(listed) <= known & available_timezones()
     assert listed == sorted(listed)
     assert 'list="zones"' in page.text
     for zone in ("Asia/Kathmandu", "Pacific/Chatham"):
         assert save(alice_browser, timezone=zone).status_code == 303
+
+
+def test_the_zones_are_read_once_and_not_kept_from_a_database_that_gave_none(
+    alice_browser: Visitor, settings: Settings, owner: Rows
+) -> None:
+    app = authserver.app.create(settings, clean_every=SELDOM)
+    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as another:
+        browser = Visitor(another, dict(alice_browser.cookies))
+        owner.execute("revoke select on pg_catalog.pg_timezone_names from public")
+        try:
+            failed = browser.get(PATH)
+            owner.execute("grant select on pg_catalog.pg_timezone_names to public")
+            shown = browser.get(PATH)
+            owner.execute("revoke select on pg_catalog.pg_timezone_names from public")
+            again, saved = browser.get(PATH), save(browser, timezone="Asia/Kathmandu")
+        finally:
+            owner.execute("grant select on pg_catalog.pg_timezone_names to public")
+
+    assert failed.status_code == 500
+    assert [shown.status_code, again.status_code, saved.status_code] == [200, 200, 303]
+    assert '<option value="Asia/Kathmandu">' in again.text
 
 
 def test_instants_are_shown_in_the_zone_that_was_saved(alice_browser: Visitor, owner: Rows) -> None:

@@ -127,8 +127,7 @@ def test_making_one_asks_for_a_fresh_sign_in(
     refused = fill(alice_browser, page)
     shown = alice_browser.get(PATH)
 
-    assert refused.status_code == 303
-    assert refused.headers["location"] == f"/confirm?next={PATH}"
+    assert refused.status_code == 403
     assert grants_of(owner, alice) == []
     assert shown.status_code == 200
     assert f'href="/confirm?next={PATH}"' in shown.text

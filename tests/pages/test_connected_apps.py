@@ -29,6 +29,11 @@ def links(page: Response) -> list[str]:
     return re.findall(r'href="(/settings/revoke\?grant=[^"]+)"', page.text)
 
 
+def spoken(page: Response) -> list[str]:
+    """Return what the links to revoke are called for those who hear them."""
+    return [unescape(label) for label in re.findall(r'aria-label="(Revoke [^"]*)"', page.text)]
+
+
 def test_an_application_is_shown_with_what_it_may_do_and_where_it_was_sent(
     alice_browser: Visitor, register: Register, owner: Rows
 ) -> None:
@@ -198,13 +203,33 @@ def test_a_name_is_text_wherever_it_stands(
 def test_an_application_without_a_name_is_said_to_have_none(
     alice_browser: Visitor, register: Register
 ) -> None:
-    register().pair(alice_browser)
+    nameless = register()
+    nameless.pair(alice_browser)
 
     page = alice_browser.get(PATH)
     asked = alice_browser.get(links(page)[0])
 
     assert "An application that gives no name" in page.text
-    assert "An application that gives no name" in asked.text
+    assert f'<p class="hint"><code>{nameless.client_id}</code></p>' in page.text
+    assert spoken(page) == ["Revoke access of an application that gives no name"]
+    assert f"An application that gives no name (<code>{nameless.client_id}</code>)" in asked.text
+
+
+def test_what_revokes_is_called_differently_for_each_grant_also_of_apps_with_equal_names(
+    alice_browser: Visitor, register: Register, owner: Rows
+) -> None:
+    twice, namesake = (register(client_name="Weekly Report") for _ in range(2))
+    for application in (twice, namesake, twice):
+        application.pair(alice_browser)
+    owner.execute("update oauth.grant set created_at = '2026-02-28 09:30Z'")
+
+    page = alice_browser.get(PATH)
+
+    assert spoken(page) == [
+        "Revoke access of Weekly Report, 1 of 3, since 28 Feb 2026, 09:30",
+        "Revoke access of Weekly Report, 2 of 3, since 28 Feb 2026, 09:30",
+        "Revoke access of Weekly Report, 3 of 3, since 28 Feb 2026, 09:30",
+    ]
 
 
 @pytest.mark.parametrize("path", [PATH, "/settings/revoke?grant=x"])

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+import authserver.app
 from authserver import passkeys, sessions
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
-from tests.oauth.conftest import Welcome
+from tests.oauth.conftest import SELDOM, Welcome
 from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.test_throttle import turn_back
 from tests.oauth.visitor import Application, Visitor, forms
@@ -536,3 +538,44 @@ def test_a_sign_in_under_way_ends_with_all_others(
 
     assert response.status_code == 400
     assert owner.execute("select count(*) from identity.session").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:8400", "https://[2001:db8::1]"])
+def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
+    alice_browser: Visitor,
+    passkey: Authenticator,
+    alice: Person,
+    settings: Settings,
+    owner: Rows,
+    origin: str,
+) -> None:
+    chosen = replace(settings, auth_url=origin)
+    (cookie,) = alice_browser.cookies.values()
+    name = sessions.seal(chosen).cookie_name
+    app = authserver.app.create(chosen, clean_every=SELDOM)
+
+    with TestClient(app, origin, raise_server_exceptions=False) as client:
+        browser = Visitor(client, {name: cookie})
+        sign_in_page = Visitor(client).get("/sign-in")
+        methods = browser.get(PAGE)
+        owner.execute("update identity.session set authenticated_at = now() - interval '1 hour'")
+        confirm = browser.get(f"/confirm?next={PAGE}")
+
+    for page in (sign_in_page, methods, confirm):
+        assert page.status_code == 200
+        assert "data-passkey" not in page.text
+        assert "passkey.js" not in page.text
+    assert "passkey" not in sign_in_page.text
+    assert "this service is reached by a number instead" in methods.text
+    assert "as many as there may be" not in methods.text
+    # One that was added under another address is still listed, and can go.
+    assert "<bdi>Phone</bdi>" in methods.text
+    assert "Remove this passkey" in methods.text
+
+
+def test_where_the_service_has_a_name_nothing_is_said_of_numbers(alice_browser: Visitor) -> None:
+    page = alice_browser.get(PAGE)
+
+    assert "data-passkey" in page.text
+    assert "passkey.js" in page.text
+    assert "reached by a number" not in page.text

@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -143,6 +144,12 @@ def rows_of(owner: Rows, table: str) -> int:
     return int(row[0])
 
 
+def failed(owner: Rows) -> list[UUID]:
+    """Return whose sign-ins failed."""
+    noted = "select user_id from identity.security_event where event = 'sign_in_failed'"
+    return [user_id for (user_id,) in owner.execute(noted)]
+
+
 def happened(owner: Rows) -> list[str]:
     rows = owner.execute("select event from identity.security_event order by occurred_at, event")
     return [event for (event,) in rows]
@@ -188,6 +195,8 @@ def test_the_button_leads_to_the_provider_with_pkce_nonce_and_state(
     assert len(query["nonce"]) == 43
     assert query["state"].startswith("svc_st_")
     assert "prompt" not in query
+    # Nobody has to sign in there once more for it, but when they did is told.
+    assert query["max_age"] == "31536000"
 
 
 def test_each_departure_has_secrets_of_its_own(browser: Visitor) -> None:
@@ -621,6 +630,109 @@ def test_of_eight_at_once_one_is_signed_in(
     assert rows_of(owner, "identity.session") == 1
 
 
+# Two tabs of one browser, both of which are away at the provider.
+
+
+def test_the_second_of_two_tabs_goes_on_to_where_it_wanted(
+    browser: Visitor, issuer: Issuer, known: Person, client: TestClient, owner: Rows
+) -> None:
+    registered = client.post(
+        "/oauth/register", json={"redirect_uris": ["https://app.example/callback"]}
+    )
+    application = Application(client, registered.json()["client_id"])
+    first = issuer.authorize(location(depart(browser, "/sign-in?next=/settings/apps")))
+    second = issuer.authorize(
+        location(depart(browser, location(browser.get(application.authorize_path()))))
+    )
+
+    arrived = browser.get(first)
+    arrived_too = browser.get(second)
+
+    assert location(arrived) == "/settings/apps"
+    assert location(arrived_too).startswith("/oauth/consent?request=svc_rq_")
+    assert "Allow access" in browser.follow(arrived_too).text
+    assert rows_of(owner, "identity.session") == 1
+    assert rows_of(owner, "identity.provider_sign_in") == 0
+    assert len(issuer.redeemed) == 1
+
+
+def test_the_second_of_two_tabs_signs_nobody_else_in(
+    browser: Visitor, issuer: Issuer, known: Person, bob: Person, owner: Rows
+) -> None:
+    connect(owner, issuer, bob, "bob")
+    first = issuer.authorize(location(depart(browser)))
+    second = issuer.authorize(location(depart(browser, "/sign-in?next=/settings/apps")))
+    browser.get(first)
+    issuer.person["sub"] = "bob"
+
+    response = browser.get(second)
+
+    assert location(response) == "/settings/apps"
+    assert "alice@example.org" in who(browser)
+    assert happened(owner) == ["signed_in"]
+
+
+def test_a_tab_that_is_away_goes_on_after_a_sign_in_by_password_in_another(
+    browser: Visitor, issuer: Issuer, alice: Person, owner: Rows, password_hash: str
+) -> None:
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [alice.user_id, password_hash],
+    )
+    away = issuer.authorize(location(depart(browser, "/sign-in?next=/settings/apps")))
+    browser.submit(browser.get("/sign-in"), email="alice@example.org", password=PASSWORD)
+
+    assert location(browser.get(away)) == "/settings/apps"
+    assert "/token" not in issuer.asked
+
+
+def test_an_invitation_that_another_tab_is_away_with_is_not_carried_over(
+    browser: Visitor, issuer: Issuer, known: Person, settings: Settings
+) -> None:
+    away = issuer.authorize(location(depart(browser, invite(settings))))
+    sign_in(browser, issuer)
+    issuer.person |= {"sub": "another", "email": "bob@example.org"}
+
+    assert location(browser.get(away)) == "/"
+    assert "alice@example.org" in who(browser)
+    assert len(issuer.redeemed) == 1
+
+
+def test_a_confirmation_under_way_is_not_carried_over_to_somebody_else(
+    browser: Visitor,
+    issuer: Issuer,
+    known: Person,
+    bob: Person,
+    owner: Rows,
+    password_hash: str,
+) -> None:
+    stale(browser, issuer, owner)
+    confirming = issuer.authorize(location(depart(browser, location(browser.get(METHODS)))))
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [bob.user_id, password_hash],
+    )
+    # No page of ours lets bob sign in while alice is, but any form's token does.
+    csrf = dict(forms(browser.get("/"))[0].fields)["csrf"]
+    browser.post("/sign-in", {"csrf": csrf, "email": "bob@example.org", "password": PASSWORD})
+
+    assert location(browser.get(confirming)) == "/"
+    assert "bob@example.org" in who(browser)
+
+
+def test_who_signed_out_meanwhile_is_not_signed_in_by_a_tab_that_is_away(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    away = issuer.authorize(location(depart(browser)))
+    sign_in(browser, issuer)
+    home = browser.get("/")
+    browser.submit(home, form=button(home, "/sign-out"))
+
+    refused(browser.get(away))
+
+    assert who(browser) == ""
+
+
 def test_a_state_of_another_browser_signs_nobody_in(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
@@ -722,6 +834,11 @@ def test_a_code_that_was_redeemed_before_is_refused(
 HOUR = timedelta(hours=1)
 
 
+def when(value: object) -> object:
+    """Return the number that a claim says a time by, where one from now is meant."""
+    return time.time() + value.total_seconds() if isinstance(value, timedelta) else value
+
+
 @pytest.mark.parametrize(
     "claims",
     [
@@ -757,10 +874,7 @@ HOUR = timedelta(hours=1)
 def test_a_token_with_a_wrong_claim_signs_nobody_in(
     browser: Visitor, issuer: Issuer, known: Person, claims: dict[str, Any]
 ) -> None:
-    issuer.claims = {
-        name: time.time() + value.total_seconds() if isinstance(value, timedelta) else value
-        for name, value in claims.items()
-    }
+    issuer.claims = {name: when(value) for name, value in claims.items()}
 
     refused(sign_in(browser, issuer))
 
@@ -1324,6 +1438,81 @@ def test_strangers_have_no_ways_in_to_change(browser: Visitor) -> None:
     assert location(browser.post(DISCONNECT, {"csrf": "x"})).startswith("/sign-in?next=")
 
 
+# Whether it is proved anew who sits there.
+
+SETTINGS = (
+    *("/settings/api-access", "/settings/apps", "/settings/account"),
+    *("/settings/account/sessions", "/settings/account/events"),
+)
+
+
+def test_who_shows_the_provider_who_they_are_need_not_show_it_here(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    sign_in(browser, issuer)
+
+    assert browser.get(METHODS).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "auth_time", [-timedelta(minutes=16), -HOUR, 0, None, HOUR, float("nan"), 10**18, -1]
+)
+def test_whom_the_provider_knew_already_has_shown_nobody_who_sits_there(
+    browser: Visitor, issuer: Issuer, known: Person, auth_time: object
+) -> None:
+    issuer.claims["auth_time"] = when(auth_time)
+    sign_in(browser, issuer)
+
+    asked = location(browser.get(METHODS))
+    issuer.claims.clear()
+    confirmed = sign_in(browser, issuer, asked)
+
+    assert asked == f"/confirm?next={METHODS}"
+    assert location(confirmed) == METHODS
+    assert browser.get(METHODS).status_code == 200
+
+
+def test_signing_out_and_in_again_proves_nothing_where_the_provider_asks_nothing(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    stale(browser, issuer, owner)
+    home = browser.get("/")
+    browser.submit(home, form=button(home, "/sign-out"))
+    issuer.claims["auth_time"] = when(-HOUR)
+
+    sign_in(browser, issuer)
+
+    assert "alice@example.org" in who(browser)
+    assert location(browser.get(METHODS)).startswith("/confirm")
+
+
+def test_a_clock_of_the_provider_that_is_ahead_proves_nothing_beforehand(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    issuer.claims["auth_time"] = when(timedelta(seconds=50))
+
+    sign_in(browser, issuer)
+
+    proved = owner.execute("select authenticated_at <= created_at from identity.session")
+    assert proved.fetchall() == [(True,)]
+
+
+def test_who_proved_nothing_anew_is_signed_in_all_the_same(
+    browser: Visitor, issuer: Issuer, known: Person, terminal: Terminal
+) -> None:
+    issuer.claims["auth_time"] = None
+    sign_in(browser, issuer)
+
+    cleaned = terminal.run("janitor")
+    pages = [browser.get(path) for path in SETTINGS]
+    listed = terminal.table("session list alice@example.org")
+
+    assert cleaned.exit_code == 0, cleaned.output
+    assert [page.status_code for page in pages] == [200] * 5
+    assert len(listed) == 1
+    assert "alice@example.org" in who(browser)
+
+
 # Confirming that it is still the same person.
 
 
@@ -1338,7 +1527,6 @@ def test_who_has_no_password_confirms_through_the_provider_which_asks_again(
 ) -> None:
     stale(browser, issuer, owner)
     away = location(depart(browser, location(browser.get(METHODS))))
-    issuer.claims["auth_time"] = int(time.time())
 
     response = browser.get(issuer.authorize(away))
 
@@ -1348,18 +1536,55 @@ def test_who_has_no_password_confirms_through_the_provider_which_asks_again(
     assert browser.get(METHODS).status_code == 200
 
 
-@pytest.mark.parametrize("ago_s", [3600, None])
+@pytest.mark.parametrize("auth_time", [-HOUR, None, HOUR, float("nan"), 10**18])
 def test_a_provider_that_did_not_ask_again_or_does_not_say_so_confirms_nothing(
-    browser: Visitor, issuer: Issuer, known: Person, owner: Rows, ago_s: int | None
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows, auth_time: object
 ) -> None:
     stale(browser, issuer, owner)
-    if ago_s is not None:
-        issuer.claims["auth_time"] = int(time.time()) - ago_s
+    issuer.claims["auth_time"] = when(auth_time)
 
     response = sign_in(browser, issuer, location(browser.get(METHODS)))
 
     assert response.status_code == 400
     assert location(browser.get(METHODS)).startswith("/confirm")
+    assert failed(owner) == [known.user_id]
+
+
+@pytest.mark.parametrize("changed", [{"code": None}, {"code": "x"}, {"error": "login_required"}])
+def test_a_confirmation_that_the_provider_refuses_is_noted(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows, changed: dict[str, Any]
+) -> None:
+    stale(browser, issuer, owner)
+
+    response = sign_in(browser, issuer, location(browser.get(METHODS)), **changed)
+
+    assert response.status_code == 400
+    assert "did not work" in response.text
+    assert failed(owner) == [known.user_id]
+
+
+def test_a_provider_that_is_down_or_somebody_who_stops_there_is_no_failed_sign_in(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    stale(browser, issuer, owner)
+    issuer.instead["/token"] = (503, b"")
+    down = sign_in(browser, issuer, location(browser.get(METHODS)))
+    issuer.instead.clear()
+
+    stopped = sign_in(
+        browser, issuer, location(browser.get(METHODS)), code=None, error="access_denied"
+    )
+
+    assert (down.status_code, stopped.status_code) == (503, 400)
+    assert failed(owner) == []
+
+
+def test_a_refused_sign_in_of_nobody_known_is_nobodys_event(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    sign_in(browser, issuer, code=None, error="login_required")
+
+    assert happened(owner) == []
 
 
 def test_somebody_else_at_the_provider_confirms_nothing(
@@ -1368,17 +1593,13 @@ def test_somebody_else_at_the_provider_confirms_nothing(
     stale(browser, issuer, owner)
     connect(owner, issuer, bob, "bob")
     issuer.person["sub"] = "bob"
-    issuer.claims["auth_time"] = int(time.time())
 
     response = sign_in(browser, issuer, location(browser.get(METHODS)))
 
-    noted = owner.execute(
-        "select user_id from identity.security_event where event = 'sign_in_failed'"
-    ).fetchall()
     assert response.status_code == 400
     assert "is not the account" in response.text
     assert "alice@example.org" in who(browser)
-    assert noted == [(known.user_id,)]
+    assert failed(owner) == [known.user_id]
 
 
 def test_a_passkey_that_is_the_last_way_in_stays_where_the_provider_is_another_one(

@@ -56,7 +56,9 @@ createServer((request, response) => {
   }
   interact(request, response).catch((error) => {
     console.error(error);
-    response.writeHead(500).end();
+    // Whoever comes back to a question that is answered gets a page, as a browser shows none without.
+    response.writeHead(400, { 'Content-Type': 'text/html' });
+    response.end('<!doctype html><html lang="en"><title>This is over</title><p>Start again.');
   });
 }).listen(Number(port), 'localhost', () => console.log('ready'));
 

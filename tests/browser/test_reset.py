@@ -1,0 +1,75 @@
+"""Choosing another password by an operator's link, in a real browser."""
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests import processes
+from tests.browser.conftest import PASSWORD
+from tests.browser.test_authorization import sign_in
+from tests.processes import Service
+
+NEW_PASSWORD = "seven green herons wade"
+
+
+def reset_link(service: Service, email: str) -> str:
+    """Return the link that an operator makes for somebody."""
+    logins = processes.role_urls(service.settings, processes.AUTH_ROLES)
+    return processes.run(["user", "reset-link", email], service.settings, logins)
+
+
+def test_a_link_leads_to_another_password_and_signs_in(
+    page: Page, chromium: Browser, service: Service, person: str
+) -> None:
+    with chromium.new_context() as context:
+        elsewhere = context.new_page()
+        elsewhere.goto(f"{service.auth_url}/sign-in")
+        sign_in(elsewhere, person)
+        expect(elsewhere.get_by_text(f"Signed in as {person}")).to_be_visible()
+
+        page.goto(reset_link(service, person))
+        expect(page.get_by_text(f"It will be the password of {person}.")).to_be_visible()
+        expect(page.get_by_label("New password")).to_be_focused()
+        page.get_by_label("New password").fill(NEW_PASSWORD)
+        page.get_by_role("button", name="Set password and sign in").click()
+        expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+        elsewhere.reload()
+        expect(elsewhere.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+    page.get_by_role("button", name="Sign out").click()
+    sign_in(page, person, PASSWORD)
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("That did not work.")
+    sign_in(page, person, NEW_PASSWORD)
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+
+
+def test_a_password_that_is_not_taken_is_told_and_the_link_stays_good(
+    page: Page, service: Service, person: str
+) -> None:
+    page.goto(reset_link(service, person))
+    page.get_by_label("New password").fill("password1234")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_label("New password")).to_have_accessible_description(
+        re.compile("easy to guess")
+    )
+    expect(page.get_by_label("New password")).to_have_value("")
+    page.get_by_label("New password").fill(NEW_PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+
+
+def test_a_link_that_was_used_says_so_and_names_a_way_on(
+    page: Page, service: Service, person: str
+) -> None:
+    link = reset_link(service, person)
+    page.goto(link)
+    page.get_by_label("New password").fill(NEW_PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+
+    page.goto(link)
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("This link cannot be used")
+    page.get_by_role("link", name="Go to the start page").click()
+    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
