@@ -5,6 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PROVIDER := tests/browser/provider
+REDOCLY := tests/redocly
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # A stamp holds the directory it was made in. An environment that was moved, or whose Python is gone,
@@ -16,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-oldest check bench screenshots proof lock chromium remake
+.PHONY: help run test test-fast test-oldest check bench screenshots proof openapi lock chromium remake
 
 help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,10 +43,13 @@ bench: .venv/.dev ## Measure requests per second, beside what the machine could 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium $(PROVIDER)/node_modules ## Try all properties with thousands of examples, and a foreign provider (PROFILE=bounded: hundreds)
-	@$(BIN)/pytest -n auto -m "hypothesis or provider" --hypothesis-profile=$(PROFILE)
+proof: .venv/.dev chromium $(PROVIDER)/node_modules $(REDOCLY)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
+	@$(BIN)/pytest -n auto -m "hypothesis or provider or proof" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
+
+openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service says of itself
+	@$(BIN)/python -m tests.endpoints.snapshot
 
 test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
 	@tests/oldest.sh
@@ -84,15 +88,15 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@touch $@
 
-# A provider for sign-in that nobody here wrote, pinned with its hashes.
-$(PROVIDER)/node_modules: $(PROVIDER)/package-lock.json
+# A provider for sign-in and a validator that nobody here wrote, pinned with their hashes.
+$(PROVIDER)/node_modules $(REDOCLY)/node_modules: %/node_modules: %/package-lock.json
 	@command -v npm >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; \
 	  else \
 	    echo "The proof needs Node.js: sudo apt-get install nodejs npm" >&2; exit 1; \
 	  fi
-	@npm ci --prefix $(PROVIDER) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@npm ci --prefix $* --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Playwright drives the Chromium of the system's packages.

@@ -15,12 +15,13 @@ update identity.user
  where user_id = %(user_id)s
 
 -- name: zones
--- The time zones that the database knows, so that days can be formed in them.
+-- The time zones that the database knows, so that days can be formed in them. Four of its names it takes for
+-- abbreviations where it forms days, and so for zones without summer time, which nobody means by them.
 select name
   from pg_catalog.pg_timezone_names
  where name not like 'posix%'
    and name not like 'right/%'
-   and name not in ('Factory', 'localtime')
+   and name not in ('Factory', 'localtime', 'CET', 'EET', 'MET', 'WET')
  order by name
 
 -- name: other_administrator

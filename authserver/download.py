@@ -1,4 +1,4 @@
-"""Settings → Account → Download: a token for ten minutes, with which a program fetches everything.
+"""Settings → Account → Download: a token for ten minutes, with which everything can be fetched.
 
 The form carries an id of its own, as that for any API token does, so that it makes one token however often
 it is sent. Who has as many API tokens as there may be can still take their data along: some more are kept
@@ -35,6 +35,8 @@ _TOO_MANY: Final = (
     f"You made {_AT_ONCE} tokens for a download within the last ten minutes. Use one of them, or wait until "
     "they have ended."
 )
+_ALWAYS: Final = "read:activity"
+"""Without it no token opens an export."""
 _READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
 
 
@@ -45,7 +47,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def make_token(server: Server, request: Request) -> Response:
-    """Make the token and show it, this once, with a line that fetches everything."""
+    """Make the token and show it, this once, with a button and a line that fetch everything."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
     visit = await server.visit(request, PATH)
@@ -57,8 +59,9 @@ async def make_token(server: Server, request: Request) -> Response:
     except StaleForm as error:
         page = _page(ticked, problem=confirm.problem(error), status=403)
         return server.pages.render(page, visit.browser)
-    if not ticked:
-        page = _page(ticked, scope_problem="Tick at least one.", status=400)
+    if _ALWAYS not in ticked:
+        problem = f"Tick {_ALWAYS} too: every download holds what it opens."
+        page = _page(ticked, scope_problem=problem if ticked else "Tick at least one.", status=400)
         return server.pages.render(page, visit.browser)
     user_id, draft_id = visit.person.user_id, form.get("draft")
     if draft_id is None:
@@ -83,9 +86,8 @@ async def make_token(server: Server, request: Request) -> Response:
         page = _page(ticked, problem=_TOO_MANY, status=400)
         return server.pages.render(page, visit.browser)
     content = {"token": token.text, "address": f"{server.settings.base_url}/api/v1/export"}
-    return server.pages.render(
-        Page("account_download_token.html", content, here=PATH), visit.browser
-    )
+    made = Page("account_download_token.html", content, may_ask_for_data=True, here=PATH)
+    return server.pages.render(made, visit.browser)
 
 
 def _page(

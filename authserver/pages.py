@@ -83,6 +83,8 @@ class Page:
     """Whether a form of it may end in a redirect to a client: browsers check the whole chain."""
     may_end_at_provider: bool = False
     """The same of the provider, where there is one."""
+    may_ask_for_data: bool = False
+    """Whether a script of it may ask the resource server, and nobody else."""
     here: str = ""
     """The path of a page of the menu, or of one below it."""
 
@@ -93,6 +95,8 @@ class Pages:
 
     templates: Environment
     seal: Seal
+    data_url: str
+    """Where the resource server is."""
     has_provider: bool = False
 
     def render(self, page: Page, browser: Browser | None = None) -> Response:
@@ -109,6 +113,8 @@ class Pages:
         )
         may_leave = page.may_end_at_client or (page.may_end_at_provider and self.has_provider)
         policy = _POLICY if may_leave else f"{_POLICY}; form-action 'self'"
+        if page.may_ask_for_data:
+            policy += f"; connect-src {self.data_url}"
         response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
             self.seal.set_cookie(response, browser.session)
@@ -145,7 +151,7 @@ def pages(seal: Seal, chosen: Settings) -> Pages:
         provider_name=None if chosen.provider is None else chosen.provider.name,
     )
     templates.filters["moment"] = _moment
-    return Pages(templates, seal, has_provider=chosen.provider is not None)
+    return Pages(templates, seal, chosen.base_url, has_provider=chosen.provider is not None)
 
 
 @cache

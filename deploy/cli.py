@@ -17,7 +17,8 @@ import psycopg
 
 import authserver.commands
 import resourceserver.commands
-from deploy import embedded, migrate, up
+from deploy import embedded, migrate, people, up
+from deploy.demo.command import demo
 from shared import VERSION, settings
 from shared.serving import AddressError
 from shared.settings import Settings, SettingsError
@@ -131,7 +132,12 @@ def main() -> NoReturn:
 
 
 # Each server keeps its commands beside what they do.
-for _command in (*authserver.commands.COMMANDS, *resourceserver.commands.COMMANDS):
+for _command in (
+    demo,
+    *people.COMMANDS,
+    *authserver.commands.COMMANDS,
+    *resourceserver.commands.COMMANDS,
+):
     svc.add_command(_command)
 
 if __name__ == "__main__":

@@ -7,26 +7,41 @@ from datetime import timedelta
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver import endpoint, ingest, metadata, probes, usage
+from resourceserver import (
+    capabilities,
+    docs,
+    endpoint,
+    export,
+    ingest,
+    metadata,
+    openapi,
+    probes,
+    summaries,
+    usage,
+)
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.errors import Answers, HeadersTooLarge, InternalError
+from resourceserver.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
 from resourceserver.session import PATIENT_S, QUICK_S, Reader
 from shared import database, settings
 from shared.lines import Lines
 from shared.settings import Settings
-from shared.web import HeaderLimit, LastResort, RequestLog
+from shared.web import AddressLimit, HeaderLimit, LastResort, RequestLog
 
 WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
 
 
 def create(
-    chosen: Settings | None = None, *, note_uses_every: timedelta = usage.INTERVAL
+    chosen: Settings | None = None,
+    *,
+    note_uses_every: timedelta = usage.INTERVAL,
+    sum_up_every: timedelta = summaries.INTERVAL,
 ) -> Starlette:
     """Return the application for ``chosen``, by default what the environment says.
 
-    While it runs, it writes down about ``note_uses_every`` when tokens were used last. Raises
-    SettingsError where a role has no login; one that does not work costs what needs that role.
+    While it runs, it writes down about ``note_uses_every`` when tokens were used last, and sums days up
+    about ``sum_up_every``. Raises SettingsError where a role has no login; one that does not work costs
+    what needs that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
@@ -49,7 +64,10 @@ def create(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with usage.written(reader.usage, worker, note_uses_every):
+        async with (
+            usage.written(reader.usage, worker, note_uses_every),
+            summaries.made(database.login(chosen, "worker"), sum_up_every),
+        ):
             yield
         for connections in (reader, writers, worker):
             connections.close()
@@ -58,11 +76,16 @@ def create(
         routes=[
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
             *ingest.routes(chosen, reader, writers),
+            *export.routes(chosen, reader),
             *metadata.routes(chosen),
             *probes.routes(chosen, reader),
+            *capabilities.routes(chosen),
+            *openapi.routes(chosen),
+            *docs.routes(),
         ],
         middleware=[
             Middleware(RequestLog),
+            Middleware(AddressLimit, answer=lambda _: answers.of(AddressTooLong())),
             Middleware(HeaderLimit, answer=lambda _: answers.of(HeadersTooLarge())),
             Middleware(LastResort, answer=lambda _: answers.of(InternalError())),
         ],

@@ -8,7 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+Timestamp = Annotated[
+    str,
+    StringConstraints(pattern=r"^\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"),
+    Field(json_schema_extra={"format": "date-time"}),
+]
 """An instant in UTC, always with three decimals."""
 CalendarDay = Annotated[date, Field(strict=False)]
 Milliseconds = Annotated[int, Field(ge=0)]
@@ -20,7 +24,7 @@ Productivity = Literal["productive", "neutral", "distracting"]
 class Body(BaseModel):
     """An object of an answer: exactly these members, all of them always there."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class InstantRangeEcho(Body):

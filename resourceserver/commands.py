@@ -44,9 +44,8 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
 @click.argument("file")
 @click.option(
     "--stream",
-    type=click.Choice(["app-sessions", "coding-sessions"]),
-    required=True,
-    help="What kind of events these are.",
+    type=click.Choice(posting.STREAMS),
+    help="What kind of events these are; an export says so itself.",
 )
 @click.option(
     "--token",
@@ -64,57 +63,74 @@ def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: i
 )
 @click.pass_obj
 def ingest(
-    chosen: Settings, *, file: str, stream: str, token: str, url: str | None, retries: int
+    chosen: Settings, *, file: str, stream: str | None, token: str, url: str | None, retries: int
 ) -> None:
     """Post the events in FILE, or in standard input if it is "-".
 
-    FILE is a JSON array, one JSON object a line, or a whole request with "events" and "client".
-    Sending it again does no harm: events that are there already are counted as duplicates. The exit
-    status is 0 if all events are there now, and 1 if any was rejected or could not be sent.
+    FILE is a JSON array, one JSON object a line, or a whole request with "events" and "client"; or an
+    export in JSON, of which the sessions are sent. Sending it again does no harm: events that are there
+    already are counted as duplicates. The exit status is 0 if all events are there now, and 1 if any was
+    rejected or could not be sent.
     """
-    found = _found(file)
+    found = _found(file, stream)
     address = _address(url or chosen.base_url)
     if tokens.parse(tokens.ACCESS, token.strip()) is None:
         raise click.ClickException("the token is none of this service; is it whole?")
     own_client = json.dumps({"name": f"svc-ingest/{VERSION}"})
     headers = {"Authorization": f"Bearer {token.strip()}", "Content-Type": "application/json"}
-    results: list[Result] = []
-    failure = None
+    is_whole = True
     with httpx2.Client(base_url=address, headers=headers, timeout=_TIMEOUT) as http:
-        poster = Poster(
-            http,
-            f"/api/v1/ingest/{stream}",
-            found.client or own_client,
-            retries,
-            say=lambda line: click.echo(line, err=True),
-        )
-        progress = click.progressbar(
-            length=len(found.events), file=sys.stderr, hidden=not sys.stderr.isatty()
-        )
-        with progress as bar:
-            try:
-                for result in poster.post(found.events):
-                    results.append(result)
-                    bar.update(result.sent)
-            except PostingError as error:
-                failure = str(error)
-            except KeyboardInterrupt:
-                failure = "interrupted"
-    _report(found, results)
-    if failure is not None:
-        raise click.ClickException(failure)
-    if any(result.rejected for result in results):
+        for each in found:
+            poster = Poster(
+                http,
+                f"/api/v1/ingest/{each.stream}",
+                each.client or own_client,
+                retries,
+                say=lambda line: click.echo(line, err=True),
+            )
+            # Of several streams it is said which one a line is about.
+            about = f"{each.stream}: " if len(found) > 1 else ""
+            is_whole &= _post(poster, each, about)
+    if not is_whole:
         sys.exit(1)
 
 
-def _found(file: str) -> Found:
+def _post(poster: Poster, found: Found, about: str) -> bool:
+    """Post and report; tell whether all events are there now. Raises ClickException."""
+    results: list[Result] = []
+    failure = None
+    progress = click.progressbar(
+        length=len(found.events), file=sys.stderr, hidden=not sys.stderr.isatty()
+    )
+    with progress as bar:
+        try:
+            for result in poster.post(found.events):
+                results.append(result)
+                bar.update(result.sent)
+        except PostingError as error:
+            failure = str(error)
+        except KeyboardInterrupt:
+            failure = "interrupted"
+    _report(found, results, about)
+    if failure is not None:
+        raise click.ClickException(failure)
+    return not any(result.rejected for result in results)
+
+
+def _found(file: str, stream: str | None) -> list[Found]:
+    """Return the events of ``file``, of ``stream`` alone where it is given. Raises ClickException."""
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return posting.find_events(content)
+        found = posting.find_events(content)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror}") from error
     except PostingError as error:
         raise click.ClickException(f"{file}: {error}") from error
+    if stream is not None:
+        return [each._replace(stream=stream) for each in found if each.stream in (None, stream)]
+    if any(each.stream is None for each in found):
+        raise click.ClickException(f"{file} is no export: say with --stream what its events are")
+    return found
 
 
 def _address(url: str) -> httpx2.URL:
@@ -124,16 +140,17 @@ def _address(url: str) -> httpx2.URL:
         raise click.ClickException(str(error)) from error
 
 
-def _report(found: Found, results: list[Result]) -> None:
-    """Print what became of the events, the first rejected ones by name."""
+def _report(found: Found, results: list[Result], about: str) -> None:
+    """Print what became of the events, the first rejected ones by name, each line after ``about``."""
     rejected = [rejection for result in results for rejection in result.rejected]
     for rejection in rejected[:_SHOWN]:
-        click.echo(f"event {rejection.event}: {rejection.code}: {rejection.message}", err=True)
+        place = f"{about}event {rejection.event}"
+        click.echo(f"{place}: {rejection.code}: {rejection.message}", err=True)
     if len(rejected) > _SHOWN:
-        click.echo(f"... and {len(rejected) - _SHOWN} more", err=True)
+        click.echo(f"{about}... and {len(rejected) - _SHOWN} more", err=True)
     unsent = len(found.events) - sum(result.sent for result in results)
     click.echo(
-        f"accepted {sum(result.accepted for result in results)}, "
+        f"{about}accepted {sum(result.accepted for result in results)}, "
         f"duplicates {sum(result.duplicates for result in results)}, "
         f"rejected {len(rejected)}" + (f", not sent {unsent}" if unsent else "")
     )

@@ -1,5 +1,6 @@
 """What a read endpoint is: one declaration, from which its route, checks and description derive."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +36,8 @@ class Endpoint:
 
     is_quick: bool = False
     """Whether an index answers it in a moment, so that it may share a connection with others."""
+    finish: Callable[[bytes], bytes] | None = None
+    """What is left for Python to do with what the query answered, where SQL is no language for it."""
 
     @cached_property
     def statement(self) -> Statement:
@@ -49,7 +52,8 @@ def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Rou
 
 def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
     async def answer(request: Request) -> Response:
-        who = session.credential(request, (endpoint.scope,), (resource,))
+        scopes = (endpoint.scope, *endpoint.params.scopes(request.query_params))
+        who = session.credential(request, scopes, (resource,))
         try:
             params = parameters.parse(endpoint.params, request.query_params)
         except ParameterProblem:
@@ -59,6 +63,8 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
         body = await reader.read(
             who, endpoint.statement, params.values(), is_quick=endpoint.is_quick
         )
+        if endpoint.finish is not None:
+            body = endpoint.finish(body)
         return Response(body, headers=PRIVATE, media_type="application/json")
 
     packed = Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)

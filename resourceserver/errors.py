@@ -5,6 +5,7 @@
     ├── MethodNotAllowed     405
     ├── Unauthorized         401   with a challenge (RFC 6750, section 3; RFC 9728, section 5.1)
     ├── InsufficientScope    403   with a challenge
+    ├── AddressTooLong       414
     ├── HeadersTooLarge      431
     ├── ParameterProblem     400   names the parameter
     │   ├── MissingParameter
@@ -64,6 +65,13 @@ class MethodNotAllowed(Problem):
 
     status = 405
     code = "method_not_allowed"
+
+
+class AddressTooLong(Problem):
+    """the path and the query are longer than 16 KiB"""
+
+    status = 414
+    code = "uri_too_long"
 
 
 class HeadersTooLarge(Problem):
@@ -162,7 +170,13 @@ class Answers:
 
     def _headers(self, problem: Problem) -> dict[str, str]:
         match problem:
-            case NotFound() | MethodNotAllowed() | HeadersTooLarge() | InternalError():
+            case (
+                NotFound()
+                | MethodNotAllowed()
+                | AddressTooLong()
+                | HeadersTooLarge()
+                | InternalError()
+            ):
                 return {"Cache-Control": "no-store"}
             case Unauthorized() | InsufficientScope():
                 return PRIVATE | {"WWW-Authenticate": self._challenge(problem)}

@@ -69,27 +69,66 @@ class Stream:
     """What tells an event from others of its device and start, where it has no key of its own."""
 
 
+_WHEN: Final[dict[str, fields.Kind]] = {
+    "idempotency_key": fields.Key(200),
+    "started_at": fields.Instant(may_be_blank=False),
+    "ended_at": fields.Instant(),
+    "duration_ms": fields.Duration(),
+}
+_WHERE: Final[dict[str, fields.Kind]] = {
+    "device": fields.Name(MAX_DEVICE),
+    "platform": fields.Choice(
+        ("macos", "windows", "linux", "android", "ios", "web", "other"),
+    ),
+    "utc_offset": fields.Offset(),
+    "metadata": fields.Extra(4096),
+}
+
 APP_SESSIONS: Final = Stream(
     name="app_sessions",
     fields={
-        "idempotency_key": fields.Key(200),
-        "started_at": fields.Instant(may_be_blank=False),
-        "ended_at": fields.Instant(),
-        "duration_ms": fields.Duration(),
+        **_WHEN,
         "app": fields.Name(255, may_be_blank=False),
         "title": fields.Text(1024),
         "url": fields.Address(MAX_URL),
         "category": fields.Name(64, is_cut=True),
         "idle": fields.Flag(),
-        "device": fields.Name(MAX_DEVICE),
-        "platform": fields.Choice(
-            ("macos", "windows", "linux", "android", "ios", "web", "other"),
-        ),
-        "utc_offset": fields.Offset(),
-        "metadata": fields.Extra(4096),
+        **_WHERE,
     },
     required=("started_at", "app"),
     identity=("app",),
+)
+
+CODING_SESSIONS: Final = Stream(
+    name="coding_sessions",
+    fields={
+        **_WHEN,
+        **_WHERE,
+        "project": fields.Name(255, may_be_blank=False),
+        "language": fields.Name(64, is_cut=True),
+        "file": fields.Text(1024, keeps_end=True),
+        "branch": fields.Name(255, is_cut=True),
+        "editor": fields.Name(64, is_cut=True),
+        # Editors think of new ones, and what they count as matters less than the time itself.
+        "activity": fields.Choice(
+            (
+                "coding",
+                "debugging",
+                "building",
+                "testing",
+                "reviewing",
+                "writing_docs",
+                "ai_coding",
+                "other",
+            ),
+            otherwise="other",
+        ),
+        "lines_added": fields.Count(10_000_000),
+        "lines_removed": fields.Count(10_000_000),
+        "is_write": fields.Flag(),
+    },
+    required=("started_at", "project"),
+    identity=("project", "language", "file"),
 )
 
 

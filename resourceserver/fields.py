@@ -137,13 +137,15 @@ class Text:
     """Free text, kept as it was sent; cut at its limit, so that no time is lost for it."""
 
     limit: int
+    keeps_end: bool = False
+    """Whether of a longer text the end is kept, as of a path, and not the beginning."""
 
     def read(self, value: Any, /) -> str | None:
         """Return the text."""
         text = _string(value)
         if not is_storable(text):
             raise Flaw("invalid_value", UNSTORABLE)
-        text = text[: self.limit]
+        text = text[-self.limit :] if self.keeps_end else text[: self.limit]
         return text if text.strip() else None
 
 
@@ -207,20 +209,38 @@ def _day_start_ms(day: str) -> int | None:
         return None
 
 
+def _whole(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise Flaw("invalid_value", _INFINITE)
+        if value.is_integer():
+            return int(value)
+    raise Flaw("invalid_type", "must be a whole number")
+
+
 @dataclass(frozen=True)
 class Duration:
     """A whole number of milliseconds, judged together with the times of its event."""
 
     def read(self, value: Any, /) -> int:
         """Return the number; 5.0 is whole too."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(value, float):
-            if math.isinf(value):
-                raise Flaw("invalid_value", _INFINITE)
-            if value.is_integer():
-                return int(value)
-        raise Flaw("invalid_type", "must be a whole number")
+        return _whole(value)
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number that is not negative."""
+
+    limit: int
+
+    def read(self, value: Any, /) -> int:
+        """Return the number; 5.0 is whole too."""
+        number = _whole(value)
+        if not 0 <= number <= self.limit:
+            raise Flaw("invalid_value", f"must be between 0 and {self.limit}")
+        return number
 
 
 @dataclass(frozen=True)
@@ -239,6 +259,8 @@ class Choice:
     """One of a few words."""
 
     words: tuple[str, ...]
+    otherwise: str | None = None
+    """The word that is stored for one that is none of them; without it, its event is rejected."""
 
     def read(self, value: Any, /) -> str | None:
         """Return the word."""
@@ -247,10 +269,14 @@ class Choice:
             return text
         if not text.strip():
             return None
-        raise Flaw("invalid_value", f"must be one of {', '.join(self.words)}")
+        if self.otherwise is None:
+            raise Flaw("invalid_value", f"must be one of {', '.join(self.words)}")
+        if not is_storable(text):
+            raise Flaw("invalid_value", UNSTORABLE)
+        return self.otherwise
 
 
-_OFFSET: Final = re.compile(r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]")
+OFFSET: Final = re.compile(r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 @dataclass(frozen=True)
@@ -260,7 +286,7 @@ class Offset:
     def read(self, value: Any, /) -> str | None:
         """Return the offset."""
         text = _string(value)
-        if _OFFSET.fullmatch(text):
+        if OFFSET.fullmatch(text):
             return text
         if not text.strip():
             return None

@@ -5,8 +5,8 @@
 
 The credential is checked before the body is read, so that a stranger's megabytes are never taken
 in, and again in the transaction that writes, so that a token revoked meanwhile writes nothing.
-These are two round trips: the second carries session, devices and events in one pipeline. Whatever
-fails in it, nothing of the batch was written, and the tracker may send it again.
+These are two round trips: the second carries session, devices, events and what follows from them in
+one pipeline. Whatever fails in it, nothing of the batch was written, and the tracker may send it again.
 """
 
 import asyncio
@@ -19,16 +19,20 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
+from pydantic import Field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import events, fields, session
+from resourceserver import event_schema, events, fields, session
+from resourceserver.bodies import Body, Count, Timestamp
 from resourceserver.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
-from resourceserver.events import APP_SESSIONS, Row, Stream, Verdict
+from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
+from resourceserver.operation import INGEST, Operation
 from resourceserver.session import Credential, Reader
 from shared import lines, queries
 from shared.lines import Lines
@@ -39,8 +43,9 @@ STATEMENTS: Final = {
     for name, text in queries.load(Path(__file__).with_name("ingest.sql")).items()
 }
 
-STREAMS: Final = (APP_SESSIONS,)
-"""The streams that are open. The statement ``add_<stream>`` writes the rows of one."""
+STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
+"""The streams that are open. Three statements of each write a batch: ``add_<stream>`` its rows,
+``mark_<stream>`` which days they change, and ``count_<stream>`` what its devices have sent."""
 
 MAX_BODY: Final = 40 * 1024 * 1024
 """Most bytes of a body, both as it comes and inflated."""
@@ -99,6 +104,49 @@ class InvalidRequest(Problem):
         self.parameter = parameter
 
 
+class Rejection(Body):
+    """Why one event was not written."""
+
+    index: Count
+    """Its place in the request's array."""
+    code: str = Field(json_schema_extra={"enum": list(events.CODES)})
+    message: str
+    """The field, and what is wrong with it."""
+
+
+class IngestResult(Body):
+    """What became of a batch; the three add up to the number of its events."""
+
+    accepted: Count
+    """How many were written."""
+    duplicates: Count
+    """How many were there already, by their idempotency keys."""
+    rejected: list[Rejection]
+    server_time: Timestamp
+
+
+def operation(stream: Stream) -> Operation:
+    """Return what is described of the route of ``stream``."""
+    words = stream.name.replace("_", " ")
+    return Operation(
+        name=f"ingest_{stream.name}",
+        path=f"/api/v1/ingest/{stream.name.replace('_', '-')}",
+        tag=INGEST,
+        summary=f"Write {words}; each event is judged by itself.",
+        answers={200: IngestResult},
+        method="POST",
+        scope=f"ingest:{stream.name}",
+        request=event_schema.batch(stream),
+        problems=(
+            InvalidJSON(),
+            InvalidRequest("events: must be an array", "events"),
+            BatchTooLarge(f"events: 1001 given, at most {events.MAX_EVENTS} are allowed"),
+            PayloadTooLarge(),
+            UnsupportedMediaType("Content-Type: must be application/json"),
+        ),
+    )
+
+
 @dataclass
 class Load:
     """What the bodies that are being taken in cost this process, all streams together."""
@@ -116,8 +164,11 @@ def routes(chosen: Settings, reader: Reader, writers: Lines) -> list[Route]:
 
 
 def _route(stream: Stream, chosen: Settings, reader: Reader, writers: Lines, load: Load) -> Route:
+    described = operation(stream)
+    scopes = (f"ingest:{stream.name}",)
+
     async def answer(request: Request) -> Response:
-        who = session.credential(request, (f"ingest:{stream.name}",), (chosen.base_url,))
+        who = session.credential(request, scopes, (chosen.base_url,))
         await reader.check(who)
         body = bytearray()
         try:
@@ -131,8 +182,7 @@ def _route(stream: Stream, chosen: Settings, reader: Reader, writers: Lines, loa
         result = _result(verdict, accepted, now_ms)
         return Response(result, headers=PRIVATE, media_type="application/json")
 
-    path = f"/api/v1/ingest/{stream.name.replace('_', '-')}"
-    return Route(path, answer, methods=["POST"], name=f"ingest_{stream.name}")
+    return Route(described.path, answer, methods=[described.method], name=described.name)
 
 
 async def _in_turn(judged: Callable[[], Verdict], turn: asyncio.Lock) -> Verdict:
@@ -238,19 +288,26 @@ async def write(writers: Lines, who: Credential, stream: Stream, rows: list[Row]
     """
     if not rows:
         return 0
+    # The ids are ours, so that the statements after the writing can tell what it wrote.
+    identified = [row | {"id": str(uuid4())} for row in rows]
     params = {
         "user_id": who.token.user_id,
         "devices": fields.compact(_devices(rows)),
-        "rows": fields.compact(rows),
+        "rows": fields.compact(identified),
+        "sent": fields.compact([{name: row[name] for name in _SENT} for row in identified]),
+        "stream": stream.name,
+        "source": rows[0]["source"],
     }
     steps = (
         (session.OPEN_SESSION, who.parameters()),
         (STATEMENTS["add_devices"], params),
         (STATEMENTS[f"add_{stream.name}"], params),
+        (STATEMENTS[f"mark_{stream.name}"], params),
+        (STATEMENTS[f"count_{stream.name}"], params),
     )
     try:
         # Never twice by ourselves: only the tracker can tell that a batch was not answered.
-        written = await writers.run(steps, may_repeat=False)
+        written = await writers.run(steps, which=2, may_repeat=False)
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements of ours.
         raise DatabaseUnavailable from error
@@ -260,6 +317,10 @@ async def write(writers: Lines, who: Credential, stream: Stream, rows: list[Row]
     except psycopg.Error as error:
         raise session.problem(error, who) from error
     return written.command_tuples or 0
+
+
+_SENT: Final = ("idempotency_key", "id", "device", "started_ms", "ended_ms")
+"""What it takes to tell which events were new and what they change."""
 
 
 def _devices(rows: list[Row]) -> list[dict[str, str | None]]:

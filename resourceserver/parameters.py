@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Self
@@ -37,7 +37,7 @@ _INSTANT: Final = re.compile(
 )
 FIRST_DAY: Final = date(1900, 1, 1)
 LAST_DAY: Final = date(9998, 12, 31)
-"""Before, local time had no rules that time zone data knows; after, a day's end has no name."""
+"""Days that can be asked for. Nothing was tracked before; after, a day's end has no name."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -91,11 +91,24 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
+# Postgres takes these for abbreviations of one offset all year round; the zone database has them as other
+# names of these zones.
+_SHADOWED: Final = {
+    "CET": "Europe/Brussels",
+    "EET": "Europe/Athens",
+    "MET": "Europe/Brussels",
+    "WET": "Europe/Lisbon",
+}
+
+
 def parse_zone(text: str) -> str:
-    """Return an IANA time zone name as it stands. Raises ValueError for offsets and unknown names."""
+    """Return the name of an IANA time zone, under which Postgres knows it too.
+
+    Raises ValueError for offsets and unknown names.
+    """
     if text not in _zones():
         raise ValueError("must be an IANA time zone, such as Europe/Berlin")
-    return text
+    return _SHADOWED.get(text, text)
 
 
 _CURSOR: Final = re.compile(r"(-?\d{1,15}),([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII)
@@ -127,7 +140,26 @@ def parse_text(text: str) -> str:
     return text
 
 
-def _validated(parse: Any) -> BeforeValidator:
+_METRIC_TYPE: Final = "[a-z][a-z0-9_]{0,63}"
+
+
+def parse_metric_type(text: str) -> str:
+    """Return the name of a health metric, known or not. Raises ValueError for what can be none."""
+    if not re.fullmatch(_METRIC_TYPE, text, re.ASCII):
+        raise ValueError("must be a name of a-z, 0-9 and _ that begins with a letter")
+    return text
+
+
+def parse_flag(text: str) -> bool:
+    """Return whether ``text`` is ``true``. Raises ValueError for all but ``true`` and ``false``."""
+    if text not in {"true", "false"}:
+        raise ValueError("must be true or false")
+    return text == "true"
+
+
+def validated(parse: Any) -> BeforeValidator:
+    """Return the check of a parameter that ``parse`` reads, whose ValueError says what is wrong with it."""
+
     def check(text: str) -> Any:
         try:
             return parse(text)
@@ -138,17 +170,25 @@ def _validated(parse: Any) -> BeforeValidator:
 
 
 Instant = Annotated[
-    datetime, _validated(parse_instant), WithJsonSchema({"type": "string", "format": "date-time"})
+    datetime, validated(parse_instant), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
-Day = Annotated[date, _validated(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
+Day = Annotated[date, validated(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Zone = Annotated[
-    str, _validated(parse_zone), WithJsonSchema({"type": "string", "format": "iana-timezone"})
+    str, validated(parse_zone), WithJsonSchema({"type": "string", "format": "iana-timezone"})
 ]
 Text = Annotated[
     str,
-    _validated(parse_text),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1024}),
+    validated(parse_text),
+    WithJsonSchema(
+        {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": r"^[^\u0000]*$"}
+    ),
 ]
+MetricType = Annotated[
+    str,
+    validated(parse_metric_type),
+    WithJsonSchema({"type": "string", "pattern": f"^{_METRIC_TYPE}$"}),
+]
+Flag = Annotated[bool, validated(parse_flag), WithJsonSchema({"type": "boolean"})]
 
 
 def _checked(parse: Any) -> Any:
@@ -174,12 +214,37 @@ def at_most(most: int) -> BeforeValidator:
         digits = text.lstrip("0") or "0"
         return most if len(digits) > len(str(most)) else min(int(digits), most)
 
-    return _validated(parse)
+    return validated(parse)
+
+
+def some_of(names: Sequence[str]) -> BeforeValidator:
+    """Return the check of a list with commas between its items, each of them one of ``names``."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        given = text.split(",")
+        if not set(given) <= set(names):
+            raise ValueError(f"must be some of {', '.join(names)}, with commas between them")
+        return tuple(name for name in names if name in given)
+
+    return validated(parse)
+
+
+def between(least: int, most: int) -> BeforeValidator:
+    """Return the check of a whole number without a sign, which must lie between ``least`` and ``most``."""
+
+    def parse(text: str) -> int:
+        # Python reads no integer of more than 4300 digits.
+        number = int(text) if _LIMIT.fullmatch(text) and len(text) <= 20 else None
+        if number is None or not least <= number <= most:
+            raise ValueError(f"must be a whole number between {least} and {most}")
+        return number
+
+    return validated(parse)
 
 
 Cursor = Annotated[
     str,
-    _validated(_checked(parse_cursor)),
+    validated(_checked(parse_cursor)),
     WithJsonSchema({"type": "string", "format": "cursor"}),
 ]
 
@@ -193,6 +258,11 @@ class Params(BaseModel):
         """Return what the query's placeholders stand for, all but ``user_id``."""
         return self.model_dump(by_alias=True)
 
+    @classmethod
+    def scopes(cls, given: QueryParams) -> tuple[str, ...]:  # noqa: ARG003 -- for those that override it
+        """Return the scopes that a request with this query needs beside the endpoint's own."""
+        return ()
+
 
 class NoParams(Params):
     """An endpoint without parameters."""
@@ -201,8 +271,15 @@ class NoParams(Params):
 class InstantRange(Params):
     """A half-open range of instants: ``from`` belongs to it, ``to`` does not."""
 
-    from_: Instant = Field(alias="from", description="Start of the range, an ISO 8601 instant.")
-    to: Instant = Field(description="End of the range, an ISO 8601 instant; not part of it.")
+    from_: Instant = Field(
+        alias="from",
+        description="Start of the range, an ISO 8601 instant.",
+        examples=["2025-10-20T00:00:00Z"],
+    )
+    to: Instant = Field(
+        description="End of the range, an ISO 8601 instant; not part of it.",
+        examples=["2025-10-27T00:00:00Z"],
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -211,10 +288,47 @@ class InstantRange(Params):
         return self
 
 
+_FIRST_INSTANT: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LAST_INSTANT: Final = datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
+
+
+class OpenInstantRange(Params):
+    """A half-open range of instants of which either end may be left out."""
+
+    from_: Instant | None = Field(
+        default=None, alias="from", description="Start of the range, an ISO 8601 instant."
+    )
+    to: Instant | None = Field(
+        default=None, description="End of the range, an ISO 8601 instant; not part of it."
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.from_ is not None and self.to is not None and self.from_ > self.to:
+            raise PydanticCustomError("order", "must not be after to", {"parameter": "from"})
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, both ends: a query with fixed ones has one plan for all."""
+        ends = {"from": self.from_ or _FIRST_INSTANT, "to": self.to or _LAST_INSTANT}
+        return super().values() | ends
+
+
 class InstantRangeInZone(InstantRange):
     """A half-open range of instants, and the zone in which its days begin."""
 
     tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
+
+    @model_validator(mode="after")
+    def _in_known_calendar(self) -> Self:
+        for name, at in (("from", self.from_), ("to", self.to)):
+            if not FIRST_DAY <= at.date() <= LAST_DAY:
+                raise PydanticCustomError(
+                    "calendar",
+                    "must be between {first} and {last}",
+                    {"parameter": name, "first": str(FIRST_DAY), "last": str(LAST_DAY)},
+                )
+        return self
 
     @model_validator(mode="after")
     def _not_too_long(self) -> Self:
@@ -227,7 +341,7 @@ class InstantRangeInZone(InstantRange):
         return self
 
 
-_FIRST_ROW: Final = (datetime(9999, 12, 31, 23, 59, 59, 999000, UTC), UUID(int=2**128 - 1))
+_FIRST_ROW: Final = (_LAST_INSTANT, UUID(int=2**128 - 1))
 """Before the newest row of any list."""
 
 
@@ -255,12 +369,11 @@ class FixedList(Listed):
         return super().values() | {"limit": self.LENGTH}
 
 
-class DayRange(Params):
-    """A range of calendar days, both ends included, and the zone in which days begin."""
+class LocalDayRange(Params):
+    """A range of calendar days, both ends included, that were local days where they were measured."""
 
-    from_: Day = Field(alias="from", description="First calendar day.")
-    to: Day = Field(description="Last calendar day, included.")
-    tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
+    from_: Day = Field(alias="from", description="First calendar day.", examples=["2025-10-20"])
+    to: Day = Field(description="Last calendar day, included.", examples=["2025-10-26"])
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -273,6 +386,12 @@ class DayRange(Params):
                 {"parameter": "to", "most": MOST_DAYS},
             )
         return self
+
+
+class DayRange(LocalDayRange):
+    """A range of calendar days, both ends included, and the zone in which days begin."""
+
+    tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
 
 
 def parse(model: type[Params], given: QueryParams) -> Params:

@@ -27,18 +27,24 @@ class PostingError(Exception):
     """Events that cannot be read or sent; the message is one line."""
 
 
+STREAMS: Final = ("app-sessions", "coding-sessions")
+"""What events can be of, as addresses spell it."""
+
+
 class Found(NamedTuple):
-    """What a file holds, each part as it stands there."""
+    """Events that a file holds, each as it stands there."""
 
     events: list[str]
-    client: str | None
+    client: str | None = None
     """The ``client`` beside the events, where the file is a whole request."""
+    stream: str | None = None
+    """What they are of, where the file says so."""
 
 
-def find_events(content: bytes) -> Found:
-    """Return the events of a JSON array, of a request, or of JSON values line by line.
+def find_events(content: bytes) -> list[Found]:
+    """Return the events of a JSON array, of a request, of JSON values line by line, or of an export.
 
-    Raises PostingError.
+    An export has one list of them for each stream, and all other files have one. Raises PostingError.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -52,13 +58,75 @@ def find_events(content: bytes) -> Found:
         raise PostingError(f"is not JSON: {error.msg} in line {error.lineno}") from error
 
 
-def _find(text: str) -> Found:
+_EXPORT: Final = re.compile(r'\{[ \t\n\r]*"exported_at"[ \t\n\r]*:')
+
+
+def _find(text: str) -> list[Found]:
     start = _skip(text, 0)
+    if _EXPORT.match(text, start):
+        return _find_streams(text, start)
+    return [_find_in_one(text, start)]
+
+
+def _find_streams(text: str, start: int) -> list[Found]:
+    """Return the events of an export.
+
+    It may be large, and most of it is no event. So it is walked through, and never built as a whole; to its
+    end, for one that was broken off is none.
+    """
+    found = []
+
+    def look(name: str, at: int) -> int:
+        stream = name.replace("_", "-")
+        if stream not in STREAMS or text[at : at + 1] != "[":
+            return _end(text, at)
+        events, end = _elements(text, at)
+        found.append(Found(events, stream=stream))
+        return end
+
+    def enter(name: str, at: int) -> int:
+        is_entered = name == "resources" and text[at : at + 1] == "{"
+        return _walk(text, at, look) if is_entered else _end(text, at)
+
+    end = _walk(text, start, enter)
+    if end < len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return found
+
+
+def _walk(text: str, start: int, visit: Callable[[str, int], int]) -> int:
+    """Walk through the object at ``start`` and return where what follows it begins.
+
+    ``visit`` is told the name of each member and where its value begins, and returns what follows that.
+    """
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != "}":
+        name, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, at)
+        if not isinstance(name, str) or text[at : at + 1] != ":":
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+        at = visit(name, _skip(text, at + 1))
+        mark = text[at : at + 1]
+        if mark not in (",", "}"):
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+        if mark == ",":
+            at = _skip(text, at + 1)
+    return _skip(text, at + 1)
+
+
+def _end(text: str, start: int) -> int:
+    """Return where what follows the value at ``start`` begins; an array is not built as a whole."""
+    if text[start : start + 1] == "[":
+        return _elements(text, start)[1]
+    return _skip(text, _DECODER.raw_decode(text, start)[1])
+
+
+def _find_in_one(text: str, start: int) -> Found:
     if text[start : start + 1] == "[":
         events, end = _elements(text, start)
         if end < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
-        return Found(events, None)
+        return Found(events)
     values = []
     while start < len(text):
         value, end = _DECODER.raw_decode(text, start)
@@ -69,7 +137,7 @@ def _find(text: str) -> Found:
         if not members["events"].startswith("["):
             raise PostingError("events: must be an array")
         return Found(_elements(members["events"], 0)[0], members.get("client"))
-    return Found(values, None)
+    return Found(values)
 
 
 def _elements(text: str, start: int) -> tuple[list[str], int]:

@@ -8,7 +8,7 @@ is cached, and nothing carries over to the connection's next user.
 Keep them two: folded into one, they can silently answer nothing (sql/session.sql).
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -106,7 +106,7 @@ class Reader:
         try:
             result = await chosen.run(((OPEN_SESSION, who.parameters()), (question, values)))
         except psycopg.Error as error:
-            raise problem(error, who) from error
+            raise problem(error, who, params) from error
         answer = result.get_value(0, 0)
         if answer is None:
             # Every question has one row, unless its user went away after the session was opened.
@@ -128,14 +128,17 @@ class Reader:
         self.patient.close()
 
 
-def problem(error: psycopg.Error, who: Credential) -> Exception:
-    """Return what a client is told of a database error; ours are recognised by SQLSTATE alone."""
+def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) -> Exception:
+    """Return what a client is told of a database error; ours are recognised by SQLSTATE alone.
+
+    ``params`` names what the question that was asked takes from the request.
+    """
     match error.sqlstate:
         case "SV401":
             return Unauthorized.invalid_token(who.scopes)
         case "SV403":
             return InsufficientScope(who.scopes, error.diag.message_primary or "")
-        case "22023":
+        case "22023" if "tz" in params:
             # Python knows the zone and the database does not.
             return InvalidParameter("tz", "is not known to the database")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):

@@ -125,15 +125,17 @@ class _Turn:
     asked_at: float
     prepared: Preparations = field(default_factory=dict)
     """What became of the preparing of its statements, by their names; all of it comes before it."""
-    last: PGresult | None = None
+    which: int = -1
+    """Which of the results is the answer."""
+    results: list[PGresult] = field(default_factory=list)
     error: psycopg.Error | None = None
 
     def take(self, result: PGresult) -> None:
-        """Keep the newest result, and the first error."""
+        """Keep the results, and the first error."""
         if result.status == pq.ExecStatus.FATAL_ERROR:
             self.error = self.error or psycopg.errors.error_from_result(result)
         elif result.status != pq.ExecStatus.PIPELINE_ABORTED:
-            self.last = result
+            self.results.append(result)
 
     def end(self) -> None:
         """Hand over what came. Somebody who has stopped waiting gets nothing."""
@@ -141,8 +143,8 @@ class _Turn:
             return
         if self.error is not None:
             self.answer.set_exception(self._cause(self.error))
-        elif self.last is not None:
-            self.answer.set_result(self.last)
+        elif self.results:
+            self.answer.set_result(self.results[self.which])
         else:
             self.answer.set_exception(psycopg.InternalError("the server sent no result"))
 
@@ -178,8 +180,8 @@ class Line:
     _is_writing: bool = False
     _watch: asyncio.TimerHandle | None = None
 
-    async def run(self, steps: Sequence[Step]) -> PGresult:
-        """Return the result of the last of ``steps``, which run in one transaction.
+    async def run(self, steps: Sequence[Step], which: int = -1) -> PGresult:
+        """Return the result of the step at ``which``. All ``steps`` run in one transaction.
 
         Raises psycopg.Error: the first step's that failed; ConnectionLostError; OperationalError where
         there is no connection to be had or the answer takes too long.
@@ -187,7 +189,7 @@ class Line:
         if self._connection is None:
             await self._connect()
         try:
-            return await self._send(steps)
+            return await self._send(steps, which)
         except _ForgottenError as error:
             self._forget(error.prepared)
             raise
@@ -212,9 +214,9 @@ class Line:
         self._socket = connection.pgconn.socket
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
-    def _send(self, steps: Sequence[Step]) -> asyncio.Future[PGresult]:
+    def _send(self, steps: Sequence[Step], which: int) -> asyncio.Future[PGresult]:
         loop = asyncio.get_running_loop()
-        turn = _Turn(loop.create_future(), loop.time())
+        turn = _Turn(loop.create_future(), loop.time(), which=which)
         # Before anything is sent: a value that cannot be written must not leave half a turn behind.
         ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
         pgconn = self._pgconn()
@@ -367,8 +369,10 @@ class Lines:
         lines = tuple(Line(url, prepare, patience_s) for _ in range(size))
         return cls(lines, asyncio.Semaphore(size * depth))
 
-    async def run(self, steps: Sequence[Step], *, may_repeat: bool = True) -> PGresult:
-        """Return the result of the last of ``steps``.
+    async def run(
+        self, steps: Sequence[Step], *, which: int = -1, may_repeat: bool = True
+    ) -> PGresult:
+        """Return the result of the step at ``which``, the last of ``steps`` by default.
 
         ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
         by then may have been answered once already. Raises psycopg.Error, among them OperationalError
@@ -379,14 +383,14 @@ class Lines:
         line.asked += 1
         try:
             try:
-                return await line.run(steps)
+                return await line.run(steps, which)
             except ConnectionLostError:
                 if not may_repeat:
                     raise
             except _ForgottenError:
                 # Nothing of it has been done, and the line has taken note.
                 pass
-            return await line.run(steps)
+            return await line.run(steps, which)
         finally:
             line.asked -= 1
             self.places.release()

@@ -109,6 +109,28 @@ class HeaderLimit:
         await self.app(scope, receive, send)
 
 
+MAX_ADDRESS_BYTES: Final = 16 * 1024
+"""The path and the query of a request together, as they were sent."""
+
+
+@dataclass(frozen=True)
+class AddressLimit:
+    """A middleware that refuses addresses longer than any that we give out (414; RFC 9110, 15.5.15)."""
+
+    app: ASGIApp
+    answer: Callable[[str], Response]
+    """Makes the answer for a path."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] == "http":
+            path = scope.get("raw_path") or scope["path"].encode()
+            if len(path) + len(scope["query_string"]) > MAX_ADDRESS_BYTES:
+                await self.answer(scope["path"])(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
 def _header_bytes(scope: Scope) -> int:
     return sum(len(name) + len(value) for name, value in scope["headers"])
 

@@ -51,22 +51,63 @@ grant execute
                 svc.instant,
                 svc.duration_ms,
                 svc.percent,
+                svc.rounded,
                 svc.productivity,
                 svc.day_start,
+                svc.days,
+                svc.hours,
                 svc.owned_segments,
+                svc.focus_streaks,
                 svc.cursor,
                 svc.matches
     to svc_reader;
 grant select on reference.category, reference.category_rule to svc_reader;
 grant select on profile.organization, profile.team to svc_reader;
 
--- The resource server, writing: it inserts what trackers send and reads no session back.
+-- The resource server, writing: it inserts what trackers send. Of sessions it can read no more than which
+-- there are, to count the new ones.
 grant usage on schema svc, activity to svc_ingester;
 grant execute on procedure svc.open_session to svc_ingester;
 grant execute on function svc.session_user_id to svc_ingester;
-grant select (user_id, device_id, name), insert on activity.device to svc_ingester;
-grant insert on activity.app_session to svc_ingester;
+grant select (user_id, device_id, name, platform), insert, update (platform)
+    on activity.device
+    to svc_ingester;
+grant select (user_id, idempotency_key, app_session_id), insert on activity.app_session to svc_ingester;
+grant select (user_id, idempotency_key, coding_session_id), insert
+    on activity.coding_session
+    to svc_ingester;
+grant select (user_id, date, marked_at), insert, update (marked_at)
+    on activity.summary_due
+    to svc_ingester;
+grant select, insert, update (source, last_sync_at, last_event_at, event_count)
+    on activity.device_stream
+    to svc_ingester;
 
 -- Imports and jobs; and what the resource server notes about tokens, which it cannot read.
 grant usage on schema svc to svc_worker;
 grant execute on function svc.note_uses, svc.job_user_id to svc_worker;
+grant execute on procedure svc.open_job to svc_worker;
+
+-- The job that sums days up. Of people it sees their zone.
+grant usage on schema identity, reference, activity to svc_worker;
+grant execute
+    on function svc.people_with_summaries_due,
+                svc.duration_ms,
+                svc.day_start,
+                svc.days,
+                svc.owned_segments,
+                svc.focus_streaks,
+                svc.matches
+    to svc_worker;
+grant select (user_id, timezone) on identity.user to svc_worker;
+grant select on reference.category, reference.category_rule to svc_worker;
+grant select
+    on activity.device,
+       activity.app_session,
+       activity.coding_session,
+       activity.category_score,
+       activity.category_rule
+    to svc_worker;
+grant select, insert, delete on activity.daily_summary to svc_worker;
+-- It locks the marks that it removes, which Postgres calls an update.
+grant select, update (marked_at), delete on activity.summary_due to svc_worker;

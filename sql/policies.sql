@@ -9,6 +9,16 @@ stable
 parallel safe
 return nullif(current_setting('svc.job_user_id', true), '')::uuid;
 
+-- Begins a job's transaction: until its end, the job is at work for this one person.
+create or replace procedure svc.open_job(p_user_id uuid)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute format('set local svc.job_user_id = %L', p_user_id);
+end
+$$;
+
 -- Closes a table of user data to every row but those of the open session's user, for every role that
 -- serves requests, and lets the reader read it. A job reaches the rows of the one it is at work for. The
 -- owner of the tables is nobody's runtime role, so the policies are enabled and not forced.

@@ -8,8 +8,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -117,22 +118,31 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def deployment(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    """The settings of this worker's own deployment: a clone of the template, migrated."""
-    handed_over = getattr(request.config, "workerinput", {}).get("server")
+    """The settings of this worker's own deployment."""
+    with cloned(request.config, os.environ.get("PYTEST_XDIST_WORKER", "main")) as settings:
+        yield settings
+
+
+@contextmanager
+def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
+    """A deployment for the time of a block: a clone of the template, migrated."""
+    handed_over = getattr(config, "workerinput", {}).get("server")
     if handed_over is None:
         SERVER.start()
         handed_over = (SERVER.url, TEMPLATE, str(SERVER.directory))
     url, template, directory = handed_over
-    name = f"{template}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
-    administer(url, sql.SQL("create database {} template {}"), name, template)
-    yield Settings(
-        database_url=make_conninfo(url, dbname=name),
-        data_dir=Path(directory) / "deployment",
-        commit="abc1234",
-    )
-    # Without force, which a login that is no superuser may not use on the servers' connections: they
-    # are closed by now, and Postgres waits some seconds for the last of them to be gone.
-    administer(url, sql.SQL("drop database {}"), name)
+    clone = f"{template}_{name}"
+    administer(url, sql.SQL("create database {} template {}"), clone, template)
+    try:
+        yield Settings(
+            database_url=make_conninfo(url, dbname=clone),
+            data_dir=Path(directory) / "deployment",
+            commit="abc1234",
+        )
+    finally:
+        # Without force, which a login that is no superuser may not use on the servers' connections:
+        # they are closed by now, and Postgres waits some seconds for the last of them to be gone.
+        administer(url, sql.SQL("drop database {}"), clone)
 
 
 @pytest.fixture
@@ -146,6 +156,13 @@ def db(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
     """A connection of the owner that commits; afterwards everything of everybody is gone again."""
+    with owning(deployment) as connection:
+        yield connection
+
+
+@contextmanager
+def owning(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
+    """The same to the end of a block, for fixtures that last longer than a test."""
     with closing(psycopg.connect(deployment.database_url or "", autocommit=True)) as connection:
         yield connection
         connection.execute("delete from identity.user")
@@ -218,7 +235,8 @@ class Person:
         return {"Authorization": f"Bearer {self.token(*scopes)}"}
 
 
-def _person(connection: psycopg.Connection[Any], name: str) -> Person:
+def person(connection: psycopg.Connection[Any], name: str) -> Person:
+    """Make an account."""
     email = f"{name}@example.org"
     row = connection.execute(
         "insert into identity.user (email) values (%s) returning user_id", [email]
@@ -230,19 +248,21 @@ def _person(connection: psycopg.Connection[Any], name: str) -> Person:
 @pytest.fixture
 def alice(owner: psycopg.Connection[Any]) -> Person:
     """A normal user."""
-    return _person(owner, "alice")
+    return person(owner, "alice")
 
 
 @pytest.fixture
 def bob(owner: psycopg.Connection[Any]) -> Person:
     """Another user, who must never see anything of alice's."""
-    return _person(owner, "bob")
+    return person(owner, "bob")
 
 
 @pytest.fixture(scope="session")
 def resource_client(deployment: Settings) -> Iterator[TestClient]:
     """The resource server, asked without a network but with everything else."""
-    app = resourceserver.app.create(replace(deployment, base_url="http://testserver"))
+    chosen = replace(deployment, base_url="http://testserver")
+    # Tests look at what is there, so nothing shall come by itself.
+    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=7))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

@@ -36,5 +36,6 @@ as_server "$binaries/psql" -q -h "$scratch" -U postgres -d postgres \
     -c "create role tester login createrole createdb"
 chmod 755 "$scratch"
 
+# Random examples say more of the queries than of the server, and were tried on the newer one.
 TEST_DATABASE_URL="host=$scratch user=tester dbname=postgres" \
-    .venv/bin/python -m pytest -n 2 tests/sql tests/endpoints tests/ingest tests/oauth tests/pages "$@"
+    .venv/bin/python -m pytest -n 2 -m "not hypothesis" tests/sql tests/endpoints tests/ingest tests/oauth tests/pages "$@"

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from deploy.cli import svc
-from shared import VERSION, queries, tokens
+from shared import VERSION, tokens
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("authserver", "deploy", "resourceserver", "shared")
@@ -155,25 +155,3 @@ def test_every_path_that_the_documents_name_is_there() -> None:
         missing += [f"{document}: {name}" for name in named if not (ROOT / name).exists()]
 
     assert missing == []
-
-
-def test_every_reference_to_user_data_names_its_user() -> None:
-    # What spreads users over machines must know of each table of a query whose rows are meant.
-    nameless = []
-    for path in sorted(ROOT.glob("resourceserver/**/*.sql")):
-        for name, statement in queries.load(path).items():
-            code = re.sub(r"--.*", "", statement)
-            references = re.findall(
-                r"(?:from|join|update|into)\s+(?:activity|identity|oauth)\.(\w+)(?:\s+as\s+(\w+))?",
-                code,
-            )
-            users = len(re.findall(r"user_id\s*=\s*%\(user_id\)s|%\(user_id\)s", code))
-            of_users = [table for table, _ in references if table not in GLOBAL_TABLES]
-            if path.parts[-2] == "endpoints" or path.name == "ingest.sql":
-                nameless += [f"{path.name}: {name}"] if users < len(of_users) else []
-
-    assert nameless == []
-
-
-GLOBAL_TABLES = {"client", "invitation", "authorization_request"}
-"""Small tables that belong to no user and can be copied to every machine."""

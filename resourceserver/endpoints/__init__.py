@@ -3,10 +3,38 @@
 from typing import Final
 
 from resourceserver.endpoint import Endpoint
-from resourceserver.endpoints import activity, profile, sessions
+from resourceserver.endpoints import (
+    activity,
+    attention,
+    code,
+    coding,
+    content,
+    correlation,
+    devices,
+    goals,
+    health,
+    hours,
+    location,
+    music,
+    profile,
+    sessions,
+    summaries,
+)
 
 ENDPOINTS: Final[list[Endpoint]] = [
     *activity.ENDPOINTS,
+    *coding.ENDPOINTS,
+    *hours.ENDPOINTS,
+    *attention.ENDPOINTS,
     *sessions.ENDPOINTS,
+    *devices.ENDPOINTS,
+    *goals.ENDPOINTS,
+    *correlation.ENDPOINTS,
+    *summaries.ENDPOINTS,
+    *code.ENDPOINTS,
+    *health.ENDPOINTS,
+    *music.ENDPOINTS,
+    *location.ENDPOINTS,
+    *content.ENDPOINTS,
     *profile.ENDPOINTS,
 ]

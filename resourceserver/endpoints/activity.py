@@ -1,11 +1,13 @@
-"""Application use: where the time went, by application and by day.
+"""Where the time went: by day, by application and by category.
 
-At each instant the session that started last owns the time, so sums over applications and days equal
-the tracked time to the millisecond.
+At each instant the session that started last owns the time, so sums over applications, categories
+and days equal the tracked time to the millisecond.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from resourceserver.bodies import (
     Body,
@@ -19,7 +21,7 @@ from resourceserver.bodies import (
     Timestamp,
 )
 from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import DayRange, InstantRange
+from resourceserver.parameters import DayRange, InstantRange, InstantRangeInZone
 from shared import queries
 
 HERE: Final = Path(__file__).parent
@@ -69,14 +71,16 @@ class Day(Body):
     productive_ms: Milliseconds
     neutral_ms: Milliseconds
     distracted_ms: Milliseconds
-    coding_ms: Milliseconds | None
-    """Time in coding sessions, beside the tracked time; null where they are not counted yet."""
-    app_switches: Count | None
+    coding_ms: Milliseconds
+    """Time in coding sessions, which stands beside the tracked time and may exceed it."""
+    app_switches: Count
+    """How often one application followed another without a break (see context switches)."""
     session_count: Count
     """Sessions that overlap the day, also those that began the day before."""
     first_activity_at: Timestamp | None
     last_activity_at: Timestamp | None
     has_data: bool
+    """Whether any time was tracked or coded."""
 
 
 class DailyTotals(Body):
@@ -86,10 +90,11 @@ class DailyTotals(Body):
     productive_ms: Milliseconds
     neutral_ms: Milliseconds
     distracted_ms: Milliseconds
-    coding_ms: Milliseconds | None
-    app_switches: Count | None
+    coding_ms: Milliseconds
+    app_switches: Count
     days: Count
     active_days: Count
+    """Days on which any time was tracked or coded."""
 
 
 class DailyAverage(Body):
@@ -111,12 +116,78 @@ class DailyBody(Body):
     daily_average: DailyAverage
 
 
+class CategoryTime(Body):
+    """One category's time in the range."""
+
+    category: str
+    productivity: Productivity
+    score: Annotated[int, Field(ge=-2, le=2)]
+    """From -2, very distracting, to 2, very productive."""
+    total_ms: Milliseconds
+    percent: Percent | None
+    """Of the tracked time; null where there is none."""
+    app_count: Count
+    session_count: Count
+
+
+class CategoriesTotals(Body):
+    """Sums over all categories; productive, neutral and distracted time add up to the tracked time."""
+
+    tracked_ms: Milliseconds
+    productive_ms: Milliseconds
+    neutral_ms: Milliseconds
+    distracted_ms: Milliseconds
+    uncategorized_ms: Milliseconds
+    """Time in ``Uncategorized``, which no rule put into a category."""
+
+
+class CategoriesBody(Body):
+    """Time per category, longest first."""
+
+    range: InstantRangeEcho
+    data: list[CategoryTime]
+    totals: CategoriesTotals
+
+
+class CategoryOfDay(Body):
+    """One category's time on one day."""
+
+    category: str
+    productivity: Productivity
+    total_ms: Milliseconds
+    percent: Percent | None
+    """Of the day's tracked time; null where there is none."""
+
+
+class CategorizedDay(Body):
+    """One day's time per category, longest first; the sum is the tracked time."""
+
+    date: CalendarDay
+    tracked_ms: Milliseconds
+    categories: list[CategoryOfDay]
+
+
+class DailyCategoriesTotals(Body):
+    """Sums over all days."""
+
+    tracked_ms: Milliseconds
+
+
+class DailyCategoriesBody(Body):
+    """Every day that the range touches, in order; what lies outside the range is cut off."""
+
+    range: InstantRangeEcho
+    tz: str
+    data: list[CategorizedDay]
+    totals: DailyCategoriesTotals
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="daily",
         path="/api/v1/analytics/daily",
         scope="read:activity",
-        summary="Day-by-day totals of tracked, productive and distracted time.",
+        summary="Day-by-day totals of tracked, productive, distracted and coding time.",
         params=DayRange,
         body=DailyBody,
         query=SQL["daily"],
@@ -129,5 +200,23 @@ ENDPOINTS: Final = [
         params=InstantRange,
         body=AppUsageBody,
         query=SQL["app_usage"],
+    ),
+    Endpoint(
+        name="categories",
+        path="/api/v1/analytics/categories",
+        scope="read:activity",
+        summary="Time spent per category, longest first.",
+        params=InstantRange,
+        body=CategoriesBody,
+        query=SQL["categories"],
+    ),
+    Endpoint(
+        name="daily_categories",
+        path="/api/v1/analytics/daily-categories",
+        scope="read:activity",
+        summary="Time spent per category on each day.",
+        params=InstantRangeInZone,
+        body=DailyCategoriesBody,
+        query=SQL["daily_categories"],
     ),
 ]

@@ -1,3 +1,107 @@
+-- name: daily
+-- Tracked, productive, neutral, distracted and coding time, and switches, for every calendar day, in order.
+with slot as (
+    select n as position,
+           date,
+           starts_at,
+           ends_at
+      from svc.days(%(from)s::date, %(to)s::date, %(tz)s)
+),
+asked as (
+    select min(starts_at) as starts_at,
+           max(ends_at) as ends_at
+      from slot
+),
+--include unbroken
+--include categories
+--include sessions_in_bounds
+--include judged
+--include app_timeline
+--include coding_timeline
+--include switches
+--include pieces
+--include coding_pieces
+spent as (
+    select position,
+           category,
+           sum(ends_at - starts_at) as duration,
+           count(*) filter (where starts_at is null) as session_count,
+           min(starts_at) as first_at,
+           max(ends_at) as last_at
+      from piece
+     group by position,
+              category
+),
+measured as (
+    select position,
+           svc.duration_ms(sum(duration)) as tracked_ms,
+           svc.duration_ms(sum(duration) filter (where score >= 1)) as productive_ms,
+           svc.duration_ms(sum(duration) filter (where score <= -1)) as distracted_ms,
+           sum(session_count)::bigint as session_count,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from spent
+      left join score as known using (category)
+     group by position
+),
+coded as (
+    select position,
+           svc.duration_ms(sum(ends_at - starts_at)) as coding_ms
+      from coding_piece
+     group by position
+),
+switched as (
+    select touched.position,
+           count(*) as app_switches
+      from switch
+     cross join slots
+     cross join lateral width_bucket(switch.at, slots.starts) as touched (position)
+     where switch.at < slots.ends[touched.position]
+     group by touched.position
+),
+row as (
+    select slot.date,
+           svc.instant(slot.starts_at) as starts_at,
+           svc.instant(slot.ends_at) as ends_at,
+           coalesce(tracked_ms, 0) as tracked_ms,
+           coalesce(productive_ms, 0) as productive_ms,
+           coalesce(tracked_ms - coalesce(productive_ms, 0) - coalesce(distracted_ms, 0), 0) as neutral_ms,
+           coalesce(distracted_ms, 0) as distracted_ms,
+           coalesce(coding_ms, 0) as coding_ms,
+           coalesce(app_switches, 0) as app_switches,
+           coalesce(session_count, 0) as session_count,
+           svc.instant(first_at) as first_activity_at,
+           svc.instant(last_at) as last_activity_at,
+           coalesce(tracked_ms, 0) > 0 or coalesce(coding_ms, 0) > 0 as has_data
+      from slot
+      left join measured using (position)
+      left join coded using (position)
+      left join switched using (position)
+),
+total as (
+    select sum(tracked_ms)::bigint as tracked_ms,
+           sum(productive_ms)::bigint as productive_ms,
+           sum(neutral_ms)::bigint as neutral_ms,
+           sum(distracted_ms)::bigint as distracted_ms,
+           sum(coding_ms)::bigint as coding_ms,
+           sum(app_switches)::bigint as app_switches,
+           count(*) as days,
+           count(*) filter (where has_data) as active_days
+      from row
+),
+average as (
+    select round(tracked_ms::numeric / nullif(active_days, 0))::bigint as tracked_ms,
+           round(productive_ms::numeric / nullif(active_days, 0))::bigint as productive_ms,
+           round(distracted_ms::numeric / nullif(active_days, 0))::bigint as distracted_ms,
+           round(coding_ms::numeric / nullif(active_days, 0))::bigint as coding_ms
+      from total
+)
+select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
+       %(tz)s::text as tz,
+       (select json_agg(row order by date) from row) as data,
+       (select row_to_json(total) from total) as totals,
+       (select row_to_json(average) from average) as daily_average
+
 -- name: app_usage
 -- Time spent per application in a range, longest first.
 with bounds as (
@@ -5,48 +109,10 @@ with bounds as (
            %(to)s::timestamptz as ends_at
 ),
 --include categories
+--include sessions_in_bounds
+--include judged
 --include app_timeline
-per_session as (
-    select n,
-           app,
-           category,
-           coalesce(sum(ends_at - starts_at), interval '0') as duration,
-           min(starts_at) as first_at,
-           max(ends_at) as last_at
-      from stretch
-     group by n,
-              app,
-              category
-),
-per_category as (
-    select app,
-           category,
-           sum(duration) as duration,
-           max(duration) as longest,
-           count(*) as session_count,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from per_session
-     group by app,
-              category
-),
-per_app as (
-    select app,
-           (array_agg(category order by duration desc, category collate "C"))[1] as category,
-           svc.duration_ms(sum(duration)) as total_ms,
-           svc.duration_ms(max(longest)) as longest_session_ms,
-           sum(session_count)::bigint as session_count,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from per_category
-     group by app
-),
-total as (
-    select coalesce(sum(total_ms), 0)::bigint as tracked_ms,
-           count(*) as app_count,
-           coalesce(sum(session_count), 0)::bigint as session_count
-      from per_app
-),
+--include apps
 row as (
     select per_app.app,
            per_app.category,
@@ -54,7 +120,7 @@ row as (
            per_app.total_ms,
            svc.percent(per_app.total_ms, total.tracked_ms) as percent,
            per_app.session_count,
-           per_app.longest_session_ms,
+           per_app.longest_ms as longest_session_ms,
            svc.instant(per_app.first_at) as first_used_at,
            svc.instant(per_app.last_at) as last_used_at
       from per_app
@@ -69,118 +135,124 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select row_to_json(total) from total) as totals
   from bounds
 
--- name: daily
--- Tracked, productive, neutral and distracted time for every calendar day of a range, in order.
-with start as (
-    select %(from)s::date + n as date,
-           n + 1 as position,
-           svc.day_start(%(from)s::date + n, %(tz)s) as starts_at
-      from generate_series(0, %(to)s::date - %(from)s::date + 1) as n
-),
-day as (
-    select *
-      from (select *, lead(starts_at) over (order by position) as ends_at from start) as following
-     where ends_at is not null
-),
-bounds as (
-    select min(starts_at) as starts_at,
-           max(ends_at) as ends_at,
-           array_agg(starts_at order by position) as edges
-      from day
+-- name: categories
+-- Time spent per category in a range, longest first, and how productive it counts.
+with bounds as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
 ),
 --include categories
+--include sessions_in_bounds
+--include judged
 --include app_timeline
--- Cut at the edges of days. A binary search among the edges finds the days that a stretch touches, so
--- that the cost does not grow with the product of stretches and days.
-piece as (
-    select day.position,
-           known.score,
-           greatest(stretch.starts_at, day.starts_at) as starts_at,
-           least(stretch.ends_at, day.ends_at) as ends_at
+spent as (
+    select category,
+           app,
+           sum(ends_at - starts_at) as duration,
+           count(*) filter (where starts_at is null) as session_count
       from stretch
-     cross join bounds
-     cross join lateral generate_series(
-               width_bucket(stretch.starts_at, bounds.edges),
-               width_bucket(stretch.ends_at, bounds.edges)
-           ) as touched (position)
-      join day using (position)
-      left join score as known using (category)
-     where stretch.starts_at < day.ends_at
-       and stretch.ends_at > day.starts_at
-       and day.starts_at < day.ends_at
+     group by category,
+              app
 ),
+per_category as (
+    select spent.category,
+           coalesce(known.score, 0) as score,
+           coalesce(svc.duration_ms(sum(spent.duration)), 0) as total_ms,
+           count(*) as app_count,
+           sum(spent.session_count)::bigint as session_count
+      from spent
+      left join score as known using (category)
+     group by spent.category,
+              known.score
+),
+total as (
+    select coalesce(sum(total_ms), 0)::bigint as tracked_ms,
+           coalesce(sum(total_ms) filter (where score >= 1), 0)::bigint as productive_ms,
+           coalesce(sum(total_ms) filter (where score = 0), 0)::bigint as neutral_ms,
+           coalesce(sum(total_ms) filter (where score <= -1), 0)::bigint as distracted_ms,
+           coalesce(sum(total_ms) filter (where category = 'Uncategorized'), 0)::bigint as uncategorized_ms
+      from per_category
+),
+row as (
+    select category,
+           svc.productivity(score) as productivity,
+           score,
+           total_ms,
+           svc.percent(total_ms, total.tracked_ms) as percent,
+           app_count,
+           session_count
+      from per_category
+     cross join total
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       (
+           select coalesce(json_agg(row order by total_ms desc, category collate "C"), '[]')
+             from row
+       ) as data,
+       (select row_to_json(total) from total) as totals
+  from bounds
+
+-- name: daily_categories
+-- Time spent per category on every day that a range touches, days in order, categories longest first.
+with
+--include touched_days
+bounds as (
+    select starts_at,
+           ends_at
+      from asked
+),
+--include categories
+--include sessions_in_bounds
+--include judged
+--include app_timeline
+--include pieces
 spent as (
     select position,
-           sum(ends_at - starts_at) as tracked,
-           sum(ends_at - starts_at) filter (where score >= 1) as productive,
-           sum(ends_at - starts_at) filter (where score <= -1) as distracted,
-           min(starts_at) as first_at,
-           max(ends_at) as last_at
+           category,
+           coalesce(svc.duration_ms(sum(ends_at - starts_at)), 0) as total_ms
       from piece
-     group by position
+     group by position,
+              category
 ),
-present as (
-    select day.position,
-           count(*) as session_count
-      from counted
-     cross join bounds
-     cross join lateral generate_series(
-               width_bucket(counted.starts_at, bounds.edges),
-               width_bucket(counted.ends_at, bounds.edges)
-           ) as touched (position)
-      join day using (position)
-     where counted.starts_at < day.ends_at
-       and (counted.ends_at > day.starts_at or counted.starts_at >= day.starts_at)
-       and day.starts_at < day.ends_at
-     group by day.position
+part as (
+    select spent.position,
+           sum(spent.total_ms) over day as tracked_ms,
+           spent.category,
+           svc.productivity(coalesce(known.score, 0)) as productivity,
+           spent.total_ms,
+           svc.percent(spent.total_ms, (sum(spent.total_ms) over day)::bigint) as percent
+      from spent
+      left join score as known using (category)
+    window day as (partition by spent.position)
 ),
 measured as (
     select position,
-           coalesce(svc.duration_ms(tracked), 0) as tracked_ms,
-           coalesce(svc.duration_ms(productive), 0) as productive_ms,
-           coalesce(svc.duration_ms(distracted), 0) as distracted_ms,
-           first_at,
-           last_at
-      from spent
+           max(tracked_ms)::bigint as tracked_ms,
+           json_agg(
+               json_build_object(
+                   'category', category,
+                   'productivity', productivity,
+                   'total_ms', total_ms,
+                   'percent', percent
+               )
+               order by total_ms desc,
+                        category collate "C"
+           ) as categories
+      from part
+     group by position
 ),
 row as (
-    select day.date,
-           svc.instant(day.starts_at) as starts_at,
-           svc.instant(day.ends_at) as ends_at,
-           coalesce(tracked_ms, 0) as tracked_ms,
-           coalesce(productive_ms, 0) as productive_ms,
-           coalesce(tracked_ms - productive_ms - distracted_ms, 0) as neutral_ms,
-           coalesce(distracted_ms, 0) as distracted_ms,
-           null::bigint as coding_ms,
-           null::bigint as app_switches,
-           coalesce(present.session_count, 0) as session_count,
-           svc.instant(first_at) as first_activity_at,
-           svc.instant(last_at) as last_activity_at,
-           coalesce(tracked_ms, 0) > 0 as has_data
-      from day
+    select slot.date,
+           coalesce(measured.tracked_ms, 0) as tracked_ms,
+           coalesce(measured.categories, '[]') as categories
+      from slot
       left join measured using (position)
-      left join present using (position)
-),
-total as (
-    select sum(tracked_ms)::bigint as tracked_ms,
-           sum(productive_ms)::bigint as productive_ms,
-           sum(neutral_ms)::bigint as neutral_ms,
-           sum(distracted_ms)::bigint as distracted_ms,
-           null::bigint as coding_ms,
-           null::bigint as app_switches,
-           count(*) as days,
-           count(*) filter (where has_data) as active_days
-      from row
-),
-average as (
-    select round(tracked_ms::numeric / nullif(active_days, 0))::bigint as tracked_ms,
-           round(productive_ms::numeric / nullif(active_days, 0))::bigint as productive_ms,
-           round(distracted_ms::numeric / nullif(active_days, 0))::bigint as distracted_ms,
-           null::bigint as coding_ms
-      from total
 )
-select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        %(tz)s::text as tz,
-       (select json_agg(row order by date) from row) as data,
-       (select row_to_json(total) from total) as totals,
-       (select row_to_json(average) from average) as daily_average
+       (select coalesce(json_agg(row order by date), '[]') from row) as data,
+       (
+           select json_build_object('tracked_ms', coalesce(sum(tracked_ms), 0)::bigint)
+             from row
+       ) as totals
+  from asked

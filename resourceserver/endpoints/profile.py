@@ -1,11 +1,11 @@
-"""The caller's own profile."""
+"""Who the caller is: profile, what is connected, where they belong, what they pay."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from resourceserver.bodies import Body, Timestamp
+from resourceserver.bodies import Body, Count, Timestamp
 from resourceserver.endpoint import Endpoint
 from resourceserver.parameters import NoParams
 from shared import queries
@@ -33,6 +33,92 @@ class MeBody(Body):
     data: Profile
 
 
+class Integration(Body):
+    """One provider that data comes from; what opens the account there is never shown."""
+
+    provider: str
+    kind: str
+    """What it brings, such as code or health."""
+    connected: bool
+    """Whether data comes in, or would if there were no error."""
+    status: Literal["active", "error", "expired", "disconnected"]
+    connected_at: Timestamp | None
+    last_sync_at: Timestamp | None
+    last_error: str | None
+    """A code."""
+
+
+class IntegrationsBody(Body):
+    """Integrations by the provider's name."""
+
+    data: list[Integration]
+    count: Count
+
+
+class Organization(Body):
+    """One organization, and what the caller is there."""
+
+    id: str
+    name: str
+    slug: str
+    role: Literal["owner", "admin", "member"]
+    joined_at: Timestamp
+
+
+class OrgsBody(Body):
+    """Organizations by name."""
+
+    data: list[Organization]
+    count: Count
+
+
+class TeamOrganization(Body):
+    """The organization that a team is of."""
+
+    id: str
+    name: str
+
+
+class Team(Body):
+    """One team, and what the caller is there."""
+
+    id: str
+    name: str
+    organization: TeamOrganization
+    role: Literal["lead", "member"]
+    joined_at: Timestamp
+
+
+class TeamsBody(Body):
+    """Teams by name."""
+
+    data: list[Team]
+    count: Count
+
+
+class Subscription(Body):
+    """Plan and billing state."""
+
+    plan: str
+    """`self_hosted` for who runs the service themselves."""
+    status: Literal["active", "trialing", "past_due", "canceled", "none"]
+    billing: str
+    """Who asks for the money; `none` where nobody does."""
+    interval: str | None
+    """How often."""
+    current_period_start: Timestamp | None
+    current_period_end: Timestamp | None
+    cancel_at_period_end: bool
+    trial_ends_at: Timestamp | None
+    seats: Annotated[int, Field(ge=1)]
+
+
+class SubscriptionBody(Body):
+    """The caller's subscription."""
+
+    data: Subscription
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="me",
@@ -42,6 +128,46 @@ ENDPOINTS: Final = [
         params=NoParams,
         body=MeBody,
         query=SQL["me"],
+        is_quick=True,
+    ),
+    Endpoint(
+        name="integrations",
+        path="/api/v1/integrations",
+        scope="read:profile",
+        summary="Which integrations are connected; never their credentials.",
+        params=NoParams,
+        body=IntegrationsBody,
+        query=SQL["integrations"],
+        is_quick=True,
+    ),
+    Endpoint(
+        name="orgs",
+        path="/api/v1/orgs",
+        scope="read:profile",
+        summary="Organizations to which the caller belongs.",
+        params=NoParams,
+        body=OrgsBody,
+        query=SQL["orgs"],
+        is_quick=True,
+    ),
+    Endpoint(
+        name="teams",
+        path="/api/v1/teams",
+        scope="read:profile",
+        summary="Teams to which the caller belongs.",
+        params=NoParams,
+        body=TeamsBody,
+        query=SQL["teams"],
+        is_quick=True,
+    ),
+    Endpoint(
+        name="subscription",
+        path="/api/v1/account/subscription",
+        scope="read:profile",
+        summary="Plan and billing state.",
+        params=NoParams,
+        body=SubscriptionBody,
+        query=SQL["subscription"],
         is_quick=True,
     ),
 ]

@@ -1,21 +1,24 @@
-"""Sessions one by one, as trackers sent them."""
+"""Sessions: one by one as trackers sent them, by application and by day."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from resourceserver.bodies import (
     Body,
+    CalendarDay,
+    Count,
     Device,
     InstantRangeEcho,
     Listing,
     Milliseconds,
+    Percent,
     Productivity,
     Timestamp,
 )
 from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import InstantRange, Listed, Text, at_most
+from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, Text, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
@@ -65,6 +68,129 @@ class AppSessionsBody(Listing):
     data: list[AppSession]
 
 
+class SessionOfApp(Body):
+    """One session of an application."""
+
+    id: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+    """From its start to its end, whoever owned the time."""
+    title: str | None
+
+
+class SessionsOfApp(Body):
+    """One application's sessions in the range."""
+
+    app: str
+    category: str
+    """The category with most of the application's time in the range."""
+    productivity: Productivity
+    total_ms: Milliseconds
+    percent: Percent | None
+    """Of the tracked time; null where there is none."""
+    session_count: Count
+    average_ms: Milliseconds
+    """The total divided by the number of sessions."""
+    longest_ms: Milliseconds
+    """The longest time that one session owned."""
+    first_started_at: Timestamp | None
+    """Start of the first time that the application owned; null where it owned none."""
+    last_ended_at: Timestamp | None
+    sessions: list[SessionOfApp]
+    """The 20 newest, newest first."""
+
+
+class SessionsByAppTotals(Body):
+    """Sums over all applications."""
+
+    tracked_ms: Milliseconds
+    app_count: Count
+    session_count: Count
+
+
+class SessionsByAppBody(Body):
+    """Sessions by application, most time first."""
+
+    range: InstantRangeEcho
+    data: list[SessionsOfApp]
+    totals: SessionsByAppTotals
+
+
+class CodingSession(Body):
+    """One stretch of work on a project in one editor."""
+
+    id: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+    """From its start to its end, whoever owned the time."""
+    project: str
+    language: str | None
+    branch: str | None
+    file: str | None
+    editor: str | None
+    activity: Literal[
+        "coding",
+        "debugging",
+        "building",
+        "testing",
+        "reviewing",
+        "writing_docs",
+        "ai_coding",
+        "other",
+    ]
+    lines_added: Count | None
+    """Null where its tracker did not count."""
+    lines_removed: Count | None
+    device: Device
+    source: str | None
+    """The tracker that sent it."""
+
+
+class CodingSessionsBody(Listing):
+    """Coding sessions, the newest first."""
+
+    range: InstantRangeEcho
+    data: list[CodingSession]
+
+
+class SessionsOfDay(Body):
+    """One day's sessions; a session over midnight counts on both days, and its time is split."""
+
+    date: CalendarDay
+    session_count: Count
+    app_count: Count
+    tracked_ms: Milliseconds
+    average_session_ms: Milliseconds | None
+    """The tracked time divided by the number of sessions; null where there is none."""
+    longest_session_ms: Milliseconds | None
+    """The longest time that one session owned; null where there is no session."""
+    longest_session_app: str | None
+    first_started_at: Timestamp | None
+    """Start of the day's first tracked time; null where there is none."""
+    last_ended_at: Timestamp | None
+    coding_session_count: Count
+    coding_ms: Milliseconds
+
+
+class SessionsDailyTotals(Body):
+    """Sums over the range."""
+
+    session_count: Count
+    """Each session once, also one that counts on two days."""
+    tracked_ms: Milliseconds
+
+
+class SessionsDailyBody(Body):
+    """Every day that the range touches, in order; what lies outside the range is cut off."""
+
+    range: InstantRangeEcho
+    tz: str
+    data: list[SessionsOfDay]
+    totals: SessionsDailyTotals
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="app_sessions",
@@ -74,5 +200,32 @@ ENDPOINTS: Final = [
         params=AppSessionPage,
         body=AppSessionsBody,
         query=SQL["app_sessions"],
+    ),
+    Endpoint(
+        name="sessions_by_app",
+        path="/api/v1/sessions/by-app",
+        scope="read:activity",
+        summary="Sessions grouped by application, most time first.",
+        params=InstantRange,
+        body=SessionsByAppBody,
+        query=SQL["sessions_by_app"],
+    ),
+    Endpoint(
+        name="coding_sessions",
+        path="/api/v1/sessions/coding",
+        scope="read:activity",
+        summary="Coding sessions, the newest first.",
+        params=SessionPage,
+        body=CodingSessionsBody,
+        query=SQL["coding_sessions"],
+    ),
+    Endpoint(
+        name="sessions_daily",
+        path="/api/v1/sessions/daily",
+        scope="read:activity",
+        summary="How many sessions each day had, and how long they were.",
+        params=InstantRangeInZone,
+        body=SessionsDailyBody,
+        query=SQL["sessions_daily"],
     ),
 ]

@@ -1,48 +1,45 @@
 -- name: app_sessions
--- App sessions that overlap a range, the newest first, idle ones too, each with its own whole duration.
+-- App sessions that overlap a range, the newest first, idle ones too, each with its own whole duration. Where
+-- no category is asked for, no more sessions are judged than are shown.
 with
 --include categories
+session_in_bounds as (
+    select session.app_session_id,
+           session.started_at,
+           session.ended_at,
+           session.app,
+           session.title,
+           session.url,
+           session.domain,
+           session.category,
+           session.idle,
+           session.device_id,
+           session.source
+      from activity.app_session as session
+     where session.user_id = %(user_id)s
+       and session.started_at > %(from)s::timestamptz - interval '24 hours'
+       and session.started_at < %(to)s::timestamptz
+       and (
+               session.ended_at > %(from)s::timestamptz
+               or session.started_at >= %(from)s::timestamptz
+           )
+       and %(from)s::timestamptz < %(to)s::timestamptz
+       and (session.started_at, session.app_session_id)
+           < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+       and (%(app)s::text is null or session.app = %(app)s::text)
+     order by session.started_at desc,
+              session.app_session_id desc
+     limit case when %(category)s::text is null then %(limit)s::bigint + 1 end
+),
+--include judged
 found as (
     select session.started_at as at,
            session.app_session_id as id,
            row_to_json(line) as line
-      from activity.app_session as session
+      from judged as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
-     cross join lateral (
-               select coalesce(
-                          (
-                              select rule.category
-                                from rule
-                               where svc.matches(
-                                         case rule.field
-                                             when 'app' then session.app
-                                             when 'title' then session.title
-                                             when 'domain' then session.domain
-                                         end,
-                                         rule.match,
-                                         rule.pattern
-                                     )
-                               order by rule.position
-                               limit 1
-                          ),
-                          session.category,
-                          (
-                              select category
-                                from reference.category_rule
-                               where field = 'domain'
-                                 and pattern = session.domain
-                          ),
-                          (
-                              select category
-                                from reference.category_rule
-                               where field = 'app'
-                                 and pattern = lower(session.app)
-                          ),
-                          'Uncategorized'
-                      ) as category
-           ) as judged
      cross join lateral (
                select session.app_session_id as id,
                       svc.instant(session.started_at) as started_at,
@@ -52,11 +49,128 @@ found as (
                       session.title,
                       session.url,
                       session.domain,
-                      judged.category,
+                      session.known_as as category,
                       svc.productivity(
-                          coalesce((select score from score where score.category = judged.category), 0)
+                          coalesce((select score from score where category = session.known_as), 0)
                       ) as productivity,
                       session.idle,
+                      json_build_object(
+                          'id', device.device_id,
+                          'name', device.name,
+                          'platform', device.platform
+                      ) as device,
+                      session.source
+           ) as line
+     where %(category)s::text is null
+        or session.known_as = %(category)s::text
+     order by session.started_at desc,
+              session.app_session_id desc
+     limit %(limit)s::bigint + 1
+),
+--include page
+select json_build_object(
+           'from', svc.instant(%(from)s::timestamptz),
+           'to', svc.instant(%(to)s::timestamptz)
+       ) as range,
+       page.*
+  from page
+
+-- name: sessions_by_app
+-- Sessions in a range by application, most time first, each with its newest sessions.
+with bounds as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
+),
+--include categories
+--include sessions_in_bounds
+--include judged
+--include app_timeline
+--include apps
+newest as (
+    select app,
+           app_session_id,
+           started_at
+      from (
+               select app,
+                      app_session_id,
+                      started_at,
+                      row_number() over (
+                          partition by app
+                          order by started_at desc,
+                                   app_session_id desc
+                      ) as place
+                 from session_in_bounds
+           ) as ordered
+     where place <= 20
+),
+listed as (
+    select newest.app,
+           json_agg(
+               json_build_object(
+                   'id', session.app_session_id,
+                   'started_at', svc.instant(session.started_at),
+                   'ended_at', svc.instant(session.ended_at),
+                   'duration_ms', svc.duration_ms(session.ended_at - session.started_at),
+                   'title', session.title
+               )
+               order by session.started_at desc,
+                        session.app_session_id desc
+           ) as sessions
+      from newest
+      join activity.app_session as session
+        on session.user_id = %(user_id)s
+       and session.started_at = newest.started_at
+       and session.app_session_id = newest.app_session_id
+     group by newest.app
+),
+row as (
+    select per_app.app,
+           per_app.category,
+           svc.productivity(coalesce(known.score, 0)) as productivity,
+           per_app.total_ms,
+           svc.percent(per_app.total_ms, total.tracked_ms) as percent,
+           per_app.session_count,
+           round(per_app.total_ms::numeric / per_app.session_count)::bigint as average_ms,
+           per_app.longest_ms,
+           svc.instant(per_app.first_at) as first_started_at,
+           svc.instant(per_app.last_at) as last_ended_at,
+           listed.sessions
+      from per_app
+     cross join total
+      join listed using (app)
+      left join score as known using (category)
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       (
+           select coalesce(json_agg(row order by total_ms desc, app collate "C"), '[]')
+             from row
+       ) as data,
+       (select row_to_json(total) from total) as totals
+  from bounds
+
+-- name: coding_sessions
+-- Coding sessions that overlap a range, the newest first, each with its own whole duration.
+with found as (
+    select session.started_at as at,
+           session.coding_session_id as id,
+           row_to_json(line) as line
+      from activity.coding_session as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     cross join lateral (
+               select session.coding_session_id as id,
+                      svc.instant(session.started_at) as started_at,
+                      svc.instant(session.ended_at) as ended_at,
+                      svc.duration_ms(session.ended_at - session.started_at) as duration_ms,
+                      session.project,
+                      session.language,
+                      session.branch,
+                      session.file,
+                      session.editor,
+                      session.activity,
+                      session.lines_added,
+                      session.lines_removed,
                       json_build_object(
                           'id', device.device_id,
                           'name', device.name,
@@ -72,12 +186,10 @@ found as (
                or session.started_at >= %(from)s::timestamptz
            )
        and %(from)s::timestamptz < %(to)s::timestamptz
-       and (session.started_at, session.app_session_id)
+       and (session.started_at, session.coding_session_id)
            < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
-       and (%(app)s::text is null or session.app = %(app)s::text)
-       and (%(category)s::text is null or judged.category = %(category)s::text)
      order by session.started_at desc,
-              session.app_session_id desc
+              session.coding_session_id desc
      limit %(limit)s::bigint + 1
 ),
 --include page
@@ -87,3 +199,87 @@ select json_build_object(
        ) as range,
        page.*
   from page
+
+-- name: sessions_daily
+-- How many sessions there were on every day that a range touches, and how long they were; days in order.
+with
+--include touched_days
+bounds as (
+    select starts_at,
+           ends_at
+      from asked
+),
+--include categories
+--include sessions_in_bounds
+--include judged
+--include app_timeline
+--include coding_timeline
+--include pieces
+--include coding_pieces
+per_session as (
+    select position,
+           n,
+           app,
+           coalesce(sum(ends_at - starts_at), interval '0') as duration,
+           min(starts_at) as first_at,
+           max(ends_at) as last_at
+      from piece
+     group by position,
+              n,
+              app
+),
+per_app as (
+    select position,
+           app,
+           sum(duration) as duration,
+           max(duration) as longest,
+           count(*) as session_count,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from per_session
+     group by position,
+              app
+),
+measured as (
+    select position,
+           svc.duration_ms(sum(duration)) as tracked_ms,
+           svc.duration_ms(max(longest)) as longest_session_ms,
+           (array_agg(app order by longest desc, app collate "C"))[1] as longest_session_app,
+           sum(session_count)::bigint as session_count,
+           count(*) as app_count,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from per_app
+     group by position
+),
+coded as (
+    select position,
+           svc.duration_ms(sum(ends_at - starts_at)) as coding_ms,
+           count(*) filter (where starts_at is null) as session_count
+      from coding_piece
+     group by position
+),
+row as (
+    select slot.date,
+           coalesce(measured.session_count, 0) as session_count,
+           coalesce(measured.app_count, 0) as app_count,
+           coalesce(measured.tracked_ms, 0) as tracked_ms,
+           round(measured.tracked_ms::numeric / measured.session_count)::bigint as average_session_ms,
+           measured.longest_session_ms,
+           measured.longest_session_app,
+           svc.instant(measured.first_at) as first_started_at,
+           svc.instant(measured.last_at) as last_ended_at,
+           coalesce(coded.session_count, 0) as coding_session_count,
+           coalesce(coded.coding_ms, 0) as coding_ms
+      from slot
+      left join measured using (position)
+      left join coded using (position)
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       %(tz)s::text as tz,
+       (select coalesce(json_agg(row order by date), '[]') from row) as data,
+       json_build_object(
+           'session_count', (select count(*) from counted),
+           'tracked_ms', (select coalesce(sum(tracked_ms), 0)::bigint from row)
+       ) as totals
+  from asked

@@ -1,5 +1,8 @@
 -- What is known of somebody's life beside their activity. One schema is one read scope: `health` is what
 -- `read:health` opens, and so on.
+--
+-- Whatever a table takes, answers can show and add up: a time has a year of four digits, a duration is at
+-- most 1e12 ms, and a measure has an order of magnitude that such a thing can have.
 
 create schema code;
 
@@ -30,6 +33,9 @@ create table code.event (
         or type = 'pull_request' and action in ('opened', 'merged', 'closed', 'reopened')
         or type = 'review' and action in ('approved', 'changes_requested', 'commented', 'dismissed')
     ),
+    constraint event_year_has_four_digits check (
+        occurred_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
     constraint event_counts_up check (additions >= 0 and deletions >= 0 and changed_files >= 0)
 );
 create index event_by_time on code.event (user_id, occurred_at, event_id);
@@ -51,7 +57,7 @@ create table health.source (
     constraint source_is_of_a_known_kind check (kind in ('watch', 'phone', 'other'))
 );
 
--- What is measured, in which unit, and whether measurements add up.
+-- What is measured, in which unit, and whether measurements add up. Heart rate has a table of its own.
 create table health.metric (
     user_id     uuid not null,
     metric_type text not null,
@@ -59,7 +65,22 @@ create table health.metric (
     aggregation text not null,
     constraint metric_pkey primary key (user_id, metric_type),
     constraint metric_type_is_a_name check (metric_type ~ '^[a-z][a-z0-9_]{0,63}$'),
-    constraint metric_adds_up_or_not check (aggregation in ('sum', 'avg'))
+    constraint metric_adds_up_or_not check (aggregation in ('sum', 'avg')),
+    constraint metric_is_no_heart_rate check (metric_type <> 'heart_rate'),
+    constraint metric_that_is_known_to_add_up_does check (
+        aggregation = 'sum'
+        or metric_type not in (
+            'steps',
+            'distance_m',
+            'floors',
+            'active_energy_kj',
+            'basal_energy_kj',
+            'exercise_ms',
+            'stand_ms',
+            'water_ml',
+            'sleep_ms'
+        )
+    )
 );
 
 create table health.sample (
@@ -79,7 +100,12 @@ create table health.sample (
         foreign key (user_id, source_id) references health.source on delete cascade,
     constraint sample_ends_after_its_start check (ended_at >= started_at),
     constraint sample_lasts_two_days_at_most check (ended_at - started_at <= interval '48 hours'),
-    constraint sample_is_a_number check (value > '-Infinity' and value < 'Infinity')
+    constraint sample_year_has_four_digits check (
+        least(started_at, ended_at) >= '0001-01-01 00:00:00+00'
+        and greatest(started_at, ended_at) <= '9999-12-31 23:59:59.999+00'
+    ),
+    -- Many of these can be added up and averaged without leaving what a double can hold.
+    constraint sample_is_of_a_size check (value = 0 or abs(value) between 1e-15 and 1e15)
 );
 create index sample_by_start on health.sample (user_id, metric_type, started_at, sample_id);
 
@@ -94,6 +120,9 @@ create table health.heart_rate (
     constraint heart_rate_pkey primary key (user_id, heart_rate_id),
     constraint heart_rate_is_of_a_source
         foreign key (user_id, source_id) references health.source on delete cascade,
+    constraint heart_rate_year_has_four_digits check (
+        recorded_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
     constraint heart_rate_is_of_a_heart check (bpm between 1 and 400)
 );
 create index heart_rate_by_time on health.heart_rate (user_id, recorded_at, heart_rate_id);
@@ -129,7 +158,48 @@ create table health.sleep (
     constraint sleep_is_of_a_source
         foreign key (user_id, source_id) references health.source on delete cascade,
     constraint sleep_ends_after_its_start check (ended_at > started_at),
-    constraint sleep_offset_is_one check (utc_offset ~ '^[+-]\d\d:[0-5]\d$')
+    constraint sleep_year_has_four_digits check (
+        least(started_at, ended_at) >= '0001-01-01 00:00:00+00'
+        and greatest(started_at, ended_at) <= '9999-12-31 23:59:59.999+00'
+    ),
+    constraint sleep_offset_is_one check (utc_offset ~ '^[+-](0\d|1[0-8]):[0-5]\d$'),
+    constraint sleep_takes_time check (
+        least(
+            in_bed_ms,
+            asleep_ms,
+            awake_ms,
+            light_ms,
+            deep_ms,
+            rem_ms,
+            no_data_ms,
+            latency_ms,
+            need_ms,
+            debt_ms
+        ) >= 0
+        and greatest(
+            in_bed_ms,
+            asleep_ms,
+            awake_ms,
+            light_ms,
+            deep_ms,
+            rem_ms,
+            no_data_ms,
+            latency_ms,
+            need_ms,
+            debt_ms
+        ) <= 1000000000000
+    ),
+    constraint sleep_rates_are_of_a_body check (
+        respiratory_rate_bpm between 0 and 1000
+        and average_heart_rate_bpm between 0 and 1000
+        and lowest_heart_rate_bpm between 0 and 1000
+    ),
+    constraint sleep_counts_up check (disturbance_count >= 0 and cycle_count >= 0),
+    constraint sleep_percentages_are_some check (
+        efficiency_percent between 0 and 100
+        and performance_percent between 0 and 100
+        and consistency_percent between 0 and 100
+    )
 );
 create index sleep_by_end on health.sleep (user_id, ended_at, sleep_id);
 
@@ -146,7 +216,15 @@ create table health.recovery (
     constraint recovery_pkey primary key (user_id, sleep_id),
     constraint recovery_is_after_a_sleep
         foreign key (user_id, sleep_id) references health.sleep on delete cascade,
-    constraint recovery_state_is_a_known_one check (state in ('scored', 'pending', 'unscorable'))
+    constraint recovery_state_is_a_known_one check (state in ('scored', 'pending', 'unscorable')),
+    constraint recovery_measures_are_of_a_body check (
+        resting_heart_rate_bpm between 0 and 1000
+        and hrv_rmssd_ms between 0 and 100000
+        and skin_temperature_c between -100 and 100
+    ),
+    constraint recovery_percentages_are_some check (
+        score between 0 and 100 and spo2_percent between 0 and 100
+    )
 );
 
 -- How much a day asked of somebody: the physiological day that began with a sleep.
@@ -163,7 +241,18 @@ create table health.cycle (
     constraint cycle_pkey primary key (user_id, sleep_id),
     constraint cycle_began_with_a_sleep
         foreign key (user_id, sleep_id) references health.sleep on delete cascade,
-    constraint cycle_ends_after_its_start check (ended_at >= started_at)
+    constraint cycle_ends_after_its_start check (ended_at >= started_at),
+    constraint cycle_year_has_four_digits check (
+        least(started_at, ended_at) >= '0001-01-01 00:00:00+00'
+        and greatest(started_at, ended_at) <= '9999-12-31 23:59:59.999+00'
+    ),
+    constraint cycle_measures_are_of_a_body check (
+        strain between 0 and 1000000
+        and strain_scale_max between 0 and 1000000
+        and energy_kj between 0 and 1000000
+        and average_heart_rate_bpm between 0 and 1000
+        and max_heart_rate_bpm between 0 and 1000
+    )
 );
 
 create schema music;
@@ -185,7 +274,12 @@ create table music.listen (
     isrc           text,
     recording_mbid uuid,
     constraint listen_pkey primary key (user_id, listen_id),
-    constraint listen_takes_time check (played_ms >= 0 and duration_ms >= 0)
+    constraint listen_takes_time check (
+        played_ms between 0 and 1000000000000 and duration_ms between 0 and 1000000000000
+    ),
+    constraint listen_year_has_four_digits check (
+        listened_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    )
 );
 create index listen_by_time on music.listen (user_id, listened_at, listen_id);
 
@@ -222,6 +316,16 @@ create table location.point (
     constraint point_is_on_earth check (
         latitude between -90 and 90 and longitude between -180 and 180
     ),
+    constraint point_year_has_four_digits check (
+        recorded_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
+    constraint point_measures_are_of_something_on_earth check (
+        accuracy_m between 0 and 100000000
+        and altitude_m between -100000000 and 100000000
+        and vertical_accuracy_m between 0 and 100000000
+        and speed_mps between 0 and 1000000
+        and course_deg between 0 and 360
+    ),
     constraint point_battery_is_a_percentage check (battery_percent between 0 and 100)
 );
 create index point_by_time on location.point (user_id, recorded_at, point_id);
@@ -237,6 +341,9 @@ create table location.place (
     city         text,
     country_code text,
     constraint place_pkey primary key (user_id, place_id),
+    constraint place_is_on_earth check (
+        latitude between -90 and 90 and longitude between -180 and 180
+    ),
     constraint place_country_is_a_code check (country_code ~ '^[A-Z]{2}$')
 );
 
@@ -256,13 +363,18 @@ create table location.event (
     constraint event_is_at_a_place
         foreign key (user_id, place_id) references location.place on delete cascade,
     constraint event_ends_after_its_start check (ended_at >= started_at),
+    constraint event_year_has_four_digits check (
+        least(started_at, ended_at) >= '0001-01-01 00:00:00+00'
+        and greatest(started_at, ended_at) <= '9999-12-31 23:59:59.999+00'
+    ),
     constraint event_type_is_a_known_one check (type in ('check_in', 'visit')),
     constraint event_status_is_a_known_one check (status in ('suggested', 'confirmed', 'declined')),
     constraint event_check_in_is_confirmed check (type <> 'check_in' or status = 'confirmed')
 );
 create index event_by_start on location.event (user_id, started_at, event_id);
--- Visits may be long; this one finds those that reach into a range from before.
-create index event_by_end on location.event (user_id, ended_at) where ended_at is not null;
+-- Few visits are longer than a day; this one finds those that reach into a range from long before.
+create index event_of_days_by_end on location.event (user_id, ended_at)
+    where ended_at - started_at > interval '24 hours';
 
 create schema content;
 
@@ -278,9 +390,15 @@ create table content.insight (
     model        text,
     generated_at timestamptz(3) not null,
     constraint insight_pkey primary key (user_id, insight_id),
-    constraint insight_week_ends_after_its_start check (week_end >= week_start)
+    constraint insight_week_ends_after_its_start check (week_end >= week_start),
+    constraint insight_year_has_four_digits check (
+        least(week_start, week_end) >= '0001-01-01'
+        and greatest(week_start, week_end) <= '9999-12-31'
+        and generated_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
+    constraint insight_highlights_are_a_list check (json_typeof(highlights) = 'array')
 );
-create index insight_by_time on content.insight (user_id, generated_at, insight_id);
+create index insight_by_week on content.insight (user_id, week_start, insight_id);
 
 create table content.recording (
     user_id             uuid           not null,
@@ -294,7 +412,13 @@ create table content.recording (
     transcript          text,
     transcript_segments json           not null default '[]',
     constraint recording_pkey primary key (user_id, recording_id),
-    constraint recording_takes_time check (duration_ms >= 0),
+    constraint recording_takes_time check (duration_ms between 0 and 1000000000000),
+    constraint recording_year_has_four_digits check (
+        recorded_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
+    constraint recording_transcript_segments_are_a_list check (
+        json_typeof(transcript_segments) = 'array'
+    ),
     constraint recording_transcript_status_is_a_known_one check (
         transcript_status in ('ready', 'pending', 'failed', 'none')
     )
@@ -332,7 +456,10 @@ create table content.play (
     constraint play_pkey primary key (user_id, play_id),
     constraint play_is_of_a_title
         foreign key (user_id, title_id) references content.title on delete cascade,
-    constraint play_takes_time check (watch_ms >= 0)
+    constraint play_takes_time check (watch_ms between 0 and 1000000000000),
+    constraint play_year_has_four_digits check (
+        watched_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    )
 );
 create index play_by_time on content.play (user_id, watched_at, play_id);
 
@@ -371,6 +498,13 @@ create table content.calendar_event (
     constraint calendar_event_is_in_a_calendar
         foreign key (user_id, calendar_id) references content.calendar on delete cascade,
     constraint calendar_event_ends_after_its_start check (ends_at >= starts_at),
+    constraint calendar_event_year_has_four_digits check (
+        least(starts_at, ends_at, updated_at) >= '0001-01-01 00:00:00+00'
+        and greatest(starts_at, ends_at, updated_at) <= '9999-12-31 23:59:59.999+00'
+        and least(start_date, end_date) >= '0001-01-01'
+        and greatest(start_date, end_date) <= '9999-12-31'
+    ),
+    constraint calendar_event_has_attendees_or_none check (attendee_count >= 0),
     constraint calendar_event_lasts_whole_days_or_has_no_dates check (
         (start_date is null) = (end_date is null)
     ),
@@ -383,8 +517,9 @@ create table content.calendar_event (
 );
 create index calendar_event_by_start
     on content.calendar_event (user_id, starts_at, calendar_event_id);
--- Events may last for weeks; this one finds those that reach into a range from before.
-create index calendar_event_by_end on content.calendar_event (user_id, ends_at);
+-- Few events are longer than a day; this one finds those that reach into a range from long before.
+create index calendar_event_of_days_by_end on content.calendar_event (user_id, ends_at)
+    where ends_at - starts_at > interval '24 hours';
 
 create schema profile;
 
@@ -397,6 +532,10 @@ create table profile.integration (
     last_sync_at timestamptz(3),
     last_error   text,
     constraint integration_pkey primary key (user_id, provider),
+    constraint integration_year_has_four_digits check (
+        least(connected_at, last_sync_at) >= '0001-01-01 00:00:00+00'
+        and greatest(connected_at, last_sync_at) <= '9999-12-31 23:59:59.999+00'
+    ),
     constraint integration_status_is_a_known_one check (
         status in ('active', 'error', 'expired', 'disconnected')
     ),
@@ -410,6 +549,9 @@ create table profile.integration_credential (
     secret     bytea       not null,
     renewed_at timestamptz not null default now(),
     constraint integration_credential_pkey primary key (user_id, provider),
+    constraint integration_credential_year_has_four_digits check (
+        renewed_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
     constraint integration_credential_is_of_an_integration
         foreign key (user_id, provider) references profile.integration on delete cascade
 );
@@ -445,6 +587,9 @@ create table profile.membership (
     constraint membership_pkey primary key (user_id, organization_id),
     constraint membership_is_of_an_organization
         foreign key (organization_id) references profile.organization on delete cascade,
+    constraint membership_year_has_four_digits check (
+        joined_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
     constraint membership_role_is_a_known_one check (role in ('owner', 'admin', 'member'))
 );
 
@@ -456,6 +601,9 @@ create table profile.team_membership (
     constraint team_membership_pkey primary key (user_id, team_id),
     constraint team_membership_is_of_a_team
         foreign key (team_id) references profile.team on delete cascade,
+    constraint team_membership_year_has_four_digits check (
+        joined_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    ),
     constraint team_membership_role_is_a_known_one check (role in ('lead', 'member'))
 );
 
@@ -474,6 +622,10 @@ create table profile.subscription (
     constraint subscription_pkey primary key (user_id),
     constraint subscription_status_is_a_known_one check (
         status in ('active', 'trialing', 'past_due', 'canceled', 'none')
+    ),
+    constraint subscription_year_has_four_digits check (
+        least(current_period_start, current_period_end, trial_ends_at) >= '0001-01-01 00:00:00+00'
+        and greatest(current_period_start, current_period_end, trial_ends_at) <= '9999-12-31 23:59:59.999+00'
     ),
     constraint subscription_has_a_seat check (seats >= 1)
 );

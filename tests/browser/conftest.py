@@ -64,10 +64,12 @@ class Watch:
     errors: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
     loaded: list[str] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
 
     def note(self, asked: Request) -> None:
-        """Remember a request, apart for a page itself and for what pages consist of."""
-        (self.opened if asked.is_navigation_request() else self.loaded).append(asked.url)
+        """Remember a request, apart for a page itself, for what pages consist of and for data."""
+        kinds = {"fetch": self.fetched, "document": self.opened}
+        kinds.get(asked.resource_type, self.loaded).append(asked.url)
 
 
 def origin(address: str) -> tuple[str, str | None, int | None]:
@@ -85,8 +87,8 @@ def page(
 ) -> Iterator[Page]:
     """A page of a fresh browser, with JavaScript and without.
 
-    Afterwards: nothing went wrong in it, it opened pages on this machine alone, and nothing that they
-    consist of came from anywhere but the issuer's origin.
+    Afterwards: nothing went wrong in it, it opened pages on this machine alone, nothing that they consist
+    of came from anywhere but the issuer's origin, and nothing was asked for but an export.
     """
     context = chromium.new_context(java_script_enabled=request.param)
     context.set_default_timeout(5000)
@@ -101,6 +103,7 @@ def page(
     assert [text for text in watch.errors if not text.startswith(usual)] == []
     assert {urlsplit(address).hostname for address in watch.opened} <= {"localhost", "127.0.0.1"}
     assert {origin(address) for address in watch.loaded} <= {origin(service.auth_url)}
+    assert set(watch.fetched) <= {f"{service.base_url}/api/v1/export"}
 
 
 @pytest.fixture(scope="session")

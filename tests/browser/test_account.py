@@ -1,10 +1,14 @@
 """Settings → Account in a real browser, with JavaScript and without."""
 
+import json
 import re
+import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 import psycopg
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PASSWORD
@@ -133,7 +137,7 @@ def test_a_token_for_the_download_is_shown_once(page: Page, service: Service, pe
     if has_scripts(page):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.get_by_role("button", name="Copy line").click()
-        expect(page.get_by_role("status").first).to_have_text("Copied")
+        expect(page.get_by_role("status").nth(1)).to_have_text("Copied")
         assert page.evaluate("navigator.clipboard.readText()") == line
     answer = httpx2.get(
         f"{service.base_url}/api/v1/me", headers={"Authorization": f"Bearer {token}"}
@@ -141,6 +145,77 @@ def test_a_token_for_the_download_is_shown_once(page: Page, service: Service, pe
     assert answer.status_code == 200
     page.goto(f"{service.auth_url}{PATH}/download")
     expect(page.get_by_text(re.compile("svc_dt_"))).to_have_count(0)
+
+
+@pytest.fixture
+def recorded(owner: psycopg.Connection[Any], person: str) -> None:
+    """Alice has used an application."""
+    owner.execute(
+        """
+        with laptop as (
+            insert into activity.device (user_id, name)
+            select user_id, 'laptop' from identity.user
+            returning user_id, device_id
+        )
+        insert into activity.app_session
+               (user_id, device_id, idempotency_key, app, started_at, ended_at)
+        select user_id, device_id, 'k1', 'Code', '2025-06-16 09:00Z', '2025-06-16 10:00Z'
+          from laptop
+        """
+    )
+
+
+def apps(content: bytes) -> list[str]:
+    return [row["app"] for row in json.loads(content)["resources"]["app_sessions"]]
+
+
+def make_download(page: Page, service: Service, person: str) -> None:
+    open_signed_in(page, service, person, f"{PATH}/download")
+    page.get_by_role("button", name="Make a token for ten minutes").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
+
+
+@pytest.mark.usefixtures("recorded")
+def test_the_button_downloads_everything(page: Page, service: Service, person: str) -> None:
+    make_download(page, service, person)
+    button = page.get_by_role("button", name="Download now")
+    if not has_scripts(page):
+        expect(button).to_have_count(0)
+        return
+
+    button.focus()
+    with page.expect_download() as waiting:
+        page.keyboard.press("Enter")
+
+    expect(page.get_by_role("status").first).to_have_text("Downloaded")
+    name = waiting.value.suggested_filename
+    assert re.fullmatch(r"activity-export-\d{4}-\d\d-\d\d\.json", name)
+    assert apps(waiting.value.path().read_bytes()) == ["Code"]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_the_line_downloads_everything(
+    page: Page, service: Service, person: str, tmp_path: Path
+) -> None:
+    make_download(page, service, person)
+    line = page.locator("#curl").inner_text()
+
+    subprocess.run(["/bin/sh", "-c", f"{line} -sS"], cwd=tmp_path, check=True, timeout=20)
+
+    assert apps((tmp_path / "activity.json").read_bytes()) == ["Code"]
+
+
+def test_a_download_that_is_refused_says_why(
+    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    make_download(page, service, person)
+    if not has_scripts(page):
+        return
+    owner.execute("update oauth.grant set revoked_at = now()")
+
+    page.get_by_role("button", name="Download now").click()
+
+    expect(page.get_by_role("status").first).to_contain_text("revoked, expired")
 
 
 def test_an_account_is_deleted_by_keyboard_and_its_address_can_join_again(

@@ -1,24 +1,28 @@
-"""What holds for every read endpoint, derived from the list of declarations; none is named here."""
+"""What holds for everything that is read, derived from the list of declarations; none is named here."""
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
+from resourceserver import openapi
 from resourceserver.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.operation import Operation
 from shared import tokens
 from shared.scopes import SCOPES
-from tests.conftest import Person
+from shared.settings import Settings
+from tests.conftest import Person, owning, person
 
-EXAMPLES: dict[str, dict[str, str]] = {
-    "date-time": {"from": "2025-06-16T00:00:00Z", "to": "2025-06-17T00:00:00Z"},
-    "date": {"from": "2025-06-16", "to": "2025-06-17"},
-}
-METADATA = 'resource_metadata="http://testserver/.well-known/oauth-protected-resource"'
+READS: Final = [
+    operation for operation in openapi.operations() if operation.method == "GET" and operation.scope
+]
+METADATA: Final = 'resource_metadata="http://testserver/.well-known/oauth-protected-resource"'
 
-MALFORMED = {
+MALFORMED: Final = {
     "date-time": [
         "", "yesterday", "2025-06-16", "2025-06-16T09:00:00", "1750064400", "2025-W25-1T09:00Z",
         "2025-02-30T00:00:00Z", "2025-06-16T24:00:00Z", "2025-06-16T09:00:60Z",
@@ -31,148 +35,205 @@ MALFORMED = {
     ],
     "cursor": ["", "x", "bm9uc2Vuc2U", "MTc1MDA2NDQwMDAwMCwx", "\x00", "é", "A" * 5000],
     "integer": ["", "-1", "+1", "1.5", "ten", "1e3", "0x10", " 1", "\uff11", "\x00"],
+    "boolean": ["", "1", "yes", "True", "null", "\x00"],
     "string": ["", "\x00", "x" * 1025],
 }  # fmt: skip
+"""By format, or by type where there is none."""
 
-each_endpoint = pytest.mark.parametrize(
-    "endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS]
-)
+NOT_TEXT: Final = ["%00", "%ff%fe", "%ed%a0%80", "%C0%80", "a%00b", "%"]
+"""What stands in no text: NUL, bytes that are not UTF-8, half of a surrogate pair."""
+
+ENDS: Final = {
+    "date-time": ("2025-06-16T09:00:00Z", "2025-06-16T09:00:00.001Z"),
+    "date": ("2025-06-16", "2025-06-17"),
+}
+EDGES: Final = {
+    "date-time": ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"),
+    "date": ("0001-01-01", "9999-12-31"),
+}
+"""The first and the last that may be written."""
 
 
-def parameters(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
-    properties: dict[str, dict[str, Any]] = endpoint.params.model_json_schema()["properties"]
-    return properties
+@pytest.fixture(scope="module")
+def alice(deployment: Settings) -> Iterator[Person]:
+    """Somebody of whom nothing is known. Nothing here writes, so one account serves all tests."""
+    with owning(deployment) as connection:
+        yield person(connection, "alice")
 
 
-def kind(schema: dict[str, Any]) -> str:
-    """Return what is malformed for a parameter: a key of MALFORMED."""
-    # One that may be absent is described beside null.
-    (schema,) = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
-    found: str = schema.get("format", schema["type"])
+@pytest.fixture(scope="module")
+def api(resource_client: TestClient) -> TestClient:
+    """The resource server."""
+    return resource_client
+
+
+each_read = pytest.mark.parametrize("read", READS, ids=[read.name for read in READS])
+
+
+def schemas(read: Operation) -> dict[str, dict[str, Any]]:
+    """Return the schema of each parameter."""
+    if not read.params.model_fields:
+        return {}
+    found: dict[str, dict[str, Any]] = read.params.model_json_schema()["properties"]
+    for schema in found.values():
+        # One that may be absent is described beside null.
+        for alternative in schema.get("anyOf", []):
+            if alternative.get("type") != "null":
+                schema.update(alternative)
     return found
 
 
-def valid(endpoint: Endpoint) -> dict[str, str]:
+def malformed(schema: dict[str, Any]) -> list[str]:
+    """Return values that this parameter has never."""
+    values = list(MALFORMED[schema.get("format", schema["type"])])
+    if "enum" in schema:
+        values += [schema["enum"][0].upper(), ",".join(schema["enum"])]
+    if "pattern" in schema:
+        values += [each for each in ("-", " ", "é") if not re.search(schema["pattern"], each)]
+    if schema["type"] == "integer":
+        if schema["minimum"] < 0:
+            values.remove("-1")
+        values += [
+            str(schema[end] + step)
+            for end, step in (("minimum", -1), ("maximum", 1))
+            if end in schema
+        ]
+    return values
+
+
+def valid(read: Operation) -> dict[str, str]:
+    """Return an example of each parameter that is required, as the description gives it."""
     return {
-        name: EXAMPLES[schema["format"]][name]
-        for name, schema in parameters(endpoint).items()
-        if "default" not in schema
+        name: schema["examples"][0]
+        for name, schema in schemas(read).items()
+        if name in read.params.model_json_schema().get("required", ())
     }
 
 
-def get(api: TestClient, endpoint: Endpoint, headers: dict[str, str], **changed: Any) -> Any:
-    return api.get(endpoint.path, params=valid(endpoint) | changed, headers=headers)
+def get(api: TestClient, read: Operation, headers: dict[str, str], **changed: Any) -> Any:
+    return api.get(read.path, params=valid(read) | changed, headers=headers)
 
 
-MALFORMED_CASES = [
-    pytest.param(endpoint, name, value, id=f"{endpoint.name}-{name}-{value!r}")
-    for endpoint in ENDPOINTS
-    if endpoint.params.model_fields
-    for name, schema in parameters(endpoint).items()
-    for value in MALFORMED[kind(schema)]
-]
-REQUIRED_CASES = [
-    pytest.param(endpoint, name, id=f"{endpoint.name}-{name}")
-    for endpoint in ENDPOINTS
-    if endpoint.params.model_fields
-    for name in valid(endpoint)
-]
+def scope_of(read: Operation) -> str:
+    assert read.scope is not None
+    return read.scope
+
+
+def parameters(*, is_required: bool) -> list[Any]:
+    return [
+        pytest.param(read, name, id=f"{read.name}-{name}")
+        for read in READS
+        for name in schemas(read)
+        if not is_required or name in valid(read)
+    ]
+
+
+def with_parameter(*names: str) -> pytest.MarkDecorator:
+    reads = [read for read in READS if set(names) <= set(schemas(read))]
+    return pytest.mark.parametrize("read", reads, ids=[read.name for read in reads])
 
 
 def test_names_and_paths_are_unique() -> None:
-    assert len({endpoint.name for endpoint in ENDPOINTS}) == len(ENDPOINTS)
-    assert len({endpoint.path for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+    assert len({read.name for read in READS}) == len(READS)
+    assert len({read.path for read in READS}) == len(READS)
 
 
-@each_endpoint
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS])
 def test_a_query_takes_exactly_the_declared_parameters(endpoint: Endpoint) -> None:
     placeholders = set(re.findall(r"%\((\w+)\)s", endpoint.query))
+    (read,) = [read for read in READS if read.name == endpoint.name]
 
-    values = endpoint.params.model_validate(valid(endpoint)).values()
+    values = endpoint.params.model_validate(valid(read)).values()
 
     assert placeholders == set(values) | {"user_id"}
 
 
-@each_endpoint
+@each_read
+def test_nothing_that_is_asked_for_is_a_user(read: Operation) -> None:
+    assert [name for name in schemas(read) if "user" in name] == []
+
+
+@each_read
 def test_an_empty_account_has_an_answer_that_fits_the_model(
-    api: TestClient, alice: Person, endpoint: Endpoint
+    api: TestClient, alice: Person, read: Operation
 ) -> None:
-    answer = get(api, endpoint, alice.headers(endpoint.scope))
+    answer = get(api, read, alice.headers(scope_of(read)))
 
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "private, no-store"
-    assert "Authorization" in answer.headers["vary"]
-    endpoint.body.model_validate_json(answer.content)
+    assert {"Authorization", "Accept-Encoding"} <= set(answer.headers["vary"].split(", "))
+    read.answers[200].model_validate_json(answer.content)
 
 
 @pytest.mark.checklist(48)
-@each_endpoint
+@each_read
 def test_no_credential_is_401_with_a_challenge_that_names_no_error(
-    api: TestClient, endpoint: Endpoint
+    api: TestClient, read: Operation
 ) -> None:
-    answer = api.get(endpoint.path)
+    answer = api.get(read.path)
 
     assert answer.status_code == 401
     assert answer.json() == {"error": "unauthorized", "message": "a token is required"}
-    assert answer.headers["www-authenticate"] == f'Bearer {METADATA}, scope="{endpoint.scope}"'
+    assert answer.headers["www-authenticate"] == f'Bearer {METADATA}, scope="{read.scope}"'
 
 
 @pytest.mark.checklist(49, 52)
-@each_endpoint
+@each_read
 def test_a_bad_token_is_401_whatever_is_wrong_with_it(
-    api: TestClient, alice: Person, endpoint: Endpoint
+    api: TestClient, alice: Person, read: Operation
 ) -> None:
-    good = alice.token(endpoint.scope)
+    scope = scope_of(read)
+    good = alice.token(scope)
     bad = [
         "nonsense",
         good[:-1] + ("0" if good[-1] != "0" else "1"),
         good + "0",
         tokens.mint(tokens.ACCESS, alice.user_id).text,
         tokens.mint(tokens.REFRESH, alice.user_id).text,
-        alice.token(endpoint.scope, expires="-1 second"),
-        alice.token(endpoint.scope, resource="http://testserver/mcp"),
+        alice.token(scope, expires="-1 second"),
+        alice.token(scope, resource="http://testserver/mcp"),
     ]
 
     for text in bad:
-        answer = get(api, endpoint, {"Authorization": f"Bearer {text}"})
+        answer = get(api, read, {"Authorization": f"Bearer {text}"})
 
         assert answer.status_code == 401, text
         assert answer.json()["error"] == "unauthorized"
         assert answer.headers["www-authenticate"] == (
-            f'Bearer error="invalid_token", {METADATA}, scope="{endpoint.scope}"'
+            f'Bearer error="invalid_token", {METADATA}, scope="{scope}"'
         )
 
 
 @pytest.mark.checklist(50)
-@each_endpoint
+@each_read
 def test_another_scope_is_403_and_names_the_one_that_is_missing(
-    api: TestClient, alice: Person, endpoint: Endpoint
+    api: TestClient, alice: Person, read: Operation
 ) -> None:
-    others = [scope for scope in SCOPES if scope != endpoint.scope]
+    others = [scope for scope in SCOPES if scope != read.scope]
 
     # Without parameters: what may not be read says nothing of what it would have needed.
-    answer = api.get(endpoint.path, headers=alice.headers(*others))
+    answer = api.get(read.path, headers=alice.headers(*others))
 
     assert answer.status_code == 403
     assert answer.json() == {
         "error": "insufficient_scope",
-        "message": f"{endpoint.scope} is required",
+        "message": f"{read.scope} is required",
     }
     assert answer.headers["www-authenticate"] == (
-        f'Bearer error="insufficient_scope", scope="{endpoint.scope}", {METADATA}, '
-        f'error_description="{endpoint.scope} is required"'
+        f'Bearer error="insufficient_scope", scope="{read.scope}", {METADATA}, '
+        f'error_description="{read.scope} is required"'
     )
 
 
-@pytest.mark.parametrize(("endpoint", "name"), REQUIRED_CASES)
+@pytest.mark.parametrize(("read", "name"), parameters(is_required=True))
 def test_a_required_parameter_that_is_missing_is_named(
-    api: TestClient, alice: Person, endpoint: Endpoint, name: str
+    api: TestClient, alice: Person, read: Operation, name: str
 ) -> None:
-    params = valid(endpoint)
+    params = valid(read)
     del params[name]
 
-    answer = api.get(endpoint.path, params=params, headers=alice.headers(endpoint.scope))
+    answer = api.get(read.path, params=params, headers=alice.headers(scope_of(read)))
 
     assert answer.status_code == 400
     assert answer.json() == {
@@ -182,83 +243,182 @@ def test_a_required_parameter_that_is_missing_is_named(
     }
 
 
-@pytest.mark.parametrize(("endpoint", "name", "value"), MALFORMED_CASES)
+@pytest.mark.parametrize(("read", "name"), parameters(is_required=False))
 def test_a_malformed_parameter_is_named(
-    api: TestClient, alice: Person, endpoint: Endpoint, name: str, value: str
+    api: TestClient, alice: Person, read: Operation, name: str
 ) -> None:
-    answer = get(api, endpoint, alice.headers(endpoint.scope), **{name: value})
+    headers = alice.headers(scope_of(read))
 
-    assert answer.status_code == 400
-    assert answer.json()["error"] == "invalid_parameter"
-    assert answer.json()["parameter"] == name
-    assert answer.json()["message"].startswith(f"{name}: ")
+    for value in malformed(schemas(read)[name]):
+        answer = get(api, read, headers, **{name: value})
+
+        assert answer.status_code == 400, value
+        assert answer.json()["error"] == "invalid_parameter"
+        assert answer.json()["parameter"] == name, value
+        assert answer.json()["message"].startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize(("endpoint", "name"), REQUIRED_CASES)
+@pytest.mark.parametrize(("read", "name"), parameters(is_required=False))
 def test_a_doubled_parameter_is_named(
-    api: TestClient, alice: Person, endpoint: Endpoint, name: str
+    api: TestClient, alice: Person, read: Operation, name: str
 ) -> None:
-    value = valid(endpoint)[name]
+    value = valid(read).get(name, "1")
 
-    answer = get(api, endpoint, alice.headers(endpoint.scope), **{name: [value, value]})
+    answer = get(api, read, alice.headers(scope_of(read)), **{name: [value, value]})
 
     assert answer.status_code == 400
     assert answer.json()["parameter"] == name
 
 
-@each_endpoint
-def test_a_range_the_wrong_way_round_names_its_start(
-    api: TestClient, alice: Person, endpoint: Endpoint
+@pytest.mark.parametrize(("read", "name"), parameters(is_required=False))
+@pytest.mark.parametrize("written", NOT_TEXT)
+def test_what_is_no_text_is_refused_or_finds_nothing(
+    api: TestClient, alice: Person, read: Operation, name: str, written: str
 ) -> None:
-    if "from" not in valid(endpoint):
-        assert "to" not in valid(endpoint)
-        return
-    params = valid(endpoint)
+    query = urlencode({key: value for key, value in valid(read).items() if key != name})
 
-    answer = get(
-        api, endpoint, alice.headers(endpoint.scope), **{"from": params["to"], "to": params["from"]}
-    )
+    answer = api.get(f"{read.path}?{query}&{name}={written}", headers=alice.headers(scope_of(read)))
+
+    if answer.status_code == 200:
+        # Where any text may be asked for, this one becomes another, which nobody has.
+        assert schemas(read)[name]["type"] == "string"
+        assert answer.json()["data"] == []
+    else:
+        assert answer.status_code == 400
+        assert answer.json()["parameter"] == name
+
+
+@each_read
+def test_a_parameter_of_a_name_that_is_none_is_ignored(
+    api: TestClient, alice: Person, read: Operation
+) -> None:
+    headers = alice.headers(scope_of(read))
+
+    for name in ("%00", "%ff", "%ed%a0%80", "a" * 9000, "[]", "from[]", "=", "&&"):
+        answer = api.get(f"{read.path}?{urlencode(valid(read))}&{name}=%00", headers=headers)
+
+        assert answer.status_code == 200, name
+
+
+@with_parameter("from", "to")
+def test_a_range_the_wrong_way_round_names_its_start(
+    api: TestClient, alice: Person, read: Operation
+) -> None:
+    early, late = ENDS[schemas(read)["from"]["format"]]
+
+    answer = get(api, read, alice.headers(scope_of(read)), **{"from": late, "to": early})
 
     assert answer.status_code == 400
     assert answer.json()["parameter"] == "from"
 
 
-@each_endpoint
-def test_unknown_parameters_are_ignored(api: TestClient, alice: Person, endpoint: Endpoint) -> None:
-    answer = get(api, endpoint, alice.headers(endpoint.scope), user_id="x", nonsense=["1", "2"])
+@with_parameter("from", "to")
+def test_all_of_time_is_answered_or_too_long(
+    api: TestClient, alice: Person, read: Operation
+) -> None:
+    first, last = EDGES[schemas(read)["from"]["format"]]
+    headers = alice.headers(scope_of(read))
+
+    whole = get(api, read, headers, **{"from": first, "to": last})
+    start = get(api, read, headers, **{"from": first, "to": first})
+    end = get(api, read, headers, **{"from": last, "to": last})
+
+    for answer in (whole, start, end):
+        if answer.status_code == 200:
+            read.answers[200].model_validate_json(answer.content)
+        else:
+            assert answer.status_code == 400
+            assert answer.json()["parameter"] in ("from", "to")
+
+
+@with_parameter("tz")
+def test_any_zone_has_an_answer(api: TestClient, alice: Person, read: Operation) -> None:
+    headers = alice.headers(scope_of(read))
+
+    for zone in ("Africa/Monrovia", "Pacific/Kiritimati", "America/St_Johns", "Etc/GMT-14"):
+        answer = get(api, read, headers, tz=zone)
+
+        assert answer.status_code == 200, zone
+        read.answers[200].model_validate_json(answer.content)
+
+
+@with_parameter("limit")
+def test_a_limit_above_the_most_is_the_most(
+    api: TestClient, alice: Person, read: Operation
+) -> None:
+    most = re.search(r"more than (\d+) are \1", schemas(read)["limit"]["description"])
+    assert most is not None
+
+    for asked in (10**30, int(most[1]) + 1, int(most[1])):
+        answer = get(api, read, alice.headers(scope_of(read)), limit=str(asked))
+
+        assert answer.status_code == 200
+        assert answer.json()["limit"] == int(most[1])
+
+
+@each_read
+def test_unknown_parameters_are_ignored(api: TestClient, alice: Person, read: Operation) -> None:
+    answer = get(api, read, alice.headers(scope_of(read)), user_id="x", nonsense=["1", "2"])
 
     assert answer.status_code == 200
 
 
-@each_endpoint
-def test_head_is_get_without_a_body(api: TestClient, alice: Person, endpoint: Endpoint) -> None:
-    answer = api.head(endpoint.path, params=valid(endpoint), headers=alice.headers(endpoint.scope))
+@each_read
+def test_an_address_of_tens_of_kilobytes_is_too_long(api: TestClient, read: Operation) -> None:
+    answer = api.get(f"{read.path}?{'a' * 65_000}")
+
+    assert answer.status_code == 414
+    assert answer.json()["error"] == "uri_too_long"
+    assert answer.headers["x-request-id"]
+
+
+@each_read
+def test_head_is_get_without_a_body(api: TestClient, alice: Person, read: Operation) -> None:
+    headers = alice.headers(scope_of(read))
+
+    full = get(api, read, headers)
+    answer = api.head(read.path, params=valid(read), headers=headers)
 
     assert answer.status_code == 200
     assert answer.content == b""
+    for name in ("content-type", "cache-control", "vary"):
+        assert set(answer.headers[name].split(", ")) == set(full.headers[name].split(", "))
 
 
-@each_endpoint
-def test_another_method_is_405(api: TestClient, endpoint: Endpoint) -> None:
-    answer = api.post(endpoint.path)
+@each_read
+def test_another_method_is_405(api: TestClient, read: Operation) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE", "TRACE", "NONSENSE"):
+        answer = api.request(method, read.path)
 
-    assert answer.status_code == 405
-    assert answer.json()["error"] == "method_not_allowed"
-    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
-
-
-@each_endpoint
-def test_a_trailing_slash_is_another_path(api: TestClient, endpoint: Endpoint) -> None:
-    answer = api.get(endpoint.path + "/", follow_redirects=False)
-
-    assert answer.status_code == 404
-    assert answer.json() == {"error": "not_found", "message": "not found"}
+        assert answer.status_code == 405, method
+        assert answer.json()["error"] == "method_not_allowed"
+        assert {"GET", "HEAD"} <= set(answer.headers["allow"].split(", "))
 
 
-@each_endpoint
-def test_every_answer_has_a_request_id(api: TestClient, alice: Person, endpoint: Endpoint) -> None:
-    own = get(api, endpoint, alice.headers(endpoint.scope))
-    given = get(api, endpoint, {"X-Request-Id": "3f2b4c1d-0123-4567-89ab-cdef01234567"})
+@each_read
+def test_another_path_is_none(api: TestClient, alice: Person, read: Operation) -> None:
+    for change in ("{}/", "{}/x", "{}%20", "/{}", "{}x", "{}%2F", "{}%00"):
+        path = f"http://testserver{change.format(read.path)}"
+        for headers in ({}, alice.headers()):
+            answer = api.get(path, headers=headers, follow_redirects=False)
+
+            assert answer.status_code == 404, path
+            assert answer.json() == {"error": "not_found", "message": "not found"}
+
+
+@each_read
+def test_every_answer_has_a_request_id_which_its_log_line_has_too(
+    api: TestClient, alice: Person, read: Operation, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    own = get(api, read, alice.headers(scope_of(read)))
+    given = get(api, read, {"X-Request-Id": "3f2b4c1d-0123-4567-89ab-cdef01234567"})
 
     assert re.fullmatch(r"[0-9a-f]{16}", own.headers["x-request-id"])
     assert given.headers["x-request-id"] == "3f2b4c1d-0123-4567-89ab-cdef01234567"
+    lines = [record.getMessage() for record in caplog.records if record.name == "svc.access"]
+    assert [line.split(" duration_ms")[0] for line in lines] == [
+        f"request_id={own.headers['x-request-id']} route={read.name} method=GET status=200",
+        f"request_id={given.headers['x-request-id']} route={read.name} method=GET status=401",
+    ]

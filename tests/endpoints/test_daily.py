@@ -1,18 +1,29 @@
 """GET /api/v1/analytics/daily."""
 
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from resourceserver.parameters import parse_instant
 from tests.conftest import Person
-from tests.endpoints.test_app_usage import EPOCH, SESSIONS, post, with_sessions
-from tests.endpoints.test_app_usage import ask as ask_usage
-from tests.endpoints.timeline import counted, owned_ms
+from tests.endpoints.attention import switches, whole_timeline
+from tests.endpoints.histories import History, add_coding, add_sessions, carol_with, histories
+from tests.endpoints.test_app_usage import post
+from tests.endpoints.timeline import (
+    CodingSession,
+    Session,
+    average,
+    by_productivity,
+    counted,
+    days,
+    instant,
+    owned_ms,
+    per_category,
+    segments,
+)
 
 PATH = "/api/v1/analytics/daily"
 
@@ -58,8 +69,8 @@ def test_a_session_over_midnight_counts_in_both_days_and_its_time_is_split(
         "productive_ms": 0,
         "neutral_ms": 0,
         "distracted_ms": 0,
-        "coding_ms": None,
-        "app_switches": None,
+        "coding_ms": 0,
+        "app_switches": 0,
         "session_count": 0,
         "first_activity_at": None,
         "last_activity_at": None,
@@ -70,22 +81,31 @@ def test_a_session_over_midnight_counts_in_both_days_and_its_time_is_split(
             day["tracked_ms"],
             day["productive_ms"],
             day["distracted_ms"],
+            day["app_switches"],
             day["session_count"],
             day["first_activity_at"],
             day["last_activity_at"],
         )
         for day in body["data"][1:]
     ] == [
-        (1_800_000, 1_800_000, 0, 1, "2025-06-16T23:30:00.000Z", "2025-06-17T00:00:00.000Z"),
-        (3_600_000, 3_000_000, 600_000, 2, "2025-06-17T00:00:00.000Z", "2025-06-17T01:00:00.000Z"),
+        (1_800_000, 1_800_000, 0, 0, 1, "2025-06-16T23:30:00.000Z", "2025-06-17T00:00:00.000Z"),
+        (
+            3_600_000,
+            3_000_000,
+            600_000,
+            2,
+            2,
+            "2025-06-17T00:00:00.000Z",
+            "2025-06-17T01:00:00.000Z",
+        ),
     ]
     assert body["totals"] == {
         "tracked_ms": 5_400_000,
         "productive_ms": 4_800_000,
         "neutral_ms": 0,
         "distracted_ms": 600_000,
-        "coding_ms": None,
-        "app_switches": None,
+        "coding_ms": 0,
+        "app_switches": 2,
         "days": 3,
         "active_days": 2,
     }
@@ -93,7 +113,38 @@ def test_a_session_over_midnight_counts_in_both_days_and_its_time_is_split(
         "tracked_ms": 2_700_000,
         "productive_ms": 2_400_000,
         "distracted_ms": 300_000,
-        "coding_ms": None,
+        "coding_ms": 0,
+    }
+
+
+def test_a_day_with_nothing_but_coding_has_data_and_counts_as_active(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    nine = 9 * 3_600_000
+    add_sessions(owner, alice, [Session("1", "laptop", "Code", nine, nine + 60_001)])
+    add_coding(
+        owner,
+        alice,
+        [
+            CodingSession("1", "laptop", "svc", "Python", None, nine, nine + 3_600_000),
+            CodingSession("2", "laptop", "thesis", None, None, nine + 600_000, nine + 1_200_000),
+            CodingSession("3", "laptop", "svc", "Python", None, -900_000, 300_000),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-15", "2025-06-17")
+
+    assert [
+        (day["tracked_ms"], day["coding_ms"], day["session_count"], day["has_data"])
+        for day in body["data"]
+    ] == [(0, 900_000, 0, True), (60_001, 3_900_000, 1, True), (0, 0, 0, False)]
+    assert body["totals"]["coding_ms"] == 4_800_000
+    assert body["totals"]["active_days"] == 2
+    assert body["daily_average"] == {
+        "tracked_ms": 30_001,
+        "productive_ms": 0,
+        "distracted_ms": 0,
+        "coding_ms": 2_400_000,
     }
 
 
@@ -164,27 +215,51 @@ def test_ten_years_of_days_are_listed_and_one_more_is_refused(
     assert longest["daily_average"]["tracked_ms"] is None
 
 
-@given(sessions=SESSIONS, tz=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]))
-def test_any_sessions_give_days_that_the_slow_model_gives(
-    api: TestClient,
-    owner: psycopg.Connection[Any],
-    sessions: list[tuple[str, str, int, int, bool]],
-    tz: str,
+@given(history=histories())
+def test_any_history_gives_the_days_that_the_slow_model_gives(
+    api: TestClient, owner: psycopg.Connection[Any], history: History
 ) -> None:
-    carol, model = with_sessions(api, owner, sessions)
+    carol = carol_with(owner, history)
+    first, last = history.date - timedelta(days=1), history.date + timedelta(days=1)
 
-    body = ask(api, carol, "2025-06-15", "2025-06-18", tz)
+    body = ask(api, carol, str(first), str(last), history.zone)
 
-    for day in body["data"]:
-        start, end = since_epoch(day["starts_at"]), since_epoch(day["ends_at"])
-        assert day["tracked_ms"] == sum(owned_ms(model, start, end).values())
-        assert day["session_count"] == len(counted(model, start, end))
-    usage = ask_usage(api, carol, body["data"][0]["starts_at"], body["data"][-1]["ends_at"])
-    assert body["totals"]["tracked_ms"] == usage["totals"]["tracked_ms"]
-
-
-def since_epoch(text: str) -> int:
-    return round((parse_instant(text) - EPOCH).total_seconds() * 1000)
+    switched = [switch.at for switch in switches(whole_timeline(history.sessions))]
+    expected: list[dict[str, Any]] = []
+    for day in days(first, last, history.zone):
+        owned = segments(history.sessions, day.start, day.end)
+        tracked = sum(end - start for start, end, _ in owned)
+        coding = sum(owned_ms(history.coding, day.start, day.end).values())
+        expected.append(
+            {
+                "date": str(day.date),
+                "starts_at": instant(day.start),
+                "ends_at": instant(day.end),
+                "tracked_ms": tracked,
+                **by_productivity(per_category(history.sessions, day.start, day.end)),
+                "coding_ms": coding,
+                "app_switches": len([at for at in switched if day.start <= at < day.end]),
+                "session_count": len(counted(history.sessions, day.start, day.end)),
+                "first_activity_at": instant(owned[0][0]) if owned else None,
+                "last_activity_at": instant(owned[-1][1]) if owned else None,
+                "has_data": tracked > 0 or coding > 0,
+            }
+        )
+    assert body["data"] == expected
+    assert body["totals"]["active_days"] == sum(day["has_data"] for day in expected)
+    for name in (
+        "tracked_ms",
+        "productive_ms",
+        "neutral_ms",
+        "distracted_ms",
+        "coding_ms",
+        "app_switches",
+    ):
+        assert body["totals"][name] == sum(day[name] for day in expected)
+    for name in ("tracked_ms", "productive_ms", "distracted_ms", "coding_ms"):
+        assert body["daily_average"][name] == average(
+            body["totals"][name], body["totals"]["active_days"]
+        )
 
 
 @pytest.mark.parametrize("date", ["0001-01-01", "1899-12-31", "9999-01-01"])
@@ -197,3 +272,43 @@ def test_days_beyond_the_known_calendar_are_refused(
 
     assert answer.status_code == 400
     assert answer.json()["parameter"] == "from"
+
+
+@pytest.mark.parametrize(
+    ("tz", "starts"),
+    [
+        # The day that clocks were put forward to UTC has no midnight.
+        (
+            "Africa/Monrovia",
+            {
+                "1972-01-06": "1972-01-06T00:44:30.000Z",
+                "1972-01-07": "1972-01-07T00:44:30.000Z",
+                "1972-01-08": "1972-01-08T00:00:00.000Z",
+            },
+        ),
+        (
+            "Africa/Abidjan",
+            {
+                "1911-12-31": "1911-12-31T00:16:08.000Z",
+                "1912-01-01": "1912-01-01T00:16:08.000Z",
+                "1912-01-02": "1912-01-02T00:00:00.000Z",
+            },
+        ),
+        # Clocks were put back by 20 seconds at midnight; the new day began when they struck it again.
+        (
+            "Pacific/Niue",
+            {
+                "1952-10-15": "1952-10-15T11:19:40.000Z",
+                "1952-10-16": "1952-10-16T11:20:00.000Z",
+                "1952-10-17": "1952-10-17T11:20:00.000Z",
+            },
+        ),
+    ],
+)
+def test_days_around_a_change_of_clocks_by_odd_seconds_are_all_there(
+    api: TestClient, alice: Person, tz: str, starts: dict[str, str]
+) -> None:
+    body = ask(api, alice, min(starts), max(starts), tz)
+
+    assert {day["date"]: day["starts_at"] for day in body["data"]} == starts
+    assert [day["ends_at"] for day in body["data"]][:-1] == list(starts.values())[1:]

@@ -1,12 +1,17 @@
 """What needs no credential, and what every answer has."""
 
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import resourceserver.app
+from authserver import grants
+from resourceserver import capabilities
 from resourceserver.session import Reader
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -49,6 +54,102 @@ def test_healthz_is_503_without_the_database_and_is_the_error_body_too(
     assert body["message"] == "the database does not answer"
     assert body["database"] == {"status": "unreachable", "latency_ms": None}
     assert set(body) == {"status", "error", "message", "database", "build", "uptime_ms", "time"}
+
+
+def test_the_capabilities_are_what_this_deployment_has(
+    api: TestClient, deployment: Settings
+) -> None:
+    answer = api.get("/api/v1/capabilities")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {
+        "service": "personal-activity-analytics",
+        "api_version": "1.0.0",
+        "deployment": "self_hosted",
+        "features": {
+            "ingest": {
+                "app_sessions": True,
+                "coding_sessions": True,
+                "health": False,
+                "heartbeats": False,
+            },
+            "mcp": {"enabled": False, "path": "/mcp", "protocol_versions": []},
+            "oauth": {
+                "enabled": True,
+                "issuer": deployment.auth_url,
+                "dynamic_registration": True,
+            },
+            "export": {"enabled": True, "formats": ["json", "csv", "ndjson", "zip"]},
+            "correlation": True,
+            "summaries": True,
+            "insights": False,
+            "transcription": False,
+            "billing": False,
+            "organizations": True,
+        },
+        "integrations": [],
+        "limits": {
+            "max_events_per_batch": 1000,
+            "access_token_lifetime_ms": 3600000,
+            "rate_limit": None,
+        },
+    }
+
+
+def test_every_feature_that_is_there_answers_and_no_other(api: TestClient) -> None:
+    features = api.get("/api/v1/capabilities").json()["features"]
+
+    def is_there(method: str, path: str) -> bool:
+        return bool(api.request(method, path).status_code != 404)
+
+    assert features["ingest"] == {
+        stream: is_there("POST", f"/api/v1/ingest/{stream.replace('_', '-')}")
+        for stream in ("app_sessions", "coding_sessions", "health", "heartbeats")
+    }
+    assert features["mcp"]["enabled"] is is_there("POST", features["mcp"]["path"])
+    assert features["export"]["enabled"] is is_there("GET", "/api/v1/export")
+    assert features["correlation"] is is_there("GET", "/api/v1/account/correlation")
+    assert features["summaries"] is is_there("GET", "/api/v1/account/summaries")
+    assert features["organizations"] is is_there("GET", "/api/v1/orgs")
+
+
+def test_the_lifetime_that_is_told_is_the_one_that_tokens_get() -> None:
+    told = timedelta(milliseconds=capabilities.ACCESS_TOKEN_LIFETIME_MS)
+
+    assert told == grants.ACCESS_TOKEN_LIFETIME
+
+
+def test_only_what_holds_no_data_needs_no_credential(api: TestClient) -> None:
+    app = cast("Starlette", api.app)
+    paths = {
+        route.path: method
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in sorted((route.methods or set()) - {"HEAD", "OPTIONS"})
+    }
+
+    is_open = {
+        path for path, method in paths.items() if api.request(method, path).status_code != 401
+    }
+
+    assert is_open == {
+        "/healthz",
+        "/api/v1/capabilities",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/openapi.json",
+        "/docs",
+        "/docs/docs.css",
+        "/docs/docs.js",
+        "/docs/swagger-ui-bundle.js",
+        "/docs/swagger-ui.css",
+    }
+
+
+def test_capabilities_and_description_need_no_database(without_database: TestClient) -> None:
+    for path in ("/api/v1/capabilities", "/openapi.json", "/docs"):
+        assert without_database.get(path).status_code == 200
 
 
 def test_a_read_without_the_database_is_503_and_says_when_to_come_again(

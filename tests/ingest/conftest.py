@@ -41,6 +41,7 @@ class Exchange:
     chunks: Iterator[bytes]
     ends: bool
     """Whether the body has an end; else the client is gone after its last piece."""
+    path: str = PATH
     taken: int = 0
     """How many bytes the server has asked for."""
     sent: list[Message] = field(default_factory=list)
@@ -54,8 +55,8 @@ class Exchange:
                 "http_version": "1.1",
                 "method": "POST",
                 "scheme": "http",
-                "path": PATH,
-                "raw_path": PATH.encode(),
+                "path": self.path,
+                "raw_path": self.path.encode(),
                 "query_string": b"",
                 "headers": [
                     (name.lower().encode(), value.encode()) for name, value in self.headers.items()

@@ -120,6 +120,126 @@ def test_an_empty_file_is_no_error(address: str, alice: Person) -> None:
     assert (done.exit_code, done.stdout) == (0, "accepted 0, duplicates 0, rejected 0\n")
 
 
+# An export
+
+
+def load(content: bytes, *words: str, address: str, token: str) -> Result:
+    return CliRunner().invoke(
+        ingest,
+        ["-", "--token", token, *words],
+        input=content,
+        obj=replace(Settings(), base_url=address),
+    )
+
+
+CODING = {
+    "idempotency_key": "laptop:43",
+    "started_at": "2025-06-16T09:00:00Z",
+    "duration_ms": 1_800_000,
+    "project": "svc",
+    "language": "Python",
+    "lines_added": 12,
+    "metadata": {"exact": 0.5, "deep": [{"a": None}]},
+}
+
+
+def export(address: str, token: str) -> bytes:
+    answer = httpx2.get(
+        f"{address}/api/v1/export", headers={"Authorization": f"Bearer {token}"}
+    ).raise_for_status()
+    return answer.content
+
+
+def events_of(content: bytes) -> dict[str, list[dict[str, Any]]]:
+    """Return the sessions of an export without what each account has of its own."""
+    resources = json.loads(content)["resources"]
+    return {
+        stream: [
+            {name: value for name, value in row.items() if name not in ("id", "source")}
+            for row in resources[stream]
+        ]
+        for stream in ("app_sessions", "coding_sessions")
+    }
+
+
+def test_an_accounts_own_export_holds_nothing_new(address: str, alice: Person) -> None:
+    token = alice.token()
+    platform = {"platform": "linux", "device": "laptop", "utc_offset": "+02:00"}
+    event = HOUR | platform | {"url": "https://example.org/a?secret=1", "idle": True}
+    run("-", address=address, token=token, stdin=json.dumps([event]).encode())
+    load(json.dumps([CODING]).encode(), "--stream=coding-sessions", address=address, token=token)
+    content = export(address, token)
+
+    done = load(content, address=address, token=token)
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "app-sessions: accepted 0, duplicates 1, rejected 0",
+        "coding-sessions: accepted 0, duplicates 1, rejected 0",
+    ]
+
+
+def test_an_export_is_the_same_in_another_account(address: str, alice: Person, bob: Person) -> None:
+    platform = {"platform": "linux", "device": "laptop", "utc_offset": "+02:00"}
+    event = HOUR | platform | {"title": "a", "category": "Writing", "metadata": {"a": [1.50]}}
+    token = alice.token()
+    run("-", address=address, token=token, stdin=json.dumps([event]).encode())
+    load(json.dumps([CODING]).encode(), "--stream=coding-sessions", address=address, token=token)
+    alices = export(address, token)
+
+    done = load(alices, address=address, token=bob.token())
+
+    assert done.exit_code == 0
+    bobs = events_of(export(address, bob.token()))
+    assert bobs == events_of(alices)
+    assert [len(rows) for rows in bobs.values()] == [1, 1]
+
+
+def test_one_stream_of_an_export_can_be_picked(address: str, alice: Person) -> None:
+    content = json.dumps(
+        {
+            "exported_at": "2025-06-16T09:00:00.000Z",
+            "resources": {
+                "goals": [{"id": "g"}],
+                "app_sessions": [HOUR],
+                "coding_sessions": [CODING],
+            },
+            "omitted": [],
+        },
+        indent=2,
+    ).encode()
+    token = alice.token("ingest:coding_sessions")
+
+    done = load(content, "--stream", "coding-sessions", address=address, token=token)
+
+    assert (done.exit_code, done.stdout) == (0, "accepted 1, duplicates 0, rejected 0\n")
+
+
+def test_events_that_do_not_say_what_they_are_need_their_stream() -> None:
+    done = load(b"[]", address="http://127.0.0.1:1", token="any")
+
+    assert done.exit_code == 1
+    assert done.stderr == ("Error: - is no export: say with --stream what its events are\n")
+
+
+def test_an_export_that_was_broken_off_is_none() -> None:
+    whole = json.dumps(
+        {
+            "exported_at": "2025-06-16T09:00:00.000Z",
+            "resources": {"goals": [{"a": [1]}], "app_sessions": [HOUR], "coding_sessions": []},
+            "omitted": [],
+        }
+    ).encode()
+
+    for length in range(1, len(whole)):
+        with pytest.raises(PostingError, match="is not JSON: "):
+            posting.find_events(whole[:length])
+    assert [found.stream for found in posting.find_events(whole)] == [
+        "app-sessions",
+        "coding-sessions",
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

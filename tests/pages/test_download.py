@@ -95,6 +95,25 @@ def test_nothing_ticked_is_said_beside_the_boxes(alice_browser: Visitor, owner: 
     assert tokens_of(owner) == 0
 
 
+def test_what_every_download_needs_is_asked_for(alice_browser: Visitor, owner: Rows) -> None:
+    page = make(alice_browser, scope=["read:music"])
+
+    assert page.status_code == 400
+    assert 'id="scope-problem">Tick read:activity too' in page.text
+    assert [value for name, value in forms(page)[1].fields if name == "scope"] == ["read:music"]
+    assert tokens_of(owner) == 0
+
+
+def test_only_the_page_with_the_token_may_ask_the_resource_server(alice_browser: Visitor) -> None:
+    before = alice_browser.get(PATH)
+    answer = make(alice_browser)
+
+    policy = answer.headers["content-security-policy"].split("; ")
+    assert "connect-src http://testserver" in policy
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in before.headers["content-security-policy"]
+
+
 @pytest.mark.parametrize("scope", ["ingest:app_sessions", "read:everything", "", "a" * 10_000])
 def test_nothing_but_reading_can_be_asked_for(
     alice_browser: Visitor, owner: Rows, scope: str
@@ -149,7 +168,9 @@ def test_a_forged_form_makes_nothing(
 def test_a_form_that_is_sent_twice_makes_one_token(alice_browser: Visitor, owner: Rows) -> None:
     page = alice_browser.get(PATH)
 
-    answers = [alice_browser.submit(page, form=1, scope=["read:music"]) for _ in range(2)]
+    ticked = ["read:activity", "read:music"]
+
+    answers = [alice_browser.submit(page, form=1, scope=ticked) for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [200, 409]
     assert "This form has made its token already" in answers[1].text
@@ -184,7 +205,7 @@ def test_an_eleventh_download_at_once_has_to_wait(
         alice.token("read:profile")
     make(alice_browser)
 
-    refused = make(alice_browser, scope=["read:music"])
+    refused = make(alice_browser, scope=["read:activity", "read:music"])
     owner.execute(
         "update oauth.access_token set expires_at = now() where expires_at < now() + interval '11 minutes'"
     )
@@ -193,7 +214,7 @@ def test_an_eleventh_download_at_once_has_to_wait(
     assert refused.status_code == 400
     assert "You made 10 tokens for a download within the last ten minutes." in refused.text
     ticked = [value for name, value in forms(refused)[1].fields if name == "scope"]
-    assert ticked == ["read:music"]
+    assert ticked == ["read:activity", "read:music"]
     assert later.status_code == 200
     assert tokens_of(owner) == 111
 

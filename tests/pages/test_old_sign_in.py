@@ -90,8 +90,8 @@ FILLINGS = {
     "download": Filling(
         "/settings/account/download",
         "/settings/account/download",
-        {"scope": ["read:music"]},
-        ['value="read:music" checked'],
+        {"scope": ["read:activity", "read:music"]},
+        ['value="read:activity" checked', 'value="read:music" checked'],
         shows("Your download is ready"),
     ),
     "deletion": Filling(

@@ -176,8 +176,13 @@ FORBIDDEN = {
         "select * from activity.app_session",
         "select * from oauth.access_token",
         "select * from identity.user",
+        "select project from activity.coding_session",
+        "select started_at from activity.app_session",
         "update activity.app_session set app = 'x'",
+        "update activity.app_session set idempotency_key = 'x'",
         "delete from activity.device",
+        "delete from activity.summary_due",
+        "update activity.device set name = 'x'",
     ],
     "authserver": [
         "select * from activity.app_session",
@@ -195,6 +200,11 @@ FORBIDDEN = {
     "worker": [
         "select * from identity.password",
         "select * from oauth.access_token",
+        "select email from identity.user",
+        "select * from health.sample",
+        "delete from activity.app_session",
+        "update activity.daily_summary set text = 'x'",
+        "insert into activity.summary_due (user_id, date) values (gen_random_uuid(), now())",
     ],
 }
 
@@ -329,8 +339,22 @@ PRIVILEGES = {
         "oauth.refresh_token": "DELETE INSERT SELECT UPDATE",
     },
     "svc_ingester": {
-        "activity.app_session": "INSERT",
-        "activity.device": "INSERT SELECT(device_id) SELECT(name) SELECT(user_id)",
+        "activity.app_session": (
+            "INSERT SELECT(app_session_id) SELECT(idempotency_key) SELECT(user_id)"
+        ),
+        "activity.coding_session": (
+            "INSERT SELECT(coding_session_id) SELECT(idempotency_key) SELECT(user_id)"
+        ),
+        "activity.device": (
+            "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
+        ),
+        "activity.device_stream": (
+            "INSERT SELECT UPDATE(event_count) UPDATE(last_event_at) UPDATE(last_sync_at)"
+            " UPDATE(source)"
+        ),
+        "activity.summary_due": (
+            "INSERT SELECT(date) SELECT(marked_at) SELECT(user_id) UPDATE(marked_at)"
+        ),
     },
     "svc_reader": {
         "activity.app_session": "SELECT",
@@ -371,7 +395,18 @@ PRIVILEGES = {
         "reference.category": "SELECT",
         "reference.category_rule": "SELECT",
     },
-    "svc_worker": {},
+    "svc_worker": {
+        "activity.app_session": "SELECT",
+        "activity.category_rule": "SELECT",
+        "activity.category_score": "SELECT",
+        "activity.coding_session": "SELECT",
+        "activity.daily_summary": "DELETE INSERT SELECT",
+        "activity.device": "SELECT",
+        "activity.summary_due": "DELETE SELECT UPDATE(marked_at)",
+        "identity.user": "SELECT(timezone) SELECT(user_id)",
+        "reference.category": "SELECT",
+        "reference.category_rule": "SELECT",
+    },
 }
 
 
@@ -414,18 +449,33 @@ FUNCTIONS = {
     "svc_reader": {
         "cursor",
         "day_start",
+        "days",
         "duration_ms",
+        "focus_streaks",
+        "hours",
         "instant",
         "matches",
         "open_session",
         "owned_segments",
         "percent",
         "productivity",
+        "rounded",
         "session_user_id",
     },
     "svc_ingester": {"open_session", "session_user_id"},
     "svc_authserver": {"delete_account", "forget_departed", "forget_security_events"},
-    "svc_worker": {"job_user_id", "note_uses"},
+    "svc_worker": {
+        "day_start",
+        "days",
+        "duration_ms",
+        "focus_streaks",
+        "job_user_id",
+        "matches",
+        "note_uses",
+        "open_job",
+        "owned_segments",
+        "people_with_summaries_due",
+    },
 }
 
 

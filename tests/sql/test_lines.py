@@ -69,6 +69,20 @@ def test_thousands_of_interleaved_reads_come_back_to_who_asked(
     asyncio.run(run())
 
 
+def test_the_answer_is_that_of_the_last_step_or_of_the_one_that_is_asked_for(
+    deployment: Settings,
+) -> None:
+    steps = [(ECHO, {"text": text}) for text in ("first", "second", "third")]
+
+    async def use(shared: Lines) -> None:
+        results = [await shared.run(steps)] + [await shared.run(steps, which=n) for n in range(3)]
+
+        answers = [result.get_value(0, 0) for result in results]
+        assert answers == [b"third", b"first", b"second", b"third"]
+
+    with_lines(deployment, use)
+
+
 def test_a_question_longer_than_every_buffer_passes_in_both_directions(
     deployment: Settings,
 ) -> None:

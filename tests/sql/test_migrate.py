@@ -112,6 +112,52 @@ def test_this_servers_time_zones_are_right(db: psycopg.Connection[Any]) -> None:
     assert db.execute(statements["wrong_zones"]).fetchall() == []
 
 
+def test_what_was_measured_before_there_were_summaries_is_marked_and_counted(
+    empty: Settings,
+) -> None:
+    statements = queries.load(migration.SQL_DIR / "migrate.sql")
+    files = sorted((migration.SQL_DIR / "migrations").glob("00*.sql"))
+    with psycopg.connect(empty.database_url or "") as owner:
+        owner.execute(statements["admit_owner"])
+        owner.execute(statements["become_owner"])
+        for path in files[:11]:
+            owner.execute(path.read_text())
+        owner.execute(
+            """
+            with person as (
+                insert into identity.user (email) values ('alice@example.org') returning user_id
+            ),
+            laptop as (
+                insert into activity.device (user_id, name)
+                select user_id, 'laptop' from person
+                returning user_id, device_id
+            )
+            insert into activity.app_session (
+                user_id, idempotency_key, device_id, app, started_at, ended_at
+            )
+            select user_id, started_at, device_id, 'Code', started_at::timestamptz,
+                   ended_at::timestamptz
+              from laptop
+             cross join (values ('2025-06-16 09:00Z', '2025-06-16 10:00Z'),
+                                ('2025-06-16 23:00Z', '2025-06-17 00:00Z'),
+                                ('2025-06-18 23:00Z', '2025-06-19 00:00:00.001Z'),
+                                ('2025-06-21 00:00Z', '2025-06-21 00:00Z')) as session (
+                                    started_at, ended_at
+                                )
+            """
+        )
+
+        owner.execute(files[11].read_text())
+
+        assert files[11].name == "0012_activity.sql"
+        assert owner.execute(
+            "select date::text from activity.summary_due order by date"
+        ).fetchall() == [("2025-06-16",), ("2025-06-18",), ("2025-06-19",), ("2025-06-21",)]
+        assert owner.execute(
+            "select stream, event_count from activity.device_stream"
+        ).fetchall() == [("app_sessions", 4)]
+
+
 def test_grants_and_policies_may_run_again(db: psycopg.Connection[Any]) -> None:
     # A clone of a database has the same tables, and not the database's own privileges.
     db.execute(queries.load(migration.SQL_DIR / "migrate.sql")["admit_owner"])
@@ -136,6 +182,7 @@ def test_a_changed_file_brings_the_grants_along(empty: Settings) -> None:
         "applying retention.sql",
         "applying deletion.sql",
         "applying usage.sql",
+        "applying summaries.sql",
         "applying grants.sql",
     ]
 

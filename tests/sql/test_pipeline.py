@@ -5,8 +5,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from psycopg.errors import InvalidParameterValue
 
-from resourceserver.errors import DatabaseUnavailable, InsufficientScope, Unauthorized
+from resourceserver.errors import (
+    DatabaseUnavailable,
+    InsufficientScope,
+    InvalidParameter,
+    Unauthorized,
+)
 from resourceserver.session import Credential, Reader
 from shared import lines, tokens
 from shared.settings import Settings
@@ -14,6 +20,8 @@ from tests.conftest import Connect, Person
 
 USER = "select current_setting('svc.user_id', true)"
 ANSWER = lines.statement(USER)
+LOCAL = lines.statement("select (now() at time zone %(tz)s)::text")
+STORED = lines.statement("select (now() at time zone concat('Moon/', %(crater)s::text))::text")
 
 
 def credential(text: str, *scopes: str) -> Credential:
@@ -92,6 +100,21 @@ def test_a_token_opens_only_the_resource_it_is_bound_to(
             await reader.read(
                 credential(alice.token(resource="http://testserver/mcp")), ANSWER, {}, is_quick=True
             )
+
+    with_reader(deployment, use)
+
+
+def test_only_a_zone_that_the_request_named_is_the_request_s_mistake(
+    deployment: Settings, alice: Person
+) -> None:
+    who = credential(alice.token())
+
+    async def use(reader: Reader) -> None:
+        with pytest.raises(InvalidParameter) as refused:
+            await reader.read(who, LOCAL, {"tz": "Moon/Tycho"}, is_quick=True)
+        assert refused.value.parameter == "tz"
+        with pytest.raises(InvalidParameterValue, match="Moon/Tycho"):
+            await reader.read(who, STORED, {"crater": "Tycho"}, is_quick=True)
 
     with_reader(deployment, use)
 

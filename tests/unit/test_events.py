@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from resourceserver.events import (
     APP_SESSIONS,
     CODES,
+    CODING_SESSIONS,
     BatchTooLargeError,
     MalformedBatchError,
     NotJSONError,
     Row,
-    Stream,
     derived_key,
     is_parsable,
     judge,
@@ -22,7 +22,6 @@ from resourceserver.events import (
     read_batch,
     web_address,
 )
-from resourceserver.fields import Name, Text
 
 NOON_MS = 1_750_075_200_000
 """2025-06-16T12:00:00Z, the server's clock in these tests."""
@@ -676,16 +675,10 @@ def test_derived_keys_are_those_that_javascript_makes(
 def test_a_stream_may_be_identified_by_several_fields(
     language: str | None, file: str | None, key: str
 ) -> None:
-    stream = Stream(
-        name="coding_sessions",
-        fields={"project": Name(255), "language": Name(64), "file": Text(1024)},
-        required=("project",),
-        identity=("project", "language", "file"),
-    )
     row = {"device": "laptop", "project": "svc", "started_ms": 1_750_064_400_000}
     row |= {"language": language, "file": file}
 
-    assert derived_key(stream, row) == key
+    assert derived_key(CODING_SESSIONS, row) == key
 
 
 def test_the_derived_key_is_of_the_cleaned_names() -> None:

@@ -1,0 +1,1 @@
+"""An invented life, with which every part of the service has something to show (``svc demo``)."""

@@ -1,0 +1,147 @@
+"""``svc demo``: writes an invented life into an account, in one transaction.
+
+It is written past all that requests go through, with the rights of the owner of the tables. So it keeps true
+by itself what ingest keeps true: what devices have sent, and which days' summaries have to be made.
+"""
+
+import sys
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import click
+import psycopg
+from psycopg import sql
+
+from authserver import accounts, terminal
+from authserver.accounts import UnacceptableEmail
+from deploy.demo.days import Life
+from deploy.demo.life import Piece, Telling, memberships
+from deploy.demo.world import AMSTERDAM
+from shared import queries
+from shared.settings import Settings, SettingsError
+
+SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@click.command()
+@click.argument("email", callback=terminal.text)
+@click.option(
+    "--days", type=click.IntRange(1, 3660), default=365, show_default=True, help="How many."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Another one is another life.")
+@click.option(
+    "--until",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The last day; default: today, as far as it has come.",
+)
+@click.option(
+    "--replace", is_flag=True, help="Remove everything that the account has, invented or not."
+)
+@click.pass_obj
+def demo(
+    chosen: Settings, email: str, days: int, seed: int, until: datetime | None, *, replace: bool
+) -> None:
+    """Fill EMAIL's account with an invented life, to try things out with.
+
+    The same seed and days give the same rows. An account that has data already is left alone, unless
+    --replace says to remove all of it first. It needs the login of the database's owner.
+    """
+    if chosen.database_url is None:
+        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+    last = None if until is None else until.date()
+    try:
+        with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
+            written = _write(connection, email, last, days=days, seed=seed, replace=replace)
+    except psycopg.Error as error:
+        raise terminal.failure(error) from error
+    click.echo(f"{written} rows for {email}, until {last or 'now'}")
+
+
+def _write(
+    connection: Connection, email: str, last: date | None, *, days: int, seed: int, replace: bool
+) -> int:
+    """Write the rows and return how many there are. Raises ClickException."""
+    connection.execute(SQL["become_owner"])
+    user_id, zone = _account(connection, email)
+    # An account in UTC says nothing of where somebody lives.
+    home = AMSTERDAM.zone if zone == "UTC" else zone
+    now = datetime.now(UTC)
+    today = now.astimezone(ZoneInfo(home)).date()
+    last = last or today
+    if last > today:
+        raise click.ClickException(f"{last} has not come yet")
+    life = Life(user_id, seed, last - timedelta(days=days - 1), last, home)
+    midnight = datetime.combine(last + timedelta(days=1), time(), ZoneInfo(home))
+    _make_room(connection, email, user_id, replace=replace)
+    progress = click.progressbar(
+        length=days, label=f"{days} days", file=sys.stderr, hidden=not sys.stderr.isatty()
+    )
+    written = _write_memberships(connection, life)
+    with progress as bar:
+        for count, piece in Telling(life, min(now, midnight)).pieces():
+            written += _copy(connection, user_id, piece)
+            bar.update(count)
+    for name in ("count_streams", "mark_days"):
+        written += connection.execute(SQL[name], {"user_id": user_id}).rowcount
+    for table in _tables(connection):
+        connection.execute(sql.SQL(SQL["look_at"]).format(table=table))
+    return written
+
+
+def _account(connection: Connection, email: str) -> tuple[UUID, str]:
+    """Return id and time zone of the account. Raises ClickException where there is none."""
+    try:
+        folded = accounts.folded_email(email)
+    except UnacceptableEmail as error:
+        raise click.ClickException(str(error.__doc__)) from error
+    row = connection.execute(SQL["account"], {"email": folded}).fetchone()
+    if row is None:
+        raise click.ClickException(
+            f"there is no account {terminal.plain(email)}; make one with 'svc user add'"
+        )
+    return row[0], row[1]
+
+
+def _tables(connection: Connection) -> list[sql.SQL]:
+    """Return the names of all tables of user data, as the catalogue spells them."""
+    return [sql.SQL(name) for (name,) in connection.execute(SQL["tables"])]
+
+
+def _make_room(connection: Connection, email: str, user_id: UUID, *, replace: bool) -> None:
+    """See to it that the account has no data. Raises ClickException where it shall be kept."""
+    for table in _tables(connection):
+        statement = sql.SQL(SQL["remove_rows" if replace else "has_rows"]).format(table=table)
+        found = connection.execute(statement, {"user_id": user_id})
+        if not replace and found.fetchone() == (True,):
+            raise click.ClickException(
+                f"{email} has data already; --replace removes all of it first"
+            )
+
+
+def _write_memberships(connection: Connection, life: Life) -> int:
+    since = next(life.days()).at(8)
+    organization, team, belongs = memberships(life, since)
+    connection.execute(SQL["add_organization"], organization)
+    connection.execute(SQL["add_team"], team)
+    return _copy(connection, life.user_id, belongs)
+
+
+def _copy(connection: Connection, user_id: UUID, piece: Piece) -> int:
+    """Write the rows of a piece and return how many they are."""
+    for table, rows in piece.items():
+        if not rows:
+            continue
+        columns = list(rows[0])
+        statement = sql.SQL(SQL["copy_rows"]).format(
+            table=sql.Identifier(*table.split(".")),
+            columns=sql.SQL(", ").join(map(sql.Identifier, ["user_id", *columns])),
+        )
+        with connection.cursor().copy(statement) as copy:
+            for row in rows:
+                copy.write_row([user_id, *(row[column] for column in columns)])
+    return sum(map(len, piece.values()))

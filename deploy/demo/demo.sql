@@ -1,0 +1,104 @@
+-- name: become_owner
+-- What follows is done with the rights of the owner of the tables.
+set role svc_owner
+
+-- name: account
+-- Whose life it shall be, and nobody else's meanwhile.
+select user_id,
+       timezone
+  from identity.user
+ where email = %(email)s
+   for no key update
+
+-- name: tables
+-- Every table of user data, in the order in which their rows can go.
+select place::text
+  from svc.tables_of_people() as place
+
+-- name: has_rows
+-- Whether the account has anything in a table.
+select exists (select from {table} where user_id = %(user_id)s)
+
+-- name: remove_rows
+-- Removes what the account has in a table.
+delete from {table}
+ where user_id = %(user_id)s
+
+-- name: copy_rows
+-- Takes rows in.
+copy {table} ({columns}) from stdin
+
+-- name: add_organization
+-- The organization in which the account is; it stays when the account's rows go, for who else is in it.
+insert into profile.organization (organization_id, name, slug, created_at)
+values (%(organization_id)s, %(name)s, %(slug)s, %(created_at)s)
+    on conflict (organization_id) do nothing
+
+-- name: add_team
+-- A team of it.
+insert into profile.team (organization_id, team_id, name, created_at)
+values (%(organization_id)s, %(team_id)s, %(name)s, %(created_at)s)
+    on conflict (team_id) do nothing
+
+-- name: count_streams
+-- What each device has sent, as ingest counts it.
+insert into activity.device_stream (
+    user_id,
+    device_id,
+    stream,
+    source,
+    last_sync_at,
+    last_event_at,
+    event_count
+)
+select %(user_id)s,
+       device_id,
+       'app_sessions',
+       max(source),
+       max(received_at),
+       max(ended_at),
+       count(*)
+  from activity.app_session
+ where user_id = %(user_id)s
+ group by device_id
+ union all
+select %(user_id)s,
+       device_id,
+       'coding_sessions',
+       max(source),
+       max(received_at),
+       max(ended_at),
+       count(*)
+  from activity.coding_session
+ where user_id = %(user_id)s
+ group by device_id
+
+-- name: mark_days
+-- Marks every day on which something was measured, as ingest does, so that its summary is made.
+insert into activity.summary_due (user_id, date)
+select distinct %(user_id)s::uuid,
+       touched.date
+  from (
+           select started_at,
+                  ended_at
+             from activity.app_session
+            where user_id = %(user_id)s
+            union all
+           select started_at,
+                  ended_at
+             from activity.coding_session
+            where user_id = %(user_id)s
+       ) as session
+ cross join lateral (
+           values ((session.started_at at time zone 'UTC')::date),
+                  (
+                      (
+                          greatest(session.ended_at - interval '1 millisecond', session.started_at)
+                          at time zone 'UTC'
+                      )::date
+                  )
+       ) as touched (date)
+
+-- name: look_at
+-- Has the planner look at a table anew, so that it need not take a year of rows for none.
+analyze {table}

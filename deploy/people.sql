@@ -1,0 +1,205 @@
+-- What operators note about people: goals, organizations and teams. It is done with the rights of the
+-- owner of the tables, in one transaction a command.
+
+-- name: become_owner
+-- What follows is done with the rights of the owner of the tables.
+set role svc_owner
+
+-- name: account
+-- Whose address it is; no row: nobody's.
+select user_id
+  from identity.user
+ where email = %(email)s
+
+-- name: accounts
+-- Everybody who has an account.
+select user_id
+  from identity.user
+ order by user_id
+
+-- name: add_goal
+-- Adds a goal.
+insert into activity.goal (
+    user_id,
+    title,
+    metric,
+    comparison,
+    target,
+    period,
+    days_of_week,
+    categories,
+    apps,
+    projects,
+    languages
+)
+values (
+    %(user_id)s,
+    %(title)s,
+    %(metric)s,
+    %(comparison)s,
+    %(target)s,
+    %(period)s,
+    %(days_of_week)s,
+    %(categories)s,
+    %(apps)s,
+    %(projects)s,
+    %(languages)s
+)
+returning goal_id
+
+-- name: goals
+-- Somebody's goals, the oldest first.
+select goal_id,
+       title,
+       metric,
+       comparison,
+       target,
+       period,
+       days_of_week,
+       categories || apps || projects || languages as filters
+  from activity.goal
+ where user_id = %(user_id)s
+ order by created_at,
+          goal_id
+
+-- name: remove_goal
+-- Removes a goal; no row: there is none.
+delete
+  from activity.goal
+ where user_id = %(user_id)s
+   and goal_id = %(goal_id)s
+returning title
+
+-- name: add_organization
+-- Adds an organization; no row: its slug is another's.
+insert into profile.organization (name, slug)
+values (%(name)s, %(slug)s)
+    on conflict (slug) do nothing
+returning organization_id
+
+-- name: organizations
+-- All organizations, with how many are in them.
+select organization.slug,
+       organization.name,
+       (
+           select count(*)
+             from profile.team
+            where team.organization_id = organization.organization_id
+       ) as teams,
+       (
+           select coalesce(
+                      string_agg(person.email || ' (' || membership.role || ')', ', ' order by person.email),
+                      ''
+                  )
+             from profile.membership
+             join identity.user as person using (user_id)
+            where membership.organization_id = organization.organization_id
+       ) as members
+  from profile.organization
+ order by organization.slug collate "C"
+
+-- name: remove_organization
+-- Removes an organization with its teams; no row: there is none.
+delete
+  from profile.organization
+ where slug = %(slug)s
+returning name
+
+-- name: set_member
+-- Makes somebody a member of an organization, or gives them another role in it; no row: there is none.
+insert into profile.membership (user_id, organization_id, role)
+select %(user_id)s,
+       organization_id,
+       %(role)s
+  from profile.organization
+ where slug = %(slug)s
+    on conflict (user_id, organization_id) do update
+   set role = excluded.role
+returning role
+
+-- name: remove_member
+-- Takes somebody out of an organization and its teams; no row: they were not in it.
+with organization as (
+    select organization_id
+      from profile.organization
+     where slug = %(slug)s
+),
+left_team as (
+    delete
+      from profile.team_membership
+     using profile.team
+     where team_membership.user_id = %(user_id)s
+       and team_membership.team_id = team.team_id
+       and team.organization_id in (select organization_id from organization)
+)
+delete
+  from profile.membership
+ where user_id = %(user_id)s
+   and organization_id in (select organization_id from organization)
+returning role
+
+-- name: add_team
+-- Adds a team to an organization; no row: there is no such organization, or it has such a team already.
+insert into profile.team (organization_id, name)
+select organization_id,
+       %(name)s
+  from profile.organization
+ where slug = %(slug)s
+    on conflict (organization_id, name) do nothing
+returning team_id
+
+-- name: teams
+-- The teams of one organization, or of all, with who is in them.
+select organization.slug,
+       team.name,
+       (
+           select coalesce(
+                      string_agg(person.email || ' (' || belongs.role || ')', ', ' order by person.email),
+                      ''
+                  )
+             from profile.team_membership as belongs
+             join identity.user as person using (user_id)
+            where belongs.team_id = team.team_id
+       ) as members
+  from profile.team
+  join profile.organization using (organization_id)
+ where %(slug)s::text is null
+    or organization.slug = %(slug)s::text
+ order by organization.slug collate "C",
+          team.name collate "C"
+
+-- name: remove_team
+-- Removes a team; no row: there is none.
+delete
+  from profile.team
+ using profile.organization
+ where organization.organization_id = team.organization_id
+   and organization.slug = %(slug)s
+   and team.name = %(name)s
+returning team.name
+
+-- name: set_team_member
+-- Puts somebody into a team, or gives them another role in it; no row: there is no such team.
+insert into profile.team_membership (user_id, team_id, role)
+select %(user_id)s,
+       team.team_id,
+       %(role)s
+  from profile.team
+  join profile.organization using (organization_id)
+ where organization.slug = %(slug)s
+   and team.name = %(name)s
+    on conflict (user_id, team_id) do update
+   set role = excluded.role
+returning role
+
+-- name: remove_team_member
+-- Takes somebody out of a team; no row: they were not in it.
+delete
+  from profile.team_membership as belongs
+ using profile.team
+  join profile.organization using (organization_id)
+ where belongs.user_id = %(user_id)s
+   and belongs.team_id = team.team_id
+   and organization.slug = %(slug)s
+   and team.name = %(name)s
+returning belongs.role

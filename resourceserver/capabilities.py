@@ -1,0 +1,146 @@
+"""What this deployment offers, from its configuration alone; needs no credential and no database."""
+
+from typing import Final, Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from resourceserver import events, ingest
+from resourceserver.bodies import Body, Count, Milliseconds
+from resourceserver.endpoints import ENDPOINTS
+from resourceserver.export_formats import FORMATS
+from resourceserver.operation import SERVICE, Operation
+from shared import VERSION
+from shared.scopes import SCOPES
+from shared.settings import Settings
+
+ACCESS_TOKEN_LIFETIME_MS: Final = 3_600_000
+"""As the specification has it for applications' tokens."""
+
+
+class IngestFeatures(Body):
+    """Which streams take events."""
+
+    app_sessions: bool
+    coding_sessions: bool
+    health: bool
+    heartbeats: bool
+
+
+class MCPFeature(Body):
+    """The Model Context Protocol endpoint."""
+
+    enabled: bool
+    path: str
+    protocol_versions: list[str]
+
+
+class OAuthFeature(Body):
+    """How applications get access."""
+
+    enabled: bool
+    issuer: str
+    dynamic_registration: bool
+    """Whether applications may register themselves (RFC 7591)."""
+
+
+class ExportFeature(Body):
+    """Everything at once."""
+
+    enabled: bool
+    formats: list[str]
+
+
+class Features(Body):
+    """What is there, and what is not."""
+
+    ingest: IngestFeatures
+    mcp: MCPFeature
+    oauth: OAuthFeature
+    export: ExportFeature
+    correlation: bool
+    summaries: bool
+    insights: bool
+    """Whether something here writes them; the endpoint answers in any case."""
+    transcription: bool
+    billing: bool
+    organizations: bool
+
+
+class IntegrationOffer(Body):
+    """A provider that data may come from."""
+
+    provider: str
+    kind: str
+    configured: bool
+
+
+class Limits(Body):
+    """What one client may do at most."""
+
+    max_events_per_batch: Count
+    access_token_lifetime_ms: Milliseconds
+    rate_limit: None
+    """There is none for reading and writing data."""
+
+
+class CapabilitiesBody(Body):
+    """Which optional features this deployment has."""
+
+    service: Literal["personal-activity-analytics"]
+    api_version: str
+    deployment: Literal["self_hosted", "hosted"]
+    features: Features
+    integrations: list[IntegrationOffer]
+    limits: Limits
+
+
+CAPABILITIES: Final = Operation(
+    name="capabilities",
+    path="/api/v1/capabilities",
+    tag=SERVICE,
+    summary="Which optional features this deployment has.",
+    answers={200: CapabilitiesBody},
+)
+
+
+def of(chosen: Settings) -> CapabilitiesBody:
+    """Return what the service has that is configured by ``chosen``."""
+    paths = {endpoint.path for endpoint in ENDPOINTS}
+    open_streams = {stream.name for stream in ingest.STREAMS}
+    streams = [scope.removeprefix("ingest:") for scope in SCOPES if scope.startswith("ingest:")]
+    return CapabilitiesBody(
+        service="personal-activity-analytics",
+        api_version=VERSION,
+        deployment="self_hosted",
+        features=Features(
+            ingest=IngestFeatures(**{stream: stream in open_streams for stream in streams}),
+            mcp=MCPFeature(enabled=False, path="/mcp", protocol_versions=[]),
+            oauth=OAuthFeature(enabled=True, issuer=chosen.auth_url, dynamic_registration=True),
+            export=ExportFeature(enabled=True, formats=list(FORMATS)),
+            correlation="/api/v1/account/correlation" in paths,
+            summaries="/api/v1/account/summaries" in paths,
+            insights=False,
+            transcription=False,
+            billing=False,
+            organizations="/api/v1/orgs" in paths,
+        ),
+        integrations=[],
+        limits=Limits(
+            max_events_per_batch=events.MAX_EVENTS,
+            access_token_lifetime_ms=ACCESS_TOKEN_LIFETIME_MS,
+            rate_limit=None,
+        ),
+    )
+
+
+def routes(chosen: Settings) -> list[Route]:
+    """Return the route of the capabilities, which change with the configuration alone."""
+    body = of(chosen).model_dump_json().encode()
+
+    async def capabilities(_: Request) -> Response:
+        headers = {"Cache-Control": "public, max-age=300"}
+        return Response(body, headers=headers, media_type="application/json")
+
+    return [Route(CAPABILITIES.path, capabilities, name=CAPABILITIES.name)]

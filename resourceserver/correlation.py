@@ -1,0 +1,161 @@
+"""How closely two measures go together: coefficients, and what chance alone would make of them.
+
+Values may be of any size that a double holds, so everything is scaled before it is squared; a coefficient
+is the same on every scale.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, Literal
+
+Method = Literal["pearson", "spearman"]
+Reason = Literal["not_enough_days", "no_variation"]
+
+LEVEL: Final = 0.95
+"""Of the confidence interval."""
+_NORMAL_975: Final = 1.959963984540054
+"""The 97.5th percentile of the standard normal distribution: half of what is outside the interval."""
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A coefficient between -1 and 1, and how sure it is; None for what cannot be said."""
+
+    coefficient: float | None = None
+    p_value: float | None = None
+    """The chance of a coefficient as far from 0, on either side, were there no connection."""
+    interval: tuple[float, float] | None = None
+    reason: Reason | None = None
+    """Why there is no coefficient."""
+
+
+def correlate(pairs: Sequence[tuple[float, float]], method: Method) -> Correlation:
+    """Return how the two measures of ``pairs`` go together.
+
+    Fewer than three pairs, and a measure that is always the same, have no coefficient; fewer than four
+    pairs have no interval.
+    """
+    if len(pairs) < 3:
+        return Correlation(reason="not_enough_days")
+    left, right = [a for a, _ in pairs], [b for _, b in pairs]
+    if min(left) == max(left) or min(right) == max(right):
+        return Correlation(reason="no_variation")
+    if method == "spearman":
+        left, right = ranks(left), ranks(right)
+    r = _coefficient(left, right)
+    return Correlation(r, _p_value(r, len(pairs)), _interval(r, len(pairs)))
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value from 1, the smallest; equal ones share the mean of their ranks."""
+    found = [0.0] * len(values)
+    before = 0
+    for _, ties in groupby(sorted(enumerate(values), key=itemgetter(1)), key=itemgetter(1)):
+        places = [place for place, _ in ties]
+        for place in places:
+            found[place] = before + (len(places) + 1) / 2
+        before += len(places)
+    return found
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of at least one value."""
+    scale = _scale(values)
+    return math.fsum(value / scale for value in values) / len(values) * scale
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation of at least two values, as a sample of more."""
+    scale = _scale(values)
+    centred = _centred(values)
+    scaled = math.sqrt(math.fsum(part * part for part in centred) / (len(values) - 1))
+    # That of two values may be larger than either, and than any double.
+    return min(scaled * scale, sys.float_info.max)
+
+
+def _coefficient(left: Sequence[float], right: Sequence[float]) -> float:
+    x, y = _centred(left), _centred(right)
+    together = math.fsum(a * b for a, b in zip(x, y, strict=True))
+    r = together / math.sqrt(math.fsum(a * a for a in x) * math.fsum(b * b for b in y))
+    return max(-1.0, min(1.0, r))
+
+
+def _centred(values: Sequence[float]) -> list[float]:
+    """Return the distances from the mean, in units of the largest distance from 0."""
+    scale = _scale(values)
+    scaled = [value / scale for value in values]
+    middle = math.fsum(scaled) / len(scaled)
+    return [value - middle for value in scaled]
+
+
+def _scale(values: Sequence[float]) -> float:
+    return max(map(abs, values)) or 1.0
+
+
+def _p_value(r: float, n: int) -> float:
+    """Return what Student's t distribution with n - 2 degrees of freedom leaves outside of ±t.
+
+    With k degrees of freedom and t = r √(k / (1 - r²)) the two tails are I(k / (k + t²); k/2, 1/2), and
+    the first argument is nothing but 1 - r².
+    """
+    return incomplete_beta((n - 2) / 2, 0.5, (1 - r) * (1 + r), r * r)
+
+
+def _interval(r: float, n: int) -> tuple[float, float] | None:
+    """Return Fisher's confidence interval: atanh r is about normal, with deviation 1 / √(n - 3)."""
+    if n < 4:
+        return None
+    if abs(r) == 1:
+        return r, r
+    reach = _NORMAL_975 / math.sqrt(n - 3)
+    return math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach)
+
+
+def incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
+    """Return the regularised incomplete beta function I(x; a, b), for positive a and b.
+
+    ``rest`` is 1 - x, from 0 to 1 like x, and given apart because either may be too small to be seen
+    beside the other. By the continued fraction (DLMF 8.17.22), which converges fast below the mean;
+    above it the other tail is computed (DLMF 8.17.4).
+    """
+    if x == 0 or rest == 0:
+        return float(rest == 0)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - incomplete_beta(b, a, rest, x)
+    # x^a (1-x)^b / (a B(a, b)); as logarithms, since each factor alone may be beyond a double.
+    weight = math.exp(
+        a * math.log(x)
+        + b * math.log(rest)
+        + math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        - math.log(a)
+    )
+    return weight / _continued_fraction(a, b, x)
+
+
+_TINY: Final = 1e-300
+_MOST_STEPS: Final = 10_000
+"""Far more than any number of days takes: some √max(a, b)."""
+
+
+def _continued_fraction(a: float, b: float, x: float) -> float:
+    """Return 1 + d₁ / (1 + d₂ / (1 + …)) of DLMF 8.17.22, by the modified method of Lentz (DLMF 3.10)."""
+    value, numerator, denominator = 1.0, 1.0, 0.0
+    for step in range(1, _MOST_STEPS):
+        m = step // 2
+        if step % 2:
+            d = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            d = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        denominator = 1 / (1 + d * denominator or _TINY)
+        numerator = 1 + d / numerator or _TINY
+        factor = numerator * denominator
+        value *= factor
+        if abs(factor - 1) < 1e-15:
+            return value
+    raise ArithmeticError(f"the continued fraction of {a}, {b}, {x} does not converge")

@@ -1,0 +1,89 @@
+"""The description for people: ``/docs``, a page that asks nobody but this server.
+
+The page and its script are ours, the renderer is Swagger UI (``static/swagger-ui/README.md``). It needs
+no credential and holds no data; who tries a request out pastes a token, which stays in the page.
+"""
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+PATH: Final = "/docs"
+_STATIC: Final = Path(__file__).with_name("static")
+_RENDERER: Final = _STATIC / "swagger-ui"
+_TYPES: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+}
+# The renderer sets the style of single elements, and its style sheet holds its pictures.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file as browsers get it."""
+
+    path: Path
+
+    @cached_property
+    def plain(self) -> bytes:
+        """What is in it."""
+        return self.path.read_bytes()
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The same, compressed once and for all."""
+        return gzip.compress(self.plain, mtime=0)
+
+    @cached_property
+    def tag(self) -> str:
+        """What tells it from another version of itself."""
+        return f'"{hashlib.sha256(self.plain).hexdigest()[:16]}"'
+
+    def answer(self, request: Request) -> Response:
+        """Return the file, or that the browser has it already (RFC 9110, section 13.1.2)."""
+        headers = {
+            "Cache-Control": "public, no-cache",
+            "Content-Security-Policy": _POLICY,
+            "ETag": self.tag,
+            "Referrer-Policy": "no-referrer",
+            "Vary": "Accept-Encoding",
+        }
+        if self.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        media_type = _TYPES[self.path.suffix]
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(self.plain, headers=headers, media_type=media_type)
+        headers["Content-Encoding"] = "gzip"
+        return Response(self.packed, headers=headers, media_type=media_type)
+
+
+def routes() -> list[Route]:
+    """Return the route of the page and those of the files that it is made of."""
+    files = {
+        PATH: _STATIC / "docs.html",
+        **{f"{PATH}/{name}": _STATIC / name for name in ("docs.css", "docs.js")},
+        **{
+            f"{PATH}/{name}": _RENDERER / name
+            for name in ("swagger-ui-bundle.js", "swagger-ui.css")
+        },
+    }
+    return [_route(path, Asset(file)) for path, file in files.items()]
+
+
+def _route(path: str, asset: Asset) -> Route:
+    async def docs(request: Request) -> Response:
+        return asset.answer(request)
+
+    return Route(path, docs, name="docs")

@@ -1,0 +1,173 @@
+"""Attention: where it switched from one application to another, and where it held.
+
+Both are told from the whole timeline and not from what a range cuts out of it: what is asked for chooses
+among switches and streaks, and changes none.
+"""
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from resourceserver.bodies import Body, Count, InstantRangeEcho, Listing, Milliseconds, Timestamp
+from resourceserver.endpoint import Endpoint
+from resourceserver.parameters import FixedList, InstantRange
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "attention.sql")
+
+
+class SwitchPage(InstantRange, FixedList):
+    """A range of instants, and which part of its list of switches."""
+
+    LENGTH: ClassVar[int] = 5000
+
+
+class StreakPage(InstantRange, FixedList):
+    """A range of instants, and which part of its list of streaks."""
+
+    LENGTH: ClassVar[int] = 2000
+
+
+class ContextSwitch(Body):
+    """Where one application took over from another."""
+
+    at: Timestamp
+    """When the application that was switched to took over."""
+    from_app: str
+    to_app: str
+    from_category: str
+    """The category of the longest stretch before the switch."""
+    to_category: str
+    before_ms: Milliseconds
+    """How long the application before had been used without another one, in the range or not."""
+
+
+class SwitchPair(Body):
+    """How often one application took over from a certain other one."""
+
+    from_app: str
+    to_app: str
+    count: Count
+    average_before_ms: Milliseconds
+    median_before_ms: Milliseconds
+
+
+class SwitchTotals(Body):
+    """About all switches of the range, whichever page this is."""
+
+    switch_count: Count
+    average_before_ms: Milliseconds | None
+    """Null where nothing was switched."""
+    median_before_ms: Milliseconds | None
+    per_active_hour: Annotated[float, Field(ge=0)] | None
+    """Switches per hour of tracked time in the range; null where there is none."""
+
+
+class SwitchDefinition(Body):
+    """What counts as a switch."""
+
+    max_gap_ms: Milliseconds
+    """After a longer pause it is a return and no switch."""
+    min_session_ms: Milliseconds
+    """An application that was used for less time is passed over as if it had not been there."""
+
+
+class ContextSwitchesBody(Listing):
+    """Switches between applications, the newest first."""
+
+    range: InstantRangeEcho
+    definition: SwitchDefinition
+    data: list[ContextSwitch]
+    pairs: list[SwitchPair]
+    """The 50 most frequent ones of the whole range, the most frequent first."""
+    totals: SwitchTotals
+
+
+class StreakEnd(Body):
+    """What ended a streak of focus."""
+
+    reason: Literal["distraction", "neutral", "idle", "end_of_data", "ongoing"]
+    """Too much distracting or too much neutral time, a pause, or nothing yet: ``ongoing`` where something
+    was tracked a moment ago, else ``end_of_data``."""
+    at: Timestamp
+    """When what broke it started; for a pause and for unbroken streaks, when the last use before ended."""
+    app: str | None
+    """The application that broke it."""
+    category: str | None
+    gap_ms: Milliseconds | None
+    """How long a pause was."""
+
+
+class FocusStreak(Body):
+    """A stretch of productive work, whole even where it reaches out of the range."""
+
+    started_at: Timestamp
+    ended_at: Timestamp
+    """The end of its last productive stretch; what broke it may have come later."""
+    duration_ms: Milliseconds
+    productive_ms: Milliseconds
+    """Productive time alone; pauses and other use within the streak are left out."""
+    top_app: str
+    """The application with most of its time."""
+    top_category: str
+    app_count: Count
+    switch_count: Count
+    """Context switches from its start, included, to its end, left out: as many as context-switches answers
+    for that range."""
+    broken_by: StreakEnd
+
+
+class StreakTotals(Body):
+    """About all streaks that overlap the range, clipped to it, whichever page this is."""
+
+    streak_count: Count
+    focus_ms: Milliseconds
+    longest_ms: Milliseconds
+    average_ms: Milliseconds | None
+    """Null where there is none."""
+
+
+class StreakDefinition(Body):
+    """What counts as a streak."""
+
+    min_streak_ms: Milliseconds
+    """Shorter ones are not told of."""
+    idle_gap_ms: Milliseconds
+    """A longer pause breaks it."""
+    distraction_ms: Milliseconds
+    """As much distracting time without productive time between breaks it."""
+    neutral_tolerance_ms: Milliseconds
+    """More neutral time without productive time between breaks it."""
+
+
+class FocusStreaksBody(Listing):
+    """Streaks of focus that overlap the range, the newest first."""
+
+    range: InstantRangeEcho
+    definition: StreakDefinition
+    data: list[FocusStreak]
+    totals: StreakTotals
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="context_switches",
+        path="/api/v1/analytics/context-switches",
+        scope="read:activity",
+        summary="Switches between applications, the newest first, and the time before each.",
+        params=SwitchPage,
+        body=ContextSwitchesBody,
+        query=SQL["context_switches"],
+    ),
+    Endpoint(
+        name="focus_streaks",
+        path="/api/v1/analytics/focus-streaks",
+        scope="read:activity",
+        summary="Streaks of focus, the newest first, and what broke each.",
+        params=StreakPage,
+        body=FocusStreaksBody,
+        query=SQL["focus_streaks"],
+    ),
+]

@@ -1,0 +1,121 @@
+"""What happened at code hosts: commits, pull requests and reviews."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from resourceserver.bodies import Body, Count, InstantRangeEcho, Listing, Timestamp
+from resourceserver.endpoint import Endpoint
+from resourceserver.parameters import InstantRange, Listed, OpenInstantRange, at_most
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "code.sql")
+
+EventType = Literal["commit", "pull_request", "review"]
+
+
+class ActivityPage(OpenInstantRange, Listed):
+    """Which part of the feed."""
+
+    limit: Annotated[int, at_most(500)] = Field(
+        default=50, ge=0, description="Most rows of the answer; more than 500 are 500."
+    )
+
+
+class Repository(Body):
+    """Where it happened."""
+
+    name: str
+    private: bool | None
+
+
+class CodeEvent(Body):
+    """One commit, or one thing that happened to a pull request or by a review."""
+
+    id: str
+    type: EventType
+    action: Literal[
+        "pushed",
+        "opened",
+        "merged",
+        "closed",
+        "reopened",
+        "approved",
+        "changes_requested",
+        "commented",
+        "dismissed",
+    ]
+    """Commits are pushed; pull requests opened, merged, closed or reopened; the rest is of reviews."""
+    occurred_at: Timestamp
+    provider: str
+    repository: Repository
+    title: str | None
+    url: str | None
+    ref: str | None
+    """The branch or tag."""
+    sha: str | None
+    number: int | None
+    """Of the pull request."""
+    state: str | None
+    additions: Count | None
+    """Lines; null where the provider did not say."""
+    deletions: Count | None
+    changed_files: Count | None
+
+
+class ActivityBody(Listing):
+    """What happened, the newest first."""
+
+    data: list[CodeEvent]
+
+
+class TypeCount(Body):
+    """How much of one type happened."""
+
+    type: EventType
+    count: Count
+    additions: Count
+    """Lines, as far as the provider said."""
+    deletions: Count
+    changed_files: Count
+    repository_count: Count
+
+
+class CountTotals(Body):
+    """Sums over the types; lines are those of commits, which pull requests repeat."""
+
+    count: Count
+    additions: Count
+    deletions: Count
+
+
+class CountsBody(Body):
+    """Counts and changed lines of each type, always all three."""
+
+    range: InstantRangeEcho
+    data: list[TypeCount]
+    totals: CountTotals
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="codehost_activity",
+        path="/api/v1/codehost/activity",
+        scope="read:code",
+        summary="Commits, pull requests and reviews, the newest first.",
+        params=ActivityPage,
+        body=ActivityBody,
+        query=SQL["codehost_activity"],
+    ),
+    Endpoint(
+        name="codehost_counts",
+        path="/api/v1/codehost/activity/counts",
+        scope="read:code",
+        summary="Counts and changed lines per type of event.",
+        params=InstantRange,
+        body=CountsBody,
+        query=SQL["codehost_counts"],
+    ),
+]

@@ -1,0 +1,71 @@
+-- name: codehost_activity
+-- What happened at code hosts, the newest first.
+with found as (
+    select event.occurred_at as at,
+           event.event_id as id,
+           row_to_json(line) as line
+      from code.event
+     cross join lateral (
+--include code_event
+           ) as line
+     where event.user_id = %(user_id)s
+       and event.occurred_at >= %(from)s::timestamptz
+       and event.occurred_at < %(to)s::timestamptz
+       and (event.occurred_at, event.event_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+     order by event.occurred_at desc,
+              event.event_id desc
+     limit %(limit)s::bigint + 1
+),
+--include page
+select page.*
+  from page
+
+-- name: codehost_counts
+-- How much of each type happened at code hosts in a range; always all three types.
+with per_repository as (
+    select type,
+           count(*) as count,
+           sum(additions) as additions,
+           sum(deletions) as deletions,
+           sum(changed_files) as changed_files
+      from code.event
+     where user_id = %(user_id)s
+       and occurred_at >= %(from)s::timestamptz
+       and occurred_at < %(to)s::timestamptz
+     group by type,
+              provider,
+              repository
+),
+counted as (
+    select type,
+           sum(count)::bigint as count,
+           sum(additions)::bigint as additions,
+           sum(deletions)::bigint as deletions,
+           sum(changed_files)::bigint as changed_files,
+           count(*) as repository_count
+      from per_repository
+     group by type
+),
+row as (
+    select known.type,
+           coalesce(counted.count, 0) as count,
+           coalesce(counted.additions, 0) as additions,
+           coalesce(counted.deletions, 0) as deletions,
+           coalesce(counted.changed_files, 0) as changed_files,
+           coalesce(counted.repository_count, 0) as repository_count
+      from (values ('commit'), ('pull_request'), ('review')) as known (type)
+      left join counted using (type)
+),
+-- A pull request repeats the lines of its commits.
+total as (
+    select sum(count)::bigint as count,
+           sum(additions) filter (where type = 'commit')::bigint as additions,
+           sum(deletions) filter (where type = 'commit')::bigint as deletions
+      from row
+)
+select json_build_object(
+           'from', svc.instant(%(from)s::timestamptz),
+           'to', svc.instant(%(to)s::timestamptz)
+       ) as range,
+       (select json_agg(row order by type) from row) as data,
+       (select row_to_json(total) from total) as totals

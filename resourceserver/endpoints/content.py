@@ -1,0 +1,250 @@
+"""What somebody made, watched and planned: insights, recordings, films and shows, calendars."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from resourceserver.bodies import (
+    Body,
+    CalendarDay,
+    Count,
+    InstantRangeEcho,
+    Listing,
+    Milliseconds,
+    Percent,
+    Timestamp,
+)
+from resourceserver.endpoint import Endpoint
+from resourceserver.parameters import Flag, InstantRange, Listed, NoParams, at_most
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "content.sql")
+
+
+class InsightPage(Listed):
+    """Which insights."""
+
+    limit: Annotated[int, at_most(104)] = Field(
+        default=12, ge=0, description="Most rows of the answer; more than 104 are 104."
+    )
+
+
+class RecordingPage(Listed):
+    """Which recordings."""
+
+    limit: Annotated[int, at_most(200)] = Field(
+        default=20, ge=0, description="Most rows of the answer; more than 200 are 200."
+    )
+
+
+class CalendarEventPage(InstantRange, Listed):
+    """Which calendar events."""
+
+    limit: Annotated[int, at_most(2500)] = Field(
+        default=250, ge=0, description="Most rows of the answer; more than 2500 are 2500."
+    )
+    include_cancelled: Flag = Field(
+        default=False, description="Whether cancelled ones are shown too."
+    )
+
+
+class Highlight(Body):
+    """One thing that stood out in a week."""
+
+    kind: str
+    metric: str | None
+    text: str
+    value: float | None
+    """In the unit of the metric."""
+    previous: float | None
+    """What it was the week before."""
+    change_percent: float | None
+
+
+class Insight(Body):
+    """What was made out of one week."""
+
+    id: str
+    week_start: CalendarDay
+    week_end: CalendarDay
+    """The last day of the week."""
+    tz: str
+    """The zone of the week's days."""
+    title: str
+    summary: str
+    """Markdown."""
+    highlights: list[Highlight]
+    model: str | None
+    """What wrote it."""
+    generated_at: Timestamp
+
+
+class InsightsBody(Listing):
+    """Insights, the newest week first."""
+
+    data: list[Insight]
+
+
+class Segment(Body):
+    """A stretch of a recording in which one speaks."""
+
+    start_ms: Milliseconds
+    end_ms: Milliseconds
+    speaker: str | None
+    text: str
+
+
+class Transcript(Body):
+    """What was said."""
+
+    status: Literal["ready", "pending", "failed", "none"]
+    text: str | None
+    segments: list[Segment]
+
+
+class Recording(Body):
+    """One voice recording."""
+
+    id: str
+    recorded_at: Timestamp
+    duration_ms: Milliseconds
+    title: str | None
+    language: str | None
+    source: str
+    transcript: Transcript
+
+
+class RecordingsBody(Listing):
+    """Recordings, the newest first."""
+
+    data: list[Recording]
+
+
+class Genre(Body):
+    """Everything watched of one genre; a title of several counts whole in each."""
+
+    genre: str
+    """`unknown` for titles without one."""
+    watch_ms: Milliseconds
+    percent: Percent | None
+    """Of all that was watched; these add up to more than 100. Null where nothing took time."""
+    play_count: Count
+    movie_count: Count
+    """Plays of films."""
+    episode_count: Count
+    """Plays of episodes."""
+    title_count: Count
+    """Different films and shows."""
+    last_watched_at: Timestamp
+
+
+class WatchingTotals(Body):
+    """Everything watched, each title once."""
+
+    watch_ms: Milliseconds
+    play_count: Count
+    movie_count: Count
+    episode_count: Count
+    title_count: Count
+
+
+class WatchingGenresBody(Body):
+    """Watch history by genre, the one with most time first."""
+
+    data: list[Genre]
+    totals: WatchingTotals
+
+
+class Calendar(Body):
+    """Where an event is written down."""
+
+    id: str
+    name: str
+    provider: str
+
+
+class Organizer(Body):
+    """Who called the meeting."""
+
+    name: str | None
+    self: bool
+    """Whether that is the caller."""
+
+
+class CalendarEvent(Body):
+    """One event of a calendar."""
+
+    id: str
+    calendar: Calendar
+    title: str | None
+    description: str | None
+    location: str | None
+    starts_at: Timestamp
+    """Of an event of whole days, the instant at which its first day begins in the calendar's zone."""
+    ends_at: Timestamp
+    duration_ms: Milliseconds
+    all_day: bool
+    start_date: CalendarDay | None
+    """Only of events of whole days."""
+    end_date: CalendarDay | None
+    """The day after the last one."""
+    timezone: str | None
+    status: Literal["confirmed", "tentative", "cancelled"]
+    response: Literal["accepted", "declined", "tentative", "needs_action"] | None
+    """The caller's own."""
+    organizer: Organizer
+    attendee_count: Count
+    recurring: bool
+    series_id: str | None
+    """What it is a repetition of."""
+    conference_url: str | None
+    updated_at: Timestamp | None
+
+
+class CalendarEventsBody(Listing):
+    """Events that overlap the range, the newest first."""
+
+    range: InstantRangeEcho
+    data: list[CalendarEvent]
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="insights",
+        path="/api/v1/insights",
+        scope="read:content",
+        summary="Weekly insights, the newest week first.",
+        params=InsightPage,
+        body=InsightsBody,
+        query=SQL["insights"],
+    ),
+    Endpoint(
+        name="recordings",
+        path="/api/v1/recordings",
+        scope="read:content",
+        summary="Voice recordings and their transcripts, the newest first.",
+        params=RecordingPage,
+        body=RecordingsBody,
+        query=SQL["recordings"],
+    ),
+    Endpoint(
+        name="watching_genres",
+        path="/api/v1/watching/genres",
+        scope="read:content",
+        summary="Watch history by genre.",
+        params=NoParams,
+        body=WatchingGenresBody,
+        query=SQL["watching_genres"],
+    ),
+    Endpoint(
+        name="calendar_events",
+        path="/api/v1/calendar/events",
+        scope="read:content",
+        summary="Calendar events that overlap a range, the newest first.",
+        params=CalendarEventPage,
+        body=CalendarEventsBody,
+        query=SQL["calendar_events"],
+    ),
+]

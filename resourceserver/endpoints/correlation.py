@@ -1,0 +1,254 @@
+"""Correlation: how closely two metrics of somebody's days go together."""
+
+import json
+import re
+from datetime import date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+from starlette.datastructures import QueryParams
+
+from resourceserver import correlation, metrics
+from resourceserver.bodies import Body, CalendarDay, Count, DayRangeEcho
+from resourceserver.correlation import Method, Reason
+from resourceserver.endpoint import Endpoint
+from resourceserver.metrics import METRICS, OF_HEALTH, Metric
+from resourceserver.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(
+    _HERE / "timeline.sql",
+    _HERE / "wearables.sql",
+    _HERE / "metrics.sql",
+    _HERE / "correlation.sql",
+)
+
+DAYS: Final = 90
+"""How many days are looked at where nothing else is asked for, up to yesterday."""
+
+SCOPE: Final = "read:activity"
+"""Of the endpoint itself; metrics of other domains need theirs too."""
+
+
+def _parse_metric(text: str) -> str:
+    if metrics.find(text) is None:
+        known = ", ".join(METRICS)
+        raise ValueError(f"must be one of {known}, or health: and the name of a metric of health")
+    return text
+
+
+def _parse_lag(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,2}", text, re.ASCII) or abs(int(text)) > 30:
+        raise ValueError("must be a whole number of days between -30 and 30")
+    return int(text)
+
+
+MetricName = Annotated[
+    str,
+    validated(_parse_metric),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(METRICS)}|{metrics.HEALTH})$"}),
+]
+Lag = Annotated[
+    int,
+    validated(_parse_lag),
+    WithJsonSchema({"type": "integer", "minimum": -30, "maximum": 30}),
+]
+
+
+class CorrelationParams(Params):
+    """Which metrics of which days."""
+
+    metric_a: MetricName = Field(
+        default="tracked_ms", description="A metric, which needs its own domain's scope too."
+    )
+    metric_b: MetricName = Field(default="coding_ms", description="The other metric, likewise.")
+    from_: Day | None = Field(
+        default=None, alias="from", description="First calendar day; by default 89 before the last."
+    )
+    to: Day | None = Field(
+        default=None, description="Last calendar day, included; by default yesterday."
+    )
+    method: Method = Field(
+        default="pearson", description="Of the values themselves, or of their ranks."
+    )
+    lag: Lag = Field(
+        default=0, description="How many days after metric_a's day metric_b's value is taken."
+    )
+    tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        first, last = self._days()
+        if first > last:
+            raise PydanticCustomError("order", "must not be after to", {"parameter": "from"})
+        if (last - first).days >= MOST_DAYS:
+            raise PydanticCustomError(
+                "length",
+                "must be at most {most} days after from",
+                {"parameter": "to", "most": MOST_DAYS},
+            )
+        return self
+
+    def _days(self) -> tuple[date, date]:
+        last = self.to or datetime.now(ZoneInfo(self.tz)).date() - timedelta(days=1)
+        return self.from_ or max(last - timedelta(days=DAYS - 1), FIRST_DAY), last
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, the days by default, and which of the two metrics are counters."""
+        first, last = self._days()
+        names = {self.metric_a, self.metric_b}
+        counters = [name for name, known in METRICS.items() if name in names and known.is_counter]
+        return super().values() | {"from": first, "to": last, "counters": counters}
+
+    @classmethod
+    def scopes(cls, given: QueryParams) -> tuple[str, ...]:
+        """Return the scopes of the domains that the metrics are of."""
+        names = given.getlist("metric_a") + given.getlist("metric_b")
+        needed = [known.scope for known in map(metrics.find, names) if known is not None]
+        return tuple(dict.fromkeys(scope for scope in needed if scope != SCOPE))
+
+
+class Described(Body):
+    """One of the two metrics over all days on which it is known."""
+
+    name: str
+    unit: str | None
+    """Null for a metric of health that was never measured."""
+    days: Count
+    """On how many days of the range it is known; for metric_b of the range that lies later by the lag."""
+    average: float | None
+    """Null where it is known on no day."""
+    standard_deviation: Annotated[float, Field(ge=0)] | None
+    """Of a sample; null where it is known on fewer than two days."""
+
+
+class Interval(Body):
+    """What holds the true coefficient in so many cases of all, by Fisher's transformation."""
+
+    level: float
+    low: Annotated[float, Field(ge=-1, le=1)]
+    high: Annotated[float, Field(ge=-1, le=1)]
+
+
+class Found(Body):
+    """How the metrics go together on the days on which both are known."""
+
+    n: Count
+    """How many days these are."""
+    coefficient: Annotated[float, Field(ge=-1, le=1)] | None
+    p_value: Annotated[float, Field(ge=0, le=1)] | None
+    """Two-sided, from Student's t with n - 2 degrees of freedom."""
+    confidence_interval: Interval | None
+    """Null with fewer than four days."""
+    strength: Literal["negligible", "weak", "moderate", "strong", "very_strong"] | None
+    """By the coefficient without its sign: less than 0.1, 0.3, 0.5, 0.7, or more."""
+    direction: Literal["positive", "negative", "none"] | None
+    reason: Reason | None
+    """Why there is no coefficient."""
+
+
+class Point(Body):
+    """A day on which both are known."""
+
+    date: CalendarDay
+    a: float
+    b: float
+    """Of the day that is later by the lag."""
+
+
+class CorrelationBody(Body):
+    """How closely two metrics go together."""
+
+    range: DayRangeEcho
+    tz: str
+    method: Method
+    lag_days: int
+    metric_a: Described
+    metric_b: Described
+    data: Found
+    points: list[Point]
+    """In the order of days."""
+
+
+def finish(answer: bytes) -> bytes:
+    """Return the body: the days that the query found, compared."""
+    body = json.loads(answer)
+    days = body.pop("days")
+    for letter in "ab":
+        described = body[f"metric_{letter}"]
+        described |= _described(described, [day[letter] for day in days if day[letter] is not None])
+    points = [day for day in days if None not in day.values()]
+    pairs = [(day["a"], day["b"]) for day in points]
+    body["data"] = _found(correlation.correlate(pairs, body["method"]), len(pairs))
+    body["points"] = points
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
+    known = metrics.find(given["name"]) or OF_HEALTH
+    return {
+        "unit": known.unit or given["unit"],
+        "days": len(values),
+        "average": _rounded(correlation.mean(values), known) if values else None,
+        "standard_deviation": (
+            _rounded(correlation.deviation(values), known) if len(values) > 1 else None
+        ),
+    }
+
+
+def _rounded(value: float, known: Metric) -> float | int:
+    """Return ``value`` with the decimals of its metric, rounded half up."""
+    if abs(value) > 1e15:
+        # There are none at this size.
+        return value
+    step = Decimal(1).scaleb(-known.decimals)
+    rounded = Decimal(repr(value)).quantize(step, ROUND_HALF_UP)
+    return float(rounded) if known.decimals else int(rounded)
+
+
+_BANDS: Final = ((0.1, "negligible"), (0.3, "weak"), (0.5, "moderate"), (0.7, "strong"))
+
+
+def _found(found: correlation.Correlation, n: int) -> dict[str, Any]:
+    r = found.coefficient
+    interval = found.interval and {
+        "level": correlation.LEVEL,
+        "low": found.interval[0],
+        "high": found.interval[1],
+    }
+    return {
+        "n": n,
+        "coefficient": r,
+        "p_value": found.p_value,
+        "confidence_interval": interval,
+        "strength": None if r is None else _strength(abs(r)),
+        "direction": None if r is None else _direction(r),
+        "reason": found.reason,
+    }
+
+
+def _strength(size: float) -> str:
+    return next((name for least, name in _BANDS if size < least), "very_strong")
+
+
+def _direction(r: float) -> str:
+    return "positive" if r > 0 else "negative" if r < 0 else "none"
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="correlation",
+        path="/api/v1/account/correlation",
+        scope=SCOPE,
+        summary="How closely two metrics of calendar days go together.",
+        params=CorrelationParams,
+        body=CorrelationBody,
+        query=SQL["correlation"],
+        finish=finish,
+    ),
+]

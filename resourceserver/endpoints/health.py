@@ -1,0 +1,272 @@
+"""What devices measured of a body: samples, heart rate, recovery, strain and sleep."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from resourceserver.bodies import (
+    Body,
+    CalendarDay,
+    Count,
+    DayRangeEcho,
+    Device,
+    InstantRangeEcho,
+    Listing,
+    Milliseconds,
+    Percent,
+    Timestamp,
+)
+from resourceserver.endpoint import Endpoint
+from resourceserver.parameters import (
+    InstantRange,
+    InstantRangeInZone,
+    Listed,
+    LocalDayRange,
+    MetricType,
+    at_most,
+)
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(
+    _HERE / "timeline.sql", _HERE / "wearables.sql", _HERE / "rows.sql", _HERE / "health.sql"
+)
+
+
+class HeartRatePage(InstantRange, Listed):
+    """Which heart rate readings."""
+
+    limit: Annotated[int, at_most(10000)] = Field(
+        default=1000, ge=0, description="Most rows of the answer; more than 10000 are 10000."
+    )
+
+
+class SamplePage(HeartRatePage):
+    """Which samples."""
+
+    metric_type: MetricType = Field(
+        description="The metric whose samples are returned; one that nobody measured has none.",
+        examples=["steps"],
+    )
+
+
+class Latest(Body):
+    """The newest measurement of the range."""
+
+    value: float
+    recorded_at: Timestamp
+
+
+class MetricSummary(Body):
+    """One metric in the range."""
+
+    metric_type: str
+    unit: str
+    aggregation: Literal["sum", "avg"]
+    """Whether measurements add up, as steps do, or have a mean, as a temperature does."""
+    count: Count
+    """Samples, those included that measured what another device did too."""
+    total: float | None
+    """What it adds up to, where several devices measured the same counted once; null for means."""
+    average: float
+    """Of a day that has data, or of a sample, as `basis` says."""
+    minimum: float
+    maximum: float
+    basis: Literal["day", "sample"]
+    days_with_data: Count
+    latest: Latest
+    sources: list[str]
+
+
+class HealthSummaryBody(Body):
+    """Each metric that was measured in the range, by name."""
+
+    range: InstantRangeEcho
+    tz: str
+    data: list[MetricSummary]
+
+
+class SampleSource(Body):
+    """What measured it, and who passed it on."""
+
+    provider: str
+    name: str
+    device: str | None
+
+
+class Sample(Body):
+    """One measurement, of an instant or of some time."""
+
+    id: str
+    metric_type: str
+    value: float
+    unit: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    utc_offset: str | None
+    """Of local time where it was measured, such as +02:00."""
+    source: SampleSource | None
+
+
+class HealthSamplesBody(Listing):
+    """Samples of one metric, the newest first."""
+
+    range: InstantRangeEcho
+    metric_type: str
+    unit: str | None
+    """Null for a metric that nobody measured."""
+    data: list[Sample]
+
+
+class HeartRate(Body):
+    """One reading."""
+
+    id: str
+    recorded_at: Timestamp
+    bpm: Annotated[int, Field(ge=1)]
+    rr_intervals_ms: list[int]
+    """The times between beats."""
+    contact: bool | None
+    """Whether the sensor touched the skin."""
+    device: Device | None
+
+
+class HeartRateSummary(Body):
+    """All readings of the range, on whatever page; null where there is none."""
+
+    minimum: int | None
+    maximum: int | None
+    average: float | None
+
+
+class HeartRateBody(Listing):
+    """Heart rate readings, the newest first."""
+
+    range: InstantRangeEcho
+    unit: Literal["bpm"]
+    data: list[HeartRate]
+    summary: HeartRateSummary
+
+
+class Recovery(Body):
+    """How well somebody was after the main sleep."""
+
+    score: Percent | None
+    state: Literal["scored", "pending", "unscorable"]
+    resting_heart_rate_bpm: float | None
+    hrv_rmssd_ms: float | None
+    """Heart rate variability: a measure, with decimals."""
+    spo2_percent: Percent | None
+    skin_temperature_c: float | None
+
+
+class Strain(Body):
+    """What was asked of somebody from the main sleep to the next."""
+
+    score: float | None
+    scale_max: float | None
+    """The highest score there is."""
+    energy_kj: float | None
+    average_heart_rate_bpm: float | None
+    max_heart_rate_bpm: float | None
+
+
+class Sleep(Body):
+    """The main sleep, and naps beside it; all but the naps is null on a day with nothing else."""
+
+    started_at: Timestamp | None
+    ended_at: Timestamp | None
+    in_bed_ms: Milliseconds | None
+    asleep_ms: Milliseconds | None
+    awake_ms: Milliseconds | None
+    light_ms: Milliseconds | None
+    deep_ms: Milliseconds | None
+    rem_ms: Milliseconds | None
+    no_data_ms: Milliseconds | None
+    latency_ms: Milliseconds | None
+    """From going to bed to falling asleep."""
+    disturbance_count: Count | None
+    cycle_count: Count | None
+    efficiency_percent: Percent | None
+    performance_percent: Percent | None
+    consistency_percent: Percent | None
+    need_ms: Milliseconds | None
+    debt_ms: Milliseconds | None
+    respiratory_rate_bpm: float | None
+    average_heart_rate_bpm: float | None
+    lowest_heart_rate_bpm: float | None
+    nap_count: Count
+    nap_ms: Milliseconds
+    """Asleep in naps, no part of `asleep_ms`."""
+
+
+class RecoveryDay(Body):
+    """The local date on which the main sleep ended."""
+
+    date: CalendarDay
+    has_data: bool
+    provider: str | None
+    utc_offset: str | None
+    """Of local time where somebody woke up."""
+    recovery: Recovery | None
+    strain: Strain | None
+    sleep: Sleep | None
+
+
+class RecoveryAverages(Body):
+    """Over the days that have a value; null where none has."""
+
+    recovery_score: float | None
+    strain_score: float | None
+    asleep_ms: Milliseconds | None
+    hrv_rmssd_ms: float | None
+    resting_heart_rate_bpm: float | None
+
+
+class RecoveryBody(Body):
+    """Every calendar day of the range, in order."""
+
+    range: DayRangeEcho
+    data: list[RecoveryDay]
+    averages: RecoveryAverages
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="health_summary",
+        path="/api/v1/health/summary",
+        scope="read:health",
+        summary="Totals, averages, minimum and maximum per metric.",
+        params=InstantRangeInZone,
+        body=HealthSummaryBody,
+        query=SQL["health_summary"],
+    ),
+    Endpoint(
+        name="health_samples",
+        path="/api/v1/health/samples",
+        scope="read:health",
+        summary="Raw samples of one metric, the newest first.",
+        params=SamplePage,
+        body=HealthSamplesBody,
+        query=SQL["health_samples"],
+    ),
+    Endpoint(
+        name="heart_rate",
+        path="/api/v1/health/heart-rate",
+        scope="read:health",
+        summary="Heart rate readings, the newest first.",
+        params=HeartRatePage,
+        body=HeartRateBody,
+        query=SQL["heart_rate"],
+    ),
+    Endpoint(
+        name="recovery",
+        path="/api/v1/health/recovery",
+        scope="read:health",
+        summary="Recovery, strain and sleep by calendar day.",
+        params=LocalDayRange,
+        body=RecoveryBody,
+        query=SQL["recovery"],
+    ),
+]

@@ -1,0 +1,149 @@
+"""The hours of the day: of one day, and of each weekday on average.
+
+An hour is all instants that share local date, local hour and offset from UTC. So a day has 24 of them
+except when clocks change: then one is missing, twice there or short.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from resourceserver.bodies import (
+    Body,
+    CalendarDay,
+    Count,
+    DayRangeEcho,
+    InstantRangeEcho,
+    Milliseconds,
+    Productivity,
+    Timestamp,
+)
+from resourceserver.endpoint import Endpoint
+from resourceserver.parameters import Day, Params, Zone, between
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "hours.sql")
+
+HourOfDay = Annotated[int, Field(ge=0, le=23)]
+Weekday = Annotated[int, Field(ge=1, le=7)]
+"""An ISO weekday: 1 is Monday."""
+
+
+class LocalDay(Params):
+    """A calendar day in a zone."""
+
+    date: Day = Field(description="Calendar day.", examples=["2025-10-20"])
+    tz: Zone = Field(default="UTC", description="IANA time zone of the day and its hours.")
+
+
+class Weeks(Params):
+    """How many weeks to look back on, and the zone of their days and hours."""
+
+    weeks: Annotated[int, between(1, 52)] = Field(
+        default=6, ge=1, le=52, description="How many weeks, of which the last ends yesterday."
+    )
+    tz: Zone = Field(default="UTC", description="IANA time zone of days and hours.")
+
+
+class CategoryOfHour(Body):
+    """One category's time in one hour."""
+
+    category: str
+    productivity: Productivity
+    total_ms: Milliseconds
+
+
+class Hour(Body):
+    """One hour; its categories, and productive, neutral and distracted time, add up to its total."""
+
+    hour: HourOfDay
+    """As a clock on the wall shows it."""
+    utc_offset: Annotated[str, Field(pattern=r"^[+-]\d\d:\d\d(:\d\d)?$")]
+    """Tells apart two hours of the same name."""
+    starts_at: Timestamp
+    ends_at: Timestamp
+    total_ms: Milliseconds
+    productive_ms: Milliseconds
+    neutral_ms: Milliseconds
+    distracted_ms: Milliseconds
+    coding_ms: Milliseconds
+    """Time in coding sessions, beside the total."""
+    categories: list[CategoryOfHour]
+    """Longest first."""
+
+
+class HourlyTotals(Body):
+    """Sums over the hours."""
+
+    tracked_ms: Milliseconds
+
+
+class HourlyBody(Body):
+    """All hours of a day, in order."""
+
+    date: CalendarDay
+    tz: str
+    range: InstantRangeEcho
+    """From the day's first instant to its last."""
+    data: list[Hour]
+    totals: HourlyTotals
+
+
+class HourPattern(Body):
+    """What one hour of a weekday looks like on average."""
+
+    day_of_week: Weekday
+    """An ISO weekday: 1 is Monday."""
+    hour: HourOfDay
+    average_ms: Milliseconds
+    productive_average_ms: Milliseconds
+    distracted_average_ms: Milliseconds
+    coding_average_ms: Milliseconds
+    sample_count: Count
+    """How many such hours there were since the first tracked day, empty ones too: what was divided by."""
+
+
+class DayPattern(Body):
+    """What one weekday looks like on average."""
+
+    day_of_week: Weekday
+    """An ISO weekday: 1 is Monday."""
+    average_ms: Milliseconds
+    sample_count: Count
+
+
+class HourlyPatternsBody(Body):
+    """An average week: every hour of every weekday."""
+
+    weeks: Annotated[int, Field(ge=1, le=52)]
+    tz: str
+    range: DayRangeEcho
+    """Whole weeks; the last day is yesterday."""
+    weeks_with_data: Count
+    """How many of these weeks have any tracked or coding time."""
+    data: list[HourPattern]
+    by_day: list[DayPattern]
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="hourly",
+        path="/api/v1/analytics/hourly",
+        scope="read:activity",
+        summary="One day by hour and category.",
+        params=LocalDay,
+        body=HourlyBody,
+        query=SQL["hourly"],
+    ),
+    Endpoint(
+        name="hourly_patterns",
+        path="/api/v1/analytics/hourly-patterns",
+        scope="read:activity",
+        summary="Average time by hour and day of the week.",
+        params=Weeks,
+        body=HourlyPatternsBody,
+        query=SQL["hourly_patterns"],
+    ),
+]

@@ -1,0 +1,243 @@
+-- name: hourly
+-- The hours of one local day, in order, with what they were spent on.
+with slot as (
+    select n as position,
+           hour,
+           utc_offset,
+           starts_at,
+           ends_at
+      from svc.hours(%(date)s::date, %(date)s::date, %(tz)s)
+),
+asked as (
+    select coalesce(min(starts_at), svc.day_start(%(date)s::date, %(tz)s)) as starts_at,
+           coalesce(max(ends_at), svc.day_start(%(date)s::date, %(tz)s)) as ends_at
+      from slot
+),
+bounds as (
+    select starts_at,
+           ends_at
+      from asked
+),
+--include categories
+--include sessions_in_bounds
+--include judged
+--include app_timeline
+--include coding_timeline
+--include pieces
+--include coding_pieces
+spent as (
+    select part.position,
+           part.category,
+           coalesce(known.score, 0) as score,
+           part.total_ms
+      from (
+               select position,
+                      category,
+                      coalesce(svc.duration_ms(sum(ends_at - starts_at)), 0) as total_ms
+                 from piece
+                group by position,
+                         category
+           ) as part
+      left join score as known using (category)
+),
+measured as (
+    select position,
+           sum(total_ms)::bigint as total_ms,
+           coalesce(sum(total_ms) filter (where score >= 1), 0)::bigint as productive_ms,
+           coalesce(sum(total_ms) filter (where score = 0), 0)::bigint as neutral_ms,
+           coalesce(sum(total_ms) filter (where score <= -1), 0)::bigint as distracted_ms,
+           json_agg(
+               json_build_object(
+                   'category', category,
+                   'productivity', svc.productivity(score),
+                   'total_ms', total_ms
+               )
+               order by total_ms desc,
+                        category collate "C"
+           ) as categories
+      from spent
+     group by position
+),
+coded as (
+    select position,
+           svc.duration_ms(sum(ends_at - starts_at)) as coding_ms
+      from coding_piece
+     group by position
+),
+row as (
+    select slot.hour,
+           slot.utc_offset,
+           svc.instant(slot.starts_at) as starts_at,
+           svc.instant(slot.ends_at) as ends_at,
+           coalesce(total_ms, 0) as total_ms,
+           coalesce(productive_ms, 0) as productive_ms,
+           coalesce(neutral_ms, 0) as neutral_ms,
+           coalesce(distracted_ms, 0) as distracted_ms,
+           coalesce(coding_ms, 0) as coding_ms,
+           coalesce(categories, '[]') as categories
+      from slot
+      left join measured using (position)
+      left join coded using (position)
+)
+select %(date)s::date as date,
+       %(tz)s::text as tz,
+       json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       (select coalesce(json_agg(row order by starts_at), '[]') from row) as data,
+       (
+           select json_build_object('tracked_ms', coalesce(sum(total_ms), 0)::bigint)
+             from row
+       ) as totals
+  from asked
+
+-- name: hourly_patterns
+-- What an hour of each weekday looks like on average over whole weeks that end yesterday.
+--
+-- An average is over the times that an hour occurred since the first tracked day, empty ones too: a weekday
+-- that is seldom worked on must not look full. Some have only an editor tracked, so time in either timeline
+-- makes a day a tracked one. An hour that a change of clocks left out did not occur, and
+-- one that it doubled occurred once.
+with span as (
+    select today - 7 * %(weeks)s::integer as first_day,
+           today - 1 as last_day
+      from (select (now() at time zone %(tz)s)::date as today) as clock
+),
+first_tracked as (
+    select min((first.started_at at time zone %(tz)s)::date) as date
+      from (
+               (
+                   select session.started_at
+                     from activity.app_session as session
+                    where session.user_id = %(user_id)s
+                      and session.ended_at > session.started_at
+                      and not session.idle
+                    order by session.started_at
+                    limit 1
+               )
+                union all
+               (
+                   select session.started_at
+                     from activity.coding_session as session
+                    where session.user_id = %(user_id)s
+                      and session.ended_at > session.started_at
+                    order by session.started_at
+                    limit 1
+               )
+           ) as first
+),
+slot as (
+    select hour.n as position,
+           hour.date,
+           hour.hour,
+           hour.starts_at,
+           hour.ends_at
+      from span
+     cross join lateral svc.hours(span.first_day, span.last_day, %(tz)s) as hour
+),
+asked as (
+    select min(starts_at) as starts_at,
+           max(ends_at) as ends_at
+      from slot
+),
+bounds as (
+    select starts_at,
+           ends_at
+      from asked
+),
+--include categories
+--include sessions_in_bounds
+--include judged
+--include app_timeline
+--include coding_timeline
+--include pieces
+--include coding_pieces
+measured as (
+    select position,
+           sum(duration) as tracked,
+           sum(duration) filter (where score >= 1) as productive,
+           sum(duration) filter (where score <= -1) as distracted
+      from (
+               select position,
+                      category,
+                      sum(ends_at - starts_at) as duration
+                 from piece
+                where starts_at is not null
+                group by position,
+                         category
+           ) as spent
+      left join score as known using (category)
+     group by position
+),
+coded as (
+    select position,
+           sum(ends_at - starts_at) as coding
+      from coding_piece
+     where starts_at is not null
+     group by position
+),
+occurrence as (
+    select slot.date,
+           extract(isodow from slot.date)::integer as day_of_week,
+           slot.hour,
+           measured.tracked,
+           measured.productive,
+           measured.distracted,
+           coded.coding
+      from slot
+      left join measured using (position)
+      left join coded using (position)
+),
+per_hour as (
+    select day_of_week,
+           hour,
+           svc.duration_ms(sum(tracked)) as tracked_ms,
+           svc.duration_ms(sum(productive)) as productive_ms,
+           svc.duration_ms(sum(distracted)) as distracted_ms,
+           svc.duration_ms(sum(coding)) as coding_ms,
+           count(distinct date) as sample_count
+      from occurrence
+     where date >= (select date from first_tracked)
+     group by day_of_week,
+              hour
+),
+per_day as (
+    select day_of_week,
+           svc.duration_ms(sum(tracked)) as tracked_ms,
+           count(distinct date) as sample_count
+      from occurrence
+     where date >= (select date from first_tracked)
+     group by day_of_week
+),
+row as (
+    select day_of_week,
+           hour,
+           round(coalesce(tracked_ms, 0)::numeric / coalesce(sample_count, 1))::bigint as average_ms,
+           round(coalesce(productive_ms, 0)::numeric / coalesce(sample_count, 1))::bigint
+               as productive_average_ms,
+           round(coalesce(distracted_ms, 0)::numeric / coalesce(sample_count, 1))::bigint
+               as distracted_average_ms,
+           round(coalesce(coding_ms, 0)::numeric / coalesce(sample_count, 1))::bigint
+               as coding_average_ms,
+           coalesce(sample_count, 0) as sample_count
+      from generate_series(1, 7) as day_of_week
+     cross join generate_series(0, 23) as hour
+      left join per_hour using (day_of_week, hour)
+),
+day_row as (
+    select day_of_week,
+           round(coalesce(tracked_ms, 0)::numeric / coalesce(sample_count, 1))::bigint as average_ms,
+           coalesce(sample_count, 0) as sample_count
+      from generate_series(1, 7) as day_of_week
+      left join per_day using (day_of_week)
+)
+select %(weeks)s::integer as weeks,
+       %(tz)s::text as tz,
+       json_build_object('from', first_day, 'to', last_day) as range,
+       (
+           select count(distinct (date - first_day) / 7)
+             from occurrence
+            where tracked > interval '0'
+               or coding > interval '0'
+       ) as weeks_with_data,
+       (select json_agg(row order by day_of_week, hour) from row) as data,
+       (select json_agg(day_row order by day_of_week) from day_row) as by_day
+  from span

@@ -1,0 +1,391 @@
+-- What each day came to in every metric that days are compared by: one definition for correlation, goals and
+-- summaries, which is also that of the endpoints about a single domain.
+--
+-- A statement defines `slot` (position, date, starts_at, ends_at), its days as svc.days has them, and
+-- `wanted` (metric). A metric that nobody wants costs nothing: each part has a condition which can be decided
+-- before anything is read for it.
+
+-- fragment: asked_days
+-- `asked`: from the first day's start to the last one's end; nothing, where there is no day.
+asked as (
+    select coalesce(min(starts_at), '-infinity') as starts_at,
+           coalesce(max(ends_at), '-infinity') as ends_at
+      from slot
+),
+
+-- fragment: activity_by_day
+-- `measure`: each day's activity, by what it can be filtered by; a metric's values for a day add up to its
+-- value of that day. Needs all fragments about the timeline.
+spent as (
+    select position,
+           app,
+           category,
+           svc.duration_ms(sum(ends_at - starts_at)) as spent_ms,
+           count(*) filter (where starts_at is null) as session_count
+      from piece
+     group by position,
+              app,
+              category
+),
+focus as (
+    select touched.position,
+           least(streak.ended_at, slots.ends[touched.position])
+               - greatest(streak.started_at, slots.starts[touched.position]) as duration
+      from streak
+     cross join slots
+     cross join lateral generate_series(
+               greatest(width_bucket(streak.started_at, slots.starts), 1),
+               width_bucket(streak.ended_at, slots.starts)
+           ) as touched (position)
+     where streak.started_at < slots.ends[touched.position]
+       and streak.ended_at > slots.starts[touched.position]
+       and slots.starts[touched.position] < slots.ends[touched.position]
+),
+measure as (
+    select spent.position,
+           told.metric,
+           spent.app,
+           spent.category,
+           null as project,
+           null as language,
+           told.value
+      from spent
+      left join score as known using (category)
+     cross join lateral (
+               values ('tracked_ms', spent.spent_ms),
+                      (
+                          case
+                              when known.score >= 1 then 'productive_ms'
+                              when known.score <= -1 then 'distracted_ms'
+                              else 'neutral_ms'
+                          end,
+                          spent.spent_ms
+                      ),
+                      ('session_count', spent.session_count)
+           ) as told (metric, value)
+     where exists (
+               select
+                 from wanted
+                where metric in (
+                          'tracked_ms',
+                          'productive_ms',
+                          'neutral_ms',
+                          'distracted_ms',
+                          'session_count'
+                      )
+           )
+     union all
+    select position,
+           'coding_ms',
+           null,
+           null,
+           project,
+           language,
+           svc.duration_ms(sum(ends_at - starts_at))
+      from coding_piece
+     where exists (select from wanted where metric = 'coding_ms')
+     group by position,
+              project,
+              language
+     union all
+    select touched.position,
+           'app_switches',
+           null,
+           null,
+           null,
+           null,
+           count(*)
+      from switch
+     cross join slots
+     cross join lateral width_bucket(switch.at, slots.starts) as touched (position)
+     where exists (select from wanted where metric = 'app_switches')
+       and switch.at < slots.ends[touched.position]
+     group by touched.position
+     union all
+    select summed.position,
+           told.metric,
+           null,
+           null,
+           null,
+           null,
+           svc.duration_ms(told.duration)
+      from (
+               select position,
+                      sum(duration) as duration,
+                      max(duration) as longest
+                 from focus
+                group by position
+           ) as summed
+     cross join lateral (
+               values ('focus_ms', summed.duration), ('longest_focus_ms', summed.longest)
+           ) as told (metric, duration)
+     where exists (select from wanted where metric in ('focus_ms', 'longest_focus_ms'))
+),
+
+-- fragment: other_measures
+-- `other_measure`: the same of all domains but activity, which nothing filters. Needs `asked_days`, `pieces`,
+-- `recovery_days`, and `health_amounts`, for which `metric` is what is wanted of it and adds up.
+code_event as (
+    select width_bucket(occurred_at, slots.starts) as position,
+           type,
+           additions
+      from code.event
+     cross join slots
+     where user_id = %(user_id)s
+       and occurred_at >= (select starts_at from asked)
+       and occurred_at < (select ends_at from asked)
+),
+-- Visits may be long; see location_events.
+stay as (
+    select place_id,
+           started_at,
+           case type when 'visit' then coalesce(ended_at, started_at) else started_at end as ended_at
+      from location.event
+     where user_id = %(user_id)s
+       and status <> 'declined'
+       and started_at > (select starts_at - interval '24 hours' from asked)
+       and started_at < (select ends_at from asked)
+     union all
+    select place_id,
+           started_at,
+           ended_at
+      from location.event
+     where user_id = %(user_id)s
+       and status <> 'declined'
+       and type = 'visit'
+       and ended_at - started_at > interval '24 hours'
+       and ended_at > (select starts_at from asked)
+       and started_at <= (select starts_at - interval '24 hours' from asked)
+),
+-- Great circles on a ball of the earth's mean radius.
+-- Places are taken to the centimetre: the square of a tiny angle is less than a double can hold.
+step as (
+    select position,
+           case
+               when latitude_before is not null then 2 * 6371008.8 * asin(least(1, sqrt(
+                   power(sind((latitude - latitude_before) / 2), 2)
+                   + cosd(latitude) * cosd(latitude_before)
+                   * power(sind((longitude - longitude_before) / 2), 2)
+               )))
+           end as distance_m
+      from (
+               select position,
+                      latitude,
+                      longitude,
+                      lag(latitude) over walk as latitude_before,
+                      lag(longitude) over walk as longitude_before
+                 from (
+                          select width_bucket(recorded_at, slots.starts) as position,
+                                 recorded_at,
+                                 point_id,
+                                 round(latitude::numeric, 7)::double precision as latitude,
+                                 round(longitude::numeric, 7)::double precision as longitude
+                            from location.point
+                           cross join slots
+                           where user_id = %(user_id)s
+                             and recorded_at >= (select starts_at from asked)
+                             and recorded_at < (select ends_at from asked)
+                             and accuracy_m <= 100
+                      ) as located
+               window walk as (partition by position order by recorded_at, point_id)
+           ) as followed
+),
+-- Events may be long; see calendar_events.
+meeting as (
+    select starts_at,
+           ends_at
+      from content.calendar_event
+     where user_id = %(user_id)s
+       and status = 'confirmed'
+       and response = 'accepted'
+       and start_date is null
+       and starts_at > (select starts_at - interval '24 hours' from asked)
+       and starts_at < (select ends_at from asked)
+     union all
+    select starts_at,
+           ends_at
+      from content.calendar_event
+     where user_id = %(user_id)s
+       and status = 'confirmed'
+       and response = 'accepted'
+       and start_date is null
+       and ends_at - starts_at > interval '24 hours'
+       and ends_at > (select starts_at from asked)
+       and starts_at <= (select starts_at - interval '24 hours' from asked)
+),
+met as (
+    select touched.position,
+           range_agg(
+               tstzrange(
+                   greatest(meeting.starts_at, slots.starts[touched.position]),
+                   least(meeting.ends_at, slots.ends[touched.position])
+               )
+           ) as times
+      from meeting
+     cross join slots
+     cross join lateral generate_series(
+               greatest(width_bucket(meeting.starts_at, slots.starts), 1),
+               width_bucket(meeting.ends_at, slots.starts)
+           ) as touched (position)
+     where meeting.starts_at < slots.ends[touched.position]
+       and meeting.ends_at > slots.starts[touched.position]
+     group by touched.position
+),
+other_measure as (
+    select position,
+           case type
+               when 'commit' then 'commits'
+               when 'pull_request' then 'pull_requests'
+               else 'reviews'
+           end as metric,
+           count(*)::double precision as value
+      from code_event
+     where exists (select from wanted where metric in ('commits', 'pull_requests', 'reviews'))
+     group by position,
+              type
+     union all
+    select position,
+           'lines_added',
+           coalesce(sum(additions), 0)
+      from code_event
+     where type = 'commit'
+       and exists (select from wanted where metric = 'lines_added')
+     group by position
+     union all
+    select slot.position,
+           told.metric,
+           told.value
+      from recovery_day as day
+      join slot using (date)
+     cross join lateral (
+               values ('recovery_score', (day.recovery).score),
+                      ('strain_score', (day.cycle).strain),
+                      ('asleep_ms', (day.sleep).asleep_ms),
+                      ('deep_ms', (day.sleep).deep_ms),
+                      ('rem_ms', (day.sleep).rem_ms),
+                      ('hrv_rmssd_ms', (day.recovery).hrv_rmssd_ms),
+                      ('resting_heart_rate_bpm', (day.recovery).resting_heart_rate_bpm)
+           ) as told (metric, value)
+     where exists (
+               select
+                 from wanted
+                where metric in (
+                          'recovery_score',
+                          'strain_score',
+                          'asleep_ms',
+                          'deep_ms',
+                          'rem_ms',
+                          'hrv_rmssd_ms',
+                          'resting_heart_rate_bpm'
+                      )
+           )
+       and told.value is not null
+     union all
+    select position,
+           'health:' || metric_type,
+           value
+      from amount
+     union all
+    select touched.position,
+           'health:' || averaged.metric_type,
+           avg(averaged.value)
+      from (
+               select sample.metric_type,
+                      sample.started_at,
+                      sample.ended_at,
+                      sample.value
+                 from health.metric as averaged
+                 join health.sample as sample
+                   on sample.user_id = %(user_id)s
+                  and sample.metric_type = averaged.metric_type
+                where averaged.user_id = %(user_id)s
+                  and averaged.aggregation = 'avg'
+                  and 'health:' || averaged.metric_type in (select metric from wanted)
+                  and sample.started_at > (select starts_at - interval '48 hours' from asked)
+                  and sample.started_at < (select ends_at from asked)
+                union all
+               select 'heart_rate',
+                      recorded_at,
+                      recorded_at,
+                      bpm
+                 from health.heart_rate
+                where user_id = %(user_id)s
+                  and exists (select from wanted where metric = 'health:heart_rate')
+                  and recorded_at >= (select starts_at from asked)
+                  and recorded_at < (select ends_at from asked)
+           ) as averaged
+     cross join slots
+     cross join lateral generate_series(
+               greatest(width_bucket(averaged.started_at, slots.starts), 1),
+               width_bucket(averaged.ended_at, slots.starts)
+           ) as touched (position)
+     where averaged.started_at < slots.ends[touched.position]
+       and (
+               averaged.ended_at > slots.starts[touched.position]
+               or averaged.started_at >= slots.starts[touched.position]
+           )
+     group by touched.position,
+              averaged.metric_type
+     union all
+    select heard.position,
+           told.metric,
+           told.value
+      from (
+               select width_bucket(listened_at, slots.starts) as position,
+                      sum(coalesce(played_ms, duration_ms, 0)) as listened_ms,
+                      count(*) as play_count
+                 from music.listen
+                cross join slots
+                where user_id = %(user_id)s
+                  and listened_at >= (select starts_at from asked)
+                  and listened_at < (select ends_at from asked)
+                group by 1
+           ) as heard
+     cross join lateral (
+               values ('listened_ms', heard.listened_ms), ('play_count', heard.play_count)
+           ) as told (metric, value)
+     where exists (select from wanted where metric in ('listened_ms', 'play_count'))
+     union all
+    select touched.position,
+           'place_count',
+           count(distinct stay.place_id)
+      from stay
+     cross join slots
+     cross join lateral generate_series(
+               greatest(width_bucket(stay.started_at, slots.starts), 1),
+               width_bucket(stay.ended_at, slots.starts)
+           ) as touched (position)
+     where exists (select from wanted where metric = 'place_count')
+       and stay.started_at < slots.ends[touched.position]
+       and (
+               stay.ended_at > slots.starts[touched.position]
+               or stay.started_at >= slots.starts[touched.position]
+           )
+     group by touched.position
+     union all
+    select position,
+           'distance_m',
+           coalesce(sum(distance_m), 0)
+      from step
+     where exists (select from wanted where metric = 'distance_m')
+     group by position
+     union all
+    select met.position,
+           'meeting_ms',
+           sum(svc.duration_ms(upper(time) - lower(time)))
+      from met
+     cross join lateral unnest(met.times) as time
+     where exists (select from wanted where metric = 'meeting_ms')
+     group by met.position
+     union all
+    select width_bucket(watched_at, slots.starts),
+           'watch_ms',
+           sum(watch_ms)
+      from content.play
+     cross join slots
+     where user_id = %(user_id)s
+       and exists (select from wanted where metric = 'watch_ms')
+       and watched_at >= (select starts_at from asked)
+       and watched_at < (select ends_at from asked)
+     group by 1
+),

@@ -1,0 +1,127 @@
+"""What was listened to: track by track, and day by day."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from resourceserver.bodies import (
+    Body,
+    CalendarDay,
+    Count,
+    InstantRangeEcho,
+    Listing,
+    Milliseconds,
+    Timestamp,
+)
+from resourceserver.endpoint import Endpoint
+from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, at_most
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "music.sql")
+
+
+class ListenPage(InstantRange, Listed):
+    """Which plays."""
+
+    limit: Annotated[int, at_most(1000)] = Field(
+        default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
+    )
+
+
+class ListenIds(Body):
+    """What others call the track."""
+
+    spotify: str | None
+    isrc: str | None
+    recording_mbid: str | None
+    """The recording in MusicBrainz."""
+
+
+class Listen(Body):
+    """One play of a track."""
+
+    id: str
+    listened_at: Timestamp
+    """When it began."""
+    track: str
+    artist: str
+    artists: list[str]
+    album: str | None
+    played_ms: Milliseconds | None
+    """How much of it was heard."""
+    duration_ms: Milliseconds | None
+    """How long the whole track is."""
+    skipped: bool | None
+    source: str
+    ids: ListenIds
+
+
+class HistoryBody(Listing):
+    """Plays, the newest first."""
+
+    range: InstantRangeEcho
+    data: list[Listen]
+
+
+class TopArtist(Body):
+    """Who was played most."""
+
+    artist: str
+    play_count: Count
+
+
+class ListeningDay(Body):
+    """One calendar day; a play belongs to the day on which it began."""
+
+    date: CalendarDay
+    listened_ms: Milliseconds
+    """What was heard of each play, or the whole track where that is not known."""
+    play_count: Count
+    track_count: Count
+    artist_count: Count
+    album_count: Count
+    top_artist: TopArtist | None
+
+
+class ListeningTotals(Body):
+    """The whole range; a track that was played on two days is one track."""
+
+    listened_ms: Milliseconds
+    play_count: Count
+    track_count: Count
+    artist_count: Count
+    days: Count
+    active_days: Count
+
+
+class MusicDailyBody(Body):
+    """Every day that the range touches, in order."""
+
+    range: InstantRangeEcho
+    tz: str
+    data: list[ListeningDay]
+    totals: ListeningTotals
+
+
+ENDPOINTS: Final = [
+    Endpoint(
+        name="music_history",
+        path="/api/v1/music/history",
+        scope="read:music",
+        summary="Tracks played, with artist and album, the newest first.",
+        params=ListenPage,
+        body=HistoryBody,
+        query=SQL["music_history"],
+    ),
+    Endpoint(
+        name="music_daily",
+        path="/api/v1/music/daily",
+        scope="read:music",
+        summary="Listening totals per day.",
+        params=InstantRangeInZone,
+        body=MusicDailyBody,
+        query=SQL["music_daily"],
+    ),
+]

@@ -1,0 +1,174 @@
+-- Rows as answers and the export show them: each the columns of one `line` about the table row that it is
+-- joined to, by the name that the fragment says.
+
+-- fragment: summary
+-- A day as it was summed up.
+select summary.date,
+       summary.tz,
+       summary.status,
+       summary.tracked_ms,
+       summary.productive_ms,
+       summary.neutral_ms,
+       summary.distracted_ms,
+       summary.coding_ms,
+       summary.app_switches,
+       summary.focus_ms,
+       summary.longest_focus_ms,
+       summary.top_apps,
+       summary.top_categories,
+       summary.top_projects,
+       summary.text,
+       svc.instant(summary.generated_at) as generated_at
+
+-- fragment: code_event
+-- What happened at a code host.
+select event.event_id as id,
+       event.type,
+       event.action,
+       svc.instant(event.occurred_at) as occurred_at,
+       event.provider,
+       json_build_object('name', event.repository, 'private', event.is_private) as repository,
+       event.title,
+       event.url,
+       event.ref,
+       event.sha,
+       event.number,
+       event.state,
+       event.additions,
+       event.deletions,
+       event.changed_files
+
+-- fragment: heart_rate
+-- A reading, and the `source` that took it, if it is known.
+select reading.heart_rate_id as id,
+       svc.instant(reading.recorded_at) as recorded_at,
+       reading.bpm,
+       reading.rr_intervals_ms,
+       reading.contact,
+       case
+           when source.source_id is not null
+               then json_build_object(
+                        'id', source.source_id,
+                        'name', source.name,
+                        'platform', source.platform
+                    )
+       end as device
+
+-- fragment: listen
+-- A play of a track.
+select listen.listen_id as id,
+       svc.instant(listen.listened_at) as listened_at,
+       listen.track,
+       listen.artist,
+       listen.artists,
+       listen.album,
+       listen.played_ms,
+       listen.duration_ms,
+       listen.is_skipped as skipped,
+       listen.source,
+       json_build_object(
+           'spotify', listen.spotify_uri,
+           'isrc', listen.isrc,
+           'recording_mbid', listen.recording_mbid
+       ) as ids
+
+-- fragment: point
+-- A point of the location history, and the `device` that recorded it, if it is known.
+select point.point_id as id,
+       svc.instant(point.recorded_at) as recorded_at,
+       point.latitude,
+       point.longitude,
+       point.accuracy_m,
+       point.altitude_m,
+       point.vertical_accuracy_m,
+       point.speed_mps,
+       point.course_deg,
+       point.battery_percent,
+       point.activity,
+       case
+           when device.device_id is not null
+               then json_build_object(
+                        'id', device.device_id,
+                        'name', device.name,
+                        'platform', device.platform
+                    )
+       end as device,
+       point.source
+
+-- fragment: location_event
+-- A check-in or a visit, an `event`, and its `place`.
+select event.event_id as id,
+       event.type,
+       event.status,
+       svc.instant(event.started_at) as started_at,
+       svc.instant(event.ended_at) as ended_at,
+       svc.duration_ms(event.ended_at - event.started_at) as duration_ms,
+       event.utc_offset,
+       json_build_object(
+           'id', place.place_id,
+           'name', place.name,
+           'category', place.category,
+           'latitude', place.latitude,
+           'longitude', place.longitude,
+           'address', place.address,
+           'city', place.city,
+           'country_code', place.country_code
+       ) as place,
+       event.note,
+       event.source
+
+-- fragment: insight
+-- What was made out of a week.
+select insight.insight_id as id,
+       insight.week_start,
+       insight.week_end,
+       insight.tz,
+       insight.title,
+       insight.summary,
+       insight.highlights,
+       insight.model,
+       svc.instant(insight.generated_at) as generated_at
+
+-- fragment: recording
+-- A recording, with its transcript.
+select recording.recording_id as id,
+       svc.instant(recording.recorded_at) as recorded_at,
+       recording.duration_ms,
+       recording.title,
+       recording.language,
+       recording.source,
+       json_build_object(
+           'status', recording.transcript_status,
+           'text', recording.transcript,
+           'segments', recording.transcript_segments
+       ) as transcript
+
+-- fragment: calendar_event
+-- An `event` and the `calendar` that it stands in.
+select event.calendar_event_id as id,
+       json_build_object(
+           'id', calendar.calendar_id,
+           'name', calendar.name,
+           'provider', calendar.provider
+       ) as calendar,
+       event.title,
+       event.description,
+       event.location,
+       svc.instant(event.starts_at) as starts_at,
+       svc.instant(event.ends_at) as ends_at,
+       svc.duration_ms(event.ends_at - event.starts_at) as duration_ms,
+       event.start_date is not null as all_day,
+       event.start_date,
+       event.end_date,
+       event.timezone,
+       event.status,
+       event.response,
+       json_build_object(
+           'name', event.organizer_name,
+           'self', event.organizer_is_self
+       ) as organizer,
+       event.attendee_count,
+       event.series_id is not null as recurring,
+       event.series_id,
+       event.conference_url,
+       svc.instant(event.updated_at) as updated_at

@@ -1,0 +1,288 @@
+-- What the questions about health share: whose measurement counts where several devices measured the same,
+-- and which sleep belongs to which day.
+
+-- fragment: health_amounts
+-- `amount`: what adds up of each metric, by the position of a slot, with nothing counted twice. `sample`: the
+-- samples behind it. Needs `asked`, `slot` (position, starts_at, ends_at), in order and without overlaps, and
+-- `metric` (metric_type).
+--
+-- In each piece of time the best source owns what was measured: of those that have a sample there the one
+-- with the smallest priority, then a watch before a phone before anything else. A sample counts with as much
+-- of its value as its source owns of its time. One without length counts as one of a millisecond.
+--
+-- A total that a provider gave for a day stands for all that happened on it, so it goes before samples,
+-- or does not count at all: it does not where the range cuts it off and its provider has samples, which say
+-- when it happened; nor where another provider whose priority is smaller measured meanwhile.
+ranked_source as (
+    select source_id,
+           provider,
+           name,
+           priority,
+           row_number() over (
+               order by priority,
+                        case kind when 'watch' then 1 when 'phone' then 2 else 3 end,
+                        provider collate "C",
+                        name collate "C",
+                        source_id
+           ) as rank
+      from health.source
+     where user_id = %(user_id)s
+),
+edge as (
+    select array_agg(starts_at order by position) as starts,
+           array_agg(ends_at order by position) as ends
+      from slot
+),
+sample as (
+    select taken.metric_type,
+           taken.source_id,
+           -- Looked for in an array: the planner takes a year's samples for one and would join in a loop.
+           array_position((select array_agg(source_id order by rank) from ranked_source), taken.source_id)
+               - case when taken.is_daily_total then 1000000 else 0 end as rank,
+           taken.started_at,
+           taken.ended_at,
+           taken.value / date_part('epoch', taken.ended_at - taken.started_at) as per_second,
+           greatest(width_bucket(taken.started_at, edge.starts), 1) as first_position,
+           width_bucket(taken.ended_at - interval '1 millisecond', edge.starts) as last_position,
+           taken.is_daily_total and exists (
+               select
+                 from health.sample as other
+                 join ranked_source as own on own.source_id = taken.source_id
+                 join ranked_source as its on its.source_id = other.source_id
+                where other.user_id = %(user_id)s
+                  and other.metric_type = taken.metric_type
+                  and other.started_at > taken.started_at - interval '48 hours'
+                  and other.started_at < taken.ended_at
+                  and (other.ended_at > taken.started_at or other.started_at >= taken.started_at)
+                  and case
+                          when its.provider <> own.provider then its.priority < own.priority
+                          else not other.is_daily_total and (
+                              taken.started_at < (select starts_at from asked)
+                              or taken.ended_at > (select ends_at from asked)
+                          )
+                      end
+           ) as is_void
+      from metric
+     cross join edge
+     cross join lateral (
+               select metric_type,
+                      source_id,
+                      started_at,
+                      greatest(ended_at, started_at + interval '1 millisecond') as ended_at,
+                      value,
+                      is_daily_total
+                 from health.sample
+                where user_id = %(user_id)s
+                  and metric_type = metric.metric_type
+                  -- No sample is longer than two days, so the index on its start bounds the search.
+                  and started_at > (select starts_at - interval '48 hours' from asked)
+                  and started_at < (select ends_at from asked)
+                  and (
+                          ended_at > (select starts_at from asked)
+                          or started_at >= (select starts_at from asked)
+                      )
+                  and (select starts_at < ends_at from asked)
+           ) as taken
+),
+-- Cut at the edges of slots.
+portion as (
+    select sample.metric_type,
+           sample.rank,
+           sample.first_position as position,
+           greatest(sample.started_at, edge.starts[sample.first_position]) as starts_at,
+           least(sample.ended_at, edge.ends[sample.first_position]) as ends_at,
+           sample.per_second
+      from sample
+     cross join edge
+     where not sample.is_void
+       and sample.first_position = sample.last_position
+     union all
+    select sample.metric_type,
+           sample.rank,
+           touched.position,
+           greatest(sample.started_at, edge.starts[touched.position]),
+           least(sample.ended_at, edge.ends[touched.position]),
+           sample.per_second
+      from sample
+     cross join edge
+     cross join lateral generate_series(sample.first_position, sample.last_position) as touched (position)
+     where not sample.is_void
+       and sample.first_position < sample.last_position
+),
+-- Where more than one source measured, and so may have measured the same.
+contested as (
+    select portion.*
+      from portion
+      join (
+               select metric_type,
+                      position
+                 from portion
+                group by metric_type,
+                         position
+               having min(rank) < max(rank)
+           ) as shared using (metric_type, position)
+),
+-- Times that one rank covers without a break.
+covered as (
+    select metric_type,
+           rank,
+           min(starts_at) as starts_at,
+           max(ends_at) as ends_at
+      from (
+               select *,
+                      count(*) filter (where starts_at > reach) over (
+                          partition by metric_type, rank
+                          order by starts_at
+                      ) as n
+                 from (
+                          select metric_type,
+                                 rank,
+                                 starts_at,
+                                 ends_at,
+                                 max(ends_at) over (
+                                     partition by metric_type, rank
+                                     order by starts_at
+                                     rows between unbounded preceding and 1 preceding
+                                 ) as reach
+                            from contested
+                      ) as reached
+           ) as numbered
+     group by metric_type,
+              rank,
+              n
+),
+-- For each rank but the best, one after the other in time: where better ones begin and end, and where its
+-- own portions do, weighed so that what better ones owned of a portion is subtracted by its two ends.
+point as (
+    select level.metric_type,
+           level.rank,
+           edge.at,
+           edge.change,
+           null::integer as position,
+           0.0::double precision as weight
+      from (select distinct metric_type, rank from covered) as level
+      join covered as better
+        on better.metric_type = level.metric_type
+       and better.rank < level.rank
+     cross join lateral (values (better.starts_at, 1), (better.ends_at, -1)) as edge (at, change)
+     union all
+    select contested.metric_type,
+           contested.rank,
+           edge.at,
+           0,
+           contested.position,
+           edge.weight
+      from contested
+      join (select metric_type, min(rank) as rank from covered group by metric_type) as best
+        on best.metric_type = contested.metric_type
+       and best.rank < contested.rank
+     cross join lateral (
+               values (contested.starts_at, contested.per_second), (contested.ends_at, -contested.per_second)
+           ) as edge (at, weight)
+),
+lost as (
+    select metric_type,
+           position,
+           weight * sum(case when depth_before > 0 then date_part('epoch', at - at_before) else 0 end) over (
+               partition by metric_type, rank
+               order by at
+           ) as value
+      from (
+               select metric_type,
+                      rank,
+                      at,
+                      position,
+                      weight,
+                      lag(at) over walk as at_before,
+                      sum(change) over (walk rows between unbounded preceding and 1 preceding) as depth_before
+                 from point
+               window walk as (partition by metric_type, rank order by at)
+           ) as walked
+),
+amount as (
+    select metric_type,
+           position,
+           sum(value) as value
+      from (
+               select metric_type,
+                      position,
+                      per_second * date_part('epoch', ends_at - starts_at) as value
+                 from portion
+                union all
+               select metric_type,
+                      position,
+                      value
+                 from lost
+                where position is not null
+           ) as part
+     group by metric_type,
+              position
+),
+
+-- fragment: recovery_days
+-- `recovery_day`: for each date of `asked_date` (first, last) on which a sleep ended, by the local time of that
+-- sleep: the main sleep, how well somebody was after it, what the day asked of them that began with it, and
+-- naps. Where several providers know the day the best one does, and a day with nothing but a nap has no
+-- main sleep. A provider that knows two main sleeps of a day is believed the longer one.
+ended_sleep as (
+    select sleep.sleep_id,
+           (sleep.ended_at at time zone 'UTC' + sleep.utc_offset::interval)::date as date,
+           sleep.is_nap,
+           sleep.asleep_ms,
+           sleep.ended_at,
+           sleep.utc_offset,
+           source.provider,
+           row_number() over (
+               order by sleep.is_nap,
+                        source.priority,
+                        case source.kind when 'watch' then 1 when 'phone' then 2 else 3 end,
+                        source.provider collate "C",
+                        source.name collate "C",
+                        sleep.asleep_ms desc,
+                        sleep.ended_at desc,
+                        sleep.sleep_id
+           ) as rank
+      from health.sleep as sleep
+      join health.source as source
+        on source.user_id = %(user_id)s
+       and source.source_id = sleep.source_id
+     where sleep.user_id = %(user_id)s
+           -- No local date is further than a day from that in UTC.
+       and sleep.ended_at > (select first::timestamp at time zone 'UTC' - interval '1 day' from asked_date)
+       and sleep.ended_at < (select last::timestamp at time zone 'UTC' + interval '2 days' from asked_date)
+),
+sleep_day as (
+    select date,
+           (array_agg(sleep_id order by rank) filter (where not is_nap))[1] as sleep_id,
+           (array_agg(provider order by rank))[1] as provider,
+           (array_agg(utc_offset order by rank))[1] as utc_offset,
+           count(*) filter (where is_nap and provider = provider_of_day) as nap_count,
+           coalesce(sum(asleep_ms) filter (where is_nap and provider = provider_of_day), 0)::bigint as nap_ms
+      from (
+               select *,
+                      first_value(provider) over (partition by date order by rank) as provider_of_day
+                 from ended_sleep
+                where date between (select first from asked_date) and (select last from asked_date)
+           ) as attributed
+     group by date
+),
+recovery_day as (
+    select sleep_day.date,
+           sleep_day.provider,
+           sleep_day.utc_offset,
+           sleep_day.nap_count,
+           sleep_day.nap_ms,
+           sleep,
+           recovery,
+           cycle
+      from sleep_day
+      left join health.sleep as sleep
+        on sleep.user_id = %(user_id)s
+       and sleep.sleep_id = sleep_day.sleep_id
+      left join health.recovery as recovery
+        on recovery.user_id = %(user_id)s
+       and recovery.sleep_id = sleep_day.sleep_id
+      left join health.cycle as cycle
+        on cycle.user_id = %(user_id)s
+       and cycle.sleep_id = sleep_day.sleep_id
+),

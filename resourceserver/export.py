@@ -1,0 +1,208 @@
+"""Export: everything of one person that a token opens, written while it is read.
+
+    credential ──► parameters ──► place ──► session ──► rows, batch by batch ──► end
+     401, 403         400          503      401, 503        or broken off
+
+An answer that has begun can no longer say that something went wrong. It is broken off then, without the end
+that HTTP's chunks have, and no client can take what came for the whole. The same happens to a client that
+stops taking it: its transaction keeps the database from cleaning up, and others from its place.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import GenericAlias
+from typing import Annotated, Any, Final, cast
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, create_model
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from resourceserver import cors, export_reading, parameters, session
+from resourceserver.bodies import Body, CalendarDay, Timestamp
+from resourceserver.errors import PRIVATE, DatabaseUnavailable, ParameterProblem
+from resourceserver.export_formats import FORMATS
+from resourceserver.export_reading import SCOPE, Export, ExportParams
+from resourceserver.export_resources import RESOURCES
+from resourceserver.operation import Operation
+from resourceserver.session import Reader
+from shared import database
+from shared.settings import Settings
+from shared.web import error_log
+
+PATH: Final = "/api/v1/export"
+
+AT_ONCE: Final = 4
+PER_PERSON: Final = 2
+"""Most exports of one process at the same time, and of those, of one person."""
+STALLED_S: Final = 30.0
+"""How long a client may take for one piece before it is given up."""
+LONGEST_S: Final = 3600.0
+"""How long an export may take, however steadily it is taken."""
+
+
+class Busy(DatabaseUnavailable):
+    """as many exports are under way as there may be at once; try again in a while"""
+
+
+class ExportUser(Body):
+    """Whose data it is; more than the id where the token opens the profile."""
+
+    id: str
+    email: str | None
+    display_name: str | None
+    timezone: str | None
+    is_admin: bool | None
+    week_starts_on: int | None
+    created_at: Timestamp | None
+
+
+class ExportRange(Body):
+    """The calendar days that were asked for, both included; null where nobody asked."""
+
+    from_: CalendarDay | None = Field(alias="from")
+    to: CalendarDay | None
+
+
+_ROWS: Final[dict[str, Any]] = {
+    each.name: (GenericAlias(list, (each.row,)), Field(default=[])) for each in RESOURCES
+}
+ExportResources: Final = create_model(
+    "ExportResources",
+    __base__=Body,
+    __doc__="The rows of each resource that the token opens; one that it does not open is not there.",
+    **_ROWS,
+)
+ExportBody: Final = create_model(
+    "ExportBody",
+    __base__=Body,
+    __doc__="Everything, resource by resource; rows are those of the other endpoints, the oldest first.",
+    exported_at=Timestamp,
+    user=ExportUser,
+    range=ExportRange,
+    tz=str,
+    resources=ExportResources,
+    omitted=Annotated[list[str], Field(description="What the token does not open.")],
+)
+
+
+EXPORT: Final = Operation(
+    name="export",
+    path=PATH,
+    tag="Activity",
+    summary="Everything that the token opens, as a file.",
+    answers={200: ExportBody},
+    scope=SCOPE,
+    params=ExportParams,
+    problems=(Busy(),),
+    media_types={
+        "text/csv": "One table for all resources (RFC 4180).",
+        "application/x-ndjson": "A row a line, each with its resource.",
+        "application/zip": "One CSV file for each resource.",
+    },
+    headers={
+        "Content-Disposition": "A name for the file.",
+        "Export-Omitted": "What the token does not open, in formats that have no place for it too.",
+    },
+)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The exports of one process that are under way."""
+
+    taken: list[UUID] = field(default_factory=list)
+    """Whose they are."""
+
+    def is_free(self, user_id: UUID) -> bool:
+        """Tell whether one more of this person may begin."""
+        return len(self.taken) < AT_ONCE and self.taken.count(user_id) < PER_PERSON
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An export as it is sent (ASGI). However that ends, its place and connection are free then."""
+
+    places: Places
+    user_id: UUID
+    export: Export
+    asked: ExportParams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Raises psycopg.Error, which breaks it off."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(STALLED_S):
+                await send(message)
+
+        media_type, written = FORMATS[self.asked.format]
+        headers = _headers(self.asked) | {"Export-Omitted": ", ".join(self.export.omitted)}
+        streamed = StreamingResponse(written(self.export), headers=headers, media_type=media_type)
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                await streamed(scope, receive, send_in_time)
+        except TimeoutError:
+            # Nobody takes it, or nobody gives it. An answer that is left without its end is broken off.
+            error_log.warning("request_id=%s export given up", scope["svc.request_id"])
+        finally:
+            self.places.taken.remove(self.user_id)
+            await self.export.connection.close()
+
+
+def _headers(asked: ExportParams) -> dict[str, str]:
+    today = datetime.now(ZoneInfo(asked.tz)).date()
+    name = f"activity-export-{today}.{asked.format}"
+    return PRIVATE | {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield
+
+
+def routes(chosen: Settings, reader: Reader) -> list[Route]:
+    """Return the routes of the export, which pages of the authorization server may use too."""
+    places = Places()
+    url = database.login(chosen, "reader")
+
+    async def answer(request: Request) -> Response:
+        scopes = (SCOPE, *ExportParams.scopes(request.query_params))
+        who = session.credential(request, scopes, (chosen.base_url,))
+        try:
+            asked = cast("ExportParams", parameters.parse(ExportParams, request.query_params))
+        except ParameterProblem:
+            # Who may not read learns nothing from parameter errors.
+            await reader.check(who)
+            raise
+        if request.method == "HEAD":
+            await reader.check(who)
+            media_type, _ = FORMATS[asked.format]
+            return StreamingResponse(_nothing(), headers=_headers(asked), media_type=media_type)
+        user_id = who.token.user_id
+        if not places.is_free(user_id):
+            await reader.check(who)
+            raise Busy
+        places.taken.append(user_id)
+        try:
+            export = await export_reading.begin(url, who, asked)
+        except BaseException:
+            places.taken.remove(user_id)
+            raise
+        reader.usage.note(who.token)
+        return cast("Response", _Answer(places, user_id, export, asked))
+
+    readable = [
+        Middleware(cors.OpenTo, origin=chosen.auth_url),
+        Middleware(GZipMiddleware, compresslevel=5),
+    ]
+    return [
+        Route(EXPORT.path, answer, name=EXPORT.name, middleware=readable),
+        cors.preflight(PATH, chosen.auth_url),
+    ]

@@ -1,0 +1,179 @@
+"""What an export is asked for, and the one transaction that reads it.
+
+The transaction sees one moment, on a connection of its own, so that a long export holds nobody up. Rows come
+through a cursor, a batch at a time, and only as fast as they are taken; so memory does not grow with what
+there is.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Final, Literal, Self, cast
+
+import psycopg
+from psycopg import IsolationLevel, sql
+from psycopg.rows import dict_row
+from pydantic import Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+from starlette.datastructures import QueryParams
+
+from resourceserver import session
+from resourceserver.errors import DatabaseUnavailable, Unauthorized
+from resourceserver.export_resources import PROFILE, RESOURCES, SQL, Resource
+from resourceserver.parameters import Day, Params, Zone, some_of
+from resourceserver.session import Credential
+from shared import database
+
+SCOPE: Final = "read:activity"
+
+BATCH: Final = 64 * 1024
+"""About how many characters of rows are fetched at once."""
+FIRST_ROWS: Final = 10
+"""How many rows are fetched before anything is known of their length."""
+MOST_ROWS: Final = 1000
+
+_NAMES: Final = tuple(resource.name for resource in RESOURCES)
+
+
+class ExportParams(Params):
+    """What to export, and how it is written."""
+
+    format: Literal["json", "csv", "ndjson", "zip"] = Field(
+        default="json",
+        description="One JSON object, one CSV file, JSON line by line, or a zip file of CSV files.",
+    )
+    from_: Day | None = Field(
+        default=None, alias="from", description="First calendar day; without it, the very first."
+    )
+    to: Day | None = Field(
+        default=None, description="Last calendar day, included; without it, the very last."
+    )
+    tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
+    resources: Annotated[
+        tuple[str, ...] | None,
+        some_of(_NAMES),
+        WithJsonSchema({"type": "string", "pattern": "^({0})(,({0}))*$".format("|".join(_NAMES))}),
+    ] = Field(
+        default=None,
+        description="Names with commas between them; without it, everything that the token opens.",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.from_ is not None and self.to is not None and self.from_ > self.to:
+            raise PydanticCustomError("order", "must not be after to", {"parameter": "from"})
+        return self
+
+    @classmethod
+    def scopes(cls, given: QueryParams) -> tuple[str, ...]:
+        """Return the scopes of the resources that are named, but for the endpoint's own."""
+        named = {name for text in given.getlist("resources") for name in text.split(",")}
+        needed = dict.fromkeys(each.scope for each in RESOURCES if each.name in named)
+        return tuple(scope for scope in needed if scope != SCOPE)
+
+
+@dataclass(frozen=True)
+class Export:
+    """One export, whose transaction has begun."""
+
+    connection: psycopg.AsyncConnection[Any]
+    about: Mapping[str, Any]
+    """Whose it is, of what, and of when."""
+    resources: list[Resource]
+    omitted: list[str]
+    """The resources that were asked for and that the token does not open."""
+    params: Mapping[str, Any]
+    """What the statements of rows take."""
+
+    async def batches(self, resource: Resource) -> AsyncIterator[list[str]]:
+        """Yield the rows of a resource as JSON, as many at once as make about ``BATCH`` characters.
+
+        Raises psycopg.Error, and TimeoutError where the database does not answer.
+        """
+        await self._run(resource.declaration, self.params)
+        most = FIRST_ROWS
+        while rows := await self._run(sql.SQL(SQL["fetch_rows"]).format(count=most)):
+            yield rows
+            if len(rows) < most:
+                break
+            most = min(max(1, most * BATCH // sum(map(len, rows))), MOST_ROWS)
+        await self._run(SQL["close_rows"])
+
+    async def _run(
+        self, statement: str | sql.Composed, params: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """Return the only column of what ``statement`` gives."""
+        # The server's own limit cannot end a statement where the server, or the way to it, has stopped.
+        async with asyncio.timeout(session.PATIENT_S):
+            cursor = await self.connection.execute(statement, params)
+            return [row for (row,) in await cursor.fetchall()] if cursor.description else []
+
+
+async def begin(url: str, who: Credential, asked: ExportParams) -> Export:
+    """Return an export that the ``reader`` role reads, which logs in at ``url``.
+
+    Raises Unauthorized, InsufficientScope and DatabaseUnavailable. Its connection is the caller's to close.
+    """
+    try:
+        async with asyncio.timeout(database.WAIT_S):
+            # Each statement runs once on it, so that nothing need be prepared.
+            connection = await psycopg.AsyncConnection.connect(url, prepare_threshold=None)
+    except (TimeoutError, psycopg.OperationalError) as error:
+        raise DatabaseUnavailable from error
+    try:
+        async with asyncio.timeout(session.QUICK_S):
+            return await _begin(connection, who, asked)
+    except BaseException as error:
+        await connection.close()
+        if isinstance(error, TimeoutError):
+            raise DatabaseUnavailable from error
+        if isinstance(error, psycopg.Error):
+            raise session.problem(error, who, params=("tz",)) from error
+        raise
+
+
+async def _begin(
+    connection: psycopg.AsyncConnection[Any], who: Credential, asked: ExportParams
+) -> Export:
+    await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
+    await connection.set_read_only(True)
+    # The first statement of the transaction. Those that follow see what was there at this moment.
+    await connection.execute(session.SQL["open_session"], who.parameters())
+    await connection.execute(SQL["allow_slow_client"])
+    user_id = {"user_id": who.token.user_id}
+    days = {"from": asked.from_, "to": asked.to}
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(SQL["head"], {**user_id, **days, "tz": asked.tz})
+    head = cast("dict[str, Any]", await cursor.fetchone())
+    profile = await (await connection.execute(PROFILE.rows, user_id)).fetchone()
+    if profile is None:
+        # The account ended after its token was looked up.
+        raise Unauthorized.invalid_token(who.scopes)
+    user = json.loads(profile[0])
+    if PROFILE.scope not in head["scopes"]:
+        user = dict.fromkeys(user) | {"id": user["id"]}
+    wanted = [each for each in RESOURCES if asked.resources is None or each.name in asked.resources]
+    return Export(
+        connection,
+        about={
+            "exported_at": head["exported_at"],
+            "user": user,
+            "range": {name: _spelled(day) for name, day in days.items()},
+            "tz": asked.tz,
+        },
+        resources=[each for each in wanted if each.scope in head["scopes"]],
+        omitted=[each.name for each in wanted if each.scope not in head["scopes"]],
+        params={
+            **user_id,
+            "from": asked.from_ or "-infinity",
+            "to": asked.to or "infinity",
+            "starts_at": head["starts_at"],
+            "ends_at": head["ends_at"],
+        },
+    )
+
+
+def _spelled(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()

@@ -1,0 +1,360 @@
+"""What an export holds: each resource with its scope, its rows and how they are asked for.
+
+Rows are those of the read endpoints. Sessions are the events that trackers sent, so that they can be sent
+again; what the service computes from them is left to whoever reads them. Lists that are short by nature are
+taken from their endpoint, all others are streamed by statements of their own (export.sql).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
+from resourceserver.endpoint import Endpoint
+from resourceserver.endpoints import (
+    code,
+    content,
+    devices,
+    goals,
+    health,
+    location,
+    music,
+    profile,
+    summaries,
+)
+from shared import queries
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "endpoints" / "rows.sql", _HERE / "export.sql")
+
+COLUMNS: Final = (
+    *("resource", "id", "started_at", "ended_at", "duration_ms", "name", "category", "project"),
+    *("language", "title", "device", "value", "unit", "latitude", "longitude", "extra"),
+)
+"""Of the one CSV file; ``extra`` is what has no column, as JSON."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of rows."""
+
+    name: str
+    scope: str
+    row: type[BaseModel]
+    """Describes a row, which Postgres writes."""
+    rows: str
+    """The statement that reads them, each as JSON in the only column."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Of the one CSV file, those whose member has another name, or is a member of a member:
+    ``place.latitude``."""
+
+    @cached_property
+    def declaration(self) -> str:
+        """The statement that begins to read the rows."""
+        return SQL["open_rows"].replace("--rows", self.rows)
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """The names of a row's members, in order."""
+        fields = self.row.model_fields.items()
+        return tuple(described.alias or name for name, described in fields)
+
+    @cached_property
+    def sources(self) -> tuple[tuple[str, str], ...]:
+        """The member of a row that is in each column between the first and the last, and its member."""
+        paths = [self.columns.get(column, column).partition(".") for column in COLUMNS[1:-1]]
+        return tuple((member, inner) for member, _, inner in paths)
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The members that are whole in a column, and so not in the last one."""
+        return frozenset(member for member, inner in self.sources if not inner)
+
+
+class SessionEvent(Body):
+    """A session as its tracker sent it."""
+
+    id: str
+    idempotency_key: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+
+
+class AppSessionEvent(SessionEvent):
+    """A session of an application as its tracker sent it."""
+
+    app: str
+    title: str | None
+    url: str | None
+    category: str | None
+    """What its tracker said, whatever category the time falls into."""
+    idle: bool
+    device: str
+    platform: str | None
+    utc_offset: str | None
+    metadata: dict[str, Any] | None
+    source: str | None
+
+
+class CodingSessionEvent(SessionEvent):
+    """A coding session as its tracker sent it."""
+
+    project: str
+    language: str | None
+    branch: str | None
+    file: str | None
+    editor: str | None
+    activity: str
+    lines_added: Count | None
+    lines_removed: Count | None
+    is_write: bool | None
+    device: str
+    platform: str | None
+    utc_offset: str | None
+    metadata: dict[str, Any] | None
+    source: str | None
+
+
+class CategoryRule(Body):
+    """What puts time into a category."""
+
+    id: str
+    priority: int
+    """The smallest is tried first."""
+    field: Literal["app", "title", "domain"]
+    match: Literal["exact", "contains", "regex"]
+    pattern: str
+    category: str
+
+
+class CategoryScore(Body):
+    """How productive time in a category is."""
+
+    category: str
+    score: Annotated[int, Field(ge=-2, le=2)]
+
+
+class Cycle(health.Strain):
+    """How much the day that a sleep began asked of somebody."""
+
+    started_at: Timestamp
+    ended_at: Timestamp | None
+
+
+class RecordedSleep(Body):
+    """One sleep, or one nap."""
+
+    id: str
+    date: CalendarDay
+    """The local day on which it ended."""
+    provider: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    utc_offset: str
+    nap: bool
+    in_bed_ms: Milliseconds
+    asleep_ms: Milliseconds
+    awake_ms: Milliseconds | None
+    light_ms: Milliseconds | None
+    deep_ms: Milliseconds | None
+    rem_ms: Milliseconds | None
+    no_data_ms: Milliseconds | None
+    latency_ms: Milliseconds | None
+    disturbance_count: Count | None
+    cycle_count: Count | None
+    efficiency_percent: float | None
+    performance_percent: float | None
+    consistency_percent: float | None
+    need_ms: Milliseconds | None
+    debt_ms: Milliseconds | None
+    respiratory_rate_bpm: float | None
+    average_heart_rate_bpm: float | None
+    lowest_heart_rate_bpm: float | None
+    recovery: health.Recovery | None
+    strain: Cycle | None
+
+
+class WatchedTitle(Body):
+    """A film or a show."""
+
+    id: str
+    kind: Literal["movie", "show"]
+    name: str
+    genres: list[str]
+
+
+class Play(Body):
+    """A film or an episode that was watched."""
+
+    id: str
+    watched_at: Timestamp
+    watch_ms: Milliseconds
+    title: WatchedTitle
+    season: int | None
+    episode: int | None
+    source: str | None
+
+
+def _streamed(
+    name: str, scope: str, row: type[BaseModel], columns: Mapping[str, str] | None = None
+) -> Resource:
+    """Return a resource with a statement of its own."""
+    return Resource(name, scope, row, SQL[name], columns or {})
+
+
+def _whole(
+    name: str,
+    endpoints: list[Endpoint],
+    path: str,
+    row: type[BaseModel],
+    columns: Mapping[str, str] | None = None,
+) -> Resource:
+    """Return a resource whose rows are the answer of the endpoint at ``path``."""
+    (endpoint,) = [each for each in endpoints if each.path == path]
+    rows = SQL["rows_of_answer"].replace("--query", endpoint.query)
+    return Resource(name, endpoint.scope, row, rows, columns or {})
+
+
+PROFILE: Final = _whole(
+    "profile",
+    profile.ENDPOINTS,
+    "/api/v1/me",
+    profile.Profile,
+    {"started_at": "created_at", "name": "email", "title": "display_name"},
+)
+
+RESOURCES: Final = (
+    _streamed("app_sessions", "read:activity", AppSessionEvent, {"name": "app"}),
+    _streamed("coding_sessions", "read:activity", CodingSessionEvent, {"name": "file"}),
+    _whole(
+        "devices",
+        devices.ENDPOINTS,
+        "/api/v1/devices",
+        devices.Tracker,
+        {"started_at": "first_seen_at", "ended_at": "last_event_at", "value": "event_count"},
+    ),
+    _whole(
+        "goals",
+        goals.ENDPOINTS,
+        "/api/v1/goals",
+        goals.Goal,
+        {"started_at": "created_at", "name": "metric", "value": "target"},
+    ),
+    _streamed("category_rules", "read:activity", CategoryRule, {"name": "pattern"}),
+    _streamed("category_scores", "read:activity", CategoryScore, {"value": "score"}),
+    _streamed(
+        "daily_summaries",
+        "read:activity",
+        summaries.Summary,
+        {"id": "date", "duration_ms": "tracked_ms", "name": "status", "title": "text"},
+    ),
+    _streamed(
+        "code_events",
+        "read:code",
+        code.CodeEvent,
+        {"started_at": "occurred_at", "name": "repository.name", "category": "type"},
+    ),
+    _streamed(
+        "health_samples",
+        "read:health",
+        health.Sample,
+        {"name": "metric_type", "device": "source.name"},
+    ),
+    _streamed(
+        "heart_rates",
+        "read:health",
+        health.HeartRate,
+        {"started_at": "recorded_at", "value": "bpm", "device": "device.name"},
+    ),
+    _streamed(
+        "sleeps", "read:health", RecordedSleep, {"duration_ms": "asleep_ms", "name": "provider"}
+    ),
+    _streamed(
+        "listens",
+        "read:music",
+        music.Listen,
+        {
+            "started_at": "listened_at",
+            "duration_ms": "played_ms",
+            "name": "artist",
+            "title": "track",
+        },
+    ),
+    _streamed(
+        "locations",
+        "read:location",
+        location.Location,
+        {"started_at": "recorded_at", "name": "activity", "device": "device.name"},
+    ),
+    _streamed(
+        "location_events",
+        "read:location",
+        location.LocationEvent,
+        {
+            "name": "place.name",
+            "category": "place.category",
+            "title": "note",
+            "latitude": "place.latitude",
+            "longitude": "place.longitude",
+        },
+    ),
+    _streamed(
+        "insights",
+        "read:content",
+        content.Insight,
+        {"started_at": "week_start", "ended_at": "week_end", "name": "model"},
+    ),
+    _streamed("recordings", "read:content", content.Recording, {"started_at": "recorded_at"}),
+    _streamed(
+        "plays",
+        "read:content",
+        Play,
+        {
+            "started_at": "watched_at",
+            "duration_ms": "watch_ms",
+            "title": "title.name",
+            "category": "title.kind",
+        },
+    ),
+    _streamed(
+        "calendar_events",
+        "read:content",
+        content.CalendarEvent,
+        {"started_at": "starts_at", "ended_at": "ends_at", "name": "calendar.name"},
+    ),
+    PROFILE,
+    _whole(
+        "integrations",
+        profile.ENDPOINTS,
+        "/api/v1/integrations",
+        profile.Integration,
+        {"id": "provider", "started_at": "connected_at", "name": "provider", "category": "kind"},
+    ),
+    _whole(
+        "organizations",
+        profile.ENDPOINTS,
+        "/api/v1/orgs",
+        profile.Organization,
+        {"started_at": "joined_at", "category": "role"},
+    ),
+    _whole(
+        "teams",
+        profile.ENDPOINTS,
+        "/api/v1/teams",
+        profile.Team,
+        {"started_at": "joined_at", "category": "role", "project": "organization.name"},
+    ),
+    _whole(
+        "subscription",
+        profile.ENDPOINTS,
+        "/api/v1/account/subscription",
+        profile.Subscription,
+        {"name": "plan", "value": "seats"},
+    ),
+)
+"""Everything, in the order in which it is written."""

@@ -1,0 +1,238 @@
+"""The job that sums days up: stored summaries that follow what was measured.
+
+    somebody writes measurements ──► days are marked ──every few minutes──► days are summed up
+                                                                               │
+                             provisional ──the day is over, and an hour more──► final
+
+Whoever writes measurements marks the days in the same transaction. We read the marks, sum their days up,
+and remove those that nobody has set again meanwhile, so nothing is missed; and no tracker waits, since we
+lock marks only at the very end. Every server does this; a person is one server's at a time, and the others
+go on to the next. Days are those of the person's own zone as it is when they are summed up.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from datetime import date, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+
+from shared import queries
+
+log = logging.getLogger("svc.summaries")
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(
+    _HERE / "endpoints" / "timeline.sql",
+    _HERE / "endpoints" / "metrics.sql",
+    _HERE / "summaries.sql",
+)
+
+INTERVAL: Final = timedelta(minutes=5)
+"""A tracker that sends something every minute has its day summed up no more often."""
+_PEOPLE: Final = 100
+"""Asked for at a time."""
+_MARKS: Final = 31
+"""Read in one transaction, and days of one stretch, so that neither takes long."""
+_NOBODY: Final = UUID(int=0)
+
+Connection = psycopg.AsyncConnection[Any]
+Mark = tuple[date, datetime]
+"""A day in UTC, and when it was marked."""
+Days = tuple[date, date]
+"""The first and the last of some days in a row."""
+EVER: Final[Days] = (date.min, date.max)
+
+
+@asynccontextmanager
+async def made(url: str, every: timedelta = INTERVAL) -> AsyncIterator[None]:
+    """Have days summed up about ``every`` so often until the end of the block.
+
+    ``url`` is where the ``worker`` role connects. What is under way at the end is given up, and done by
+    whoever comes next.
+    """
+    turns = asyncio.create_task(_take_turns(url, every.total_seconds()))
+    try:
+        yield
+    finally:
+        turns.cancel()
+        await asyncio.gather(turns, return_exceptions=True)
+
+
+async def _take_turns(url: str, interval_s: float) -> None:
+    # Servers that are started together shall not all come at once.
+    await asyncio.sleep(interval_s * random.random())  # noqa: S311 -- nobody gains by guessing it
+    while True:
+        try:
+            async with connected(url) as worker:
+                await make_due(worker)
+        except psycopg.Error as error:
+            log.warning("days are summed up later: %s", type(error).__name__)
+        except Exception:
+            # Nobody waits for this task, so it would end without a word.
+            log.exception("days are summed up later")
+        await asyncio.sleep(interval_s)
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Connection]:
+    """A connection for the time of the block; its statements are seldom enough not to be prepared."""
+    worker = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
+    try:
+        yield worker
+    finally:
+        await worker.close()
+
+
+async def make_due(worker: Connection) -> int:
+    """Sum up what is marked, and what has been provisional long enough; return how many days that were.
+
+    Somebody whose days cannot be summed up is passed over. Raises psycopg.Error where that is not
+    about one person.
+    """
+    days = 0
+    after = _NOBODY
+    while True:
+        found = await worker.execute(SQL["people_due"], {"after": after, "limit": _PEOPLE})
+        people = [user_id for (user_id,) in await found.fetchall()]
+        for after in people:
+            try:
+                days += await _make_due_of(worker, after)
+            except psycopg.Error as error:
+                if worker.broken:
+                    raise
+                log.warning("the days of %s are summed up later: %s", after, error.sqlstate)
+        if len(people) < _PEOPLE:
+            return days
+
+
+async def _make_due_of(worker: Connection, user_id: UUID) -> int:
+    """Sum up what is due of one person, unless another does so at the moment."""
+    days = 0
+    # On and on, since a mark that is set again and again would otherwise never let us go.
+    after = date.min
+    while True:
+        async with worker.transaction():
+            await worker.execute(SQL["begin_for"], {"user_id": user_id})
+            if not await _value(worker, "take_turn", user_id=user_id):
+                return days
+            marks = await _marks(worker, user_id, after=after, limit=_MARKS)
+            days += await _make_again(worker, user_id, [day for day, _ in marks])
+            await _remove(worker, user_id, marks)
+        if len(marks) < _MARKS:
+            return days
+        after = marks[-1][0]
+
+
+async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> int:
+    """Sum up what changed when something was measured on the days that were marked, and what is over."""
+    person = await _row(worker, "person", user_id=user_id)
+    if person is None:
+        await _forget(worker, user_id, EVER)
+        return 0
+    due = set(await _dates(worker, "days_whose_time_has_come", user_id=user_id))
+    for first, last in in_a_row(marks):
+        days = {"from": first, "to": last}
+        affected = await _row(worker, "affected_days", user_id=user_id, tz=person[0], **days)
+        due.update(_every_day(*affected) if affected is not None else ())
+    return await _make(worker, user_id, person[0], in_a_row(due))
+
+
+async def make_all(worker: Connection, user_id: UUID) -> int:
+    """Sum all days of somebody up anew, in their present zone; return how many have a summary now.
+
+    For what changes days without measuring anything: another zone, other category rules. About a month
+    is one transaction; what breaks off halfway has made some days. Raises psycopg.Error.
+    """
+    async with _turn(worker, user_id):
+        # What was marked until now is among all days.
+        marks = await _marks(worker, user_id)
+        person = await _row(worker, "person", user_id=user_id)
+        if person is None or person[1] is None:
+            await _forget(worker, user_id, EVER)
+            parts = []
+        else:
+            extent = {"user_id": user_id, "from": person[1], "to": person[2]}
+            await worker.execute(SQL["forget_other_days"], extent)
+            parts = list(in_a_row(_every_day(person[1], person[2])))
+    made = 0
+    for part in parts:
+        async with _turn(worker, user_id):
+            person = await _row(worker, "person", user_id=user_id)
+            # Who has left meanwhile gets no summaries any more.
+            made += 0 if person is None else await _make(worker, user_id, person[0], [part])
+    async with _turn(worker, user_id):
+        await _remove(worker, user_id, marks)
+    return made
+
+
+@asynccontextmanager
+async def _turn(worker: Connection, user_id: UUID) -> AsyncIterator[None]:
+    """A transaction about one person, who is ours to its end; another who has them is waited for."""
+    async with worker.transaction():
+        await worker.execute(SQL["begin_for"], {"user_id": user_id})
+        await worker.execute(SQL["await_turn"], {"user_id": user_id})
+        yield
+
+
+async def _make(worker: Connection, user_id: UUID, tz: str, parts: Iterable[Days]) -> int:
+    made = 0
+    for first, last in parts:
+        await _forget(worker, user_id, (first, last))
+        result = await worker.execute(
+            SQL["make_days"], {"user_id": user_id, "tz": tz, "from": first, "to": last}
+        )
+        made += result.rowcount
+    return made
+
+
+async def _forget(worker: Connection, user_id: UUID, days: Days) -> None:
+    await worker.execute(SQL["forget_days"], {"user_id": user_id, "from": days[0], "to": days[1]})
+
+
+async def _marks(
+    worker: Connection, user_id: UUID, *, after: date = date.min, limit: int | None = None
+) -> list[Mark]:
+    parameters = {"user_id": user_id, "after": after, "limit": limit}
+    return await (await worker.execute(SQL["read_marks"], parameters)).fetchall()
+
+
+async def _remove(worker: Connection, user_id: UUID, marks: list[Mark]) -> None:
+    dates, marked_at = [day for day, _ in marks], [at for _, at in marks]
+    await worker.execute(
+        SQL["remove_marks"], {"user_id": user_id, "dates": dates, "marked_at": marked_at}
+    )
+
+
+async def _row(worker: Connection, name: str, **parameters: Any) -> tuple[Any, ...] | None:
+    return await (await worker.execute(SQL[name], parameters)).fetchone()
+
+
+async def _value(worker: Connection, name: str, **parameters: Any) -> Any:
+    row = await _row(worker, name, **parameters)
+    return None if row is None else row[0]
+
+
+async def _dates(worker: Connection, name: str, **parameters: Any) -> list[date]:
+    return [day for (day,) in await (await worker.execute(SQL[name], parameters)).fetchall()]
+
+
+def in_a_row(days: Iterable[date], most: int = _MARKS) -> Iterator[Days]:
+    """Yield the days as few stretches without a gap, each of at most ``most`` days."""
+    # Days in a row have the same distance from their places in the order.
+    ordered = enumerate(sorted(days))
+    for _, stretch in groupby(ordered, key=lambda numbered: numbered[1].toordinal() - numbered[0]):
+        together = [day for _, day in stretch]
+        for start in range(0, len(together), most):
+            part = together[start : start + most]
+            yield part[0], part[-1]
+
+
+def _every_day(first: date, last: date) -> Iterator[date]:
+    return (first + timedelta(days=n) for n in range((last - first).days + 1))

@@ -1,0 +1,115 @@
+"""The page that shows the description: rendered by what this server gives alone, and good for trying out."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import resourceserver
+from resourceserver import openapi
+from tests.conftest import Person
+from tests.processes import Service
+
+RENDERER: Final = Path(resourceserver.__file__).parent / "static" / "swagger-ui"
+
+
+@pytest.fixture(params=["light", "dark"])
+def docs(request: pytest.FixtureRequest, chromium: Browser, service: Service) -> Iterator[Page]:
+    """The page. Afterwards: nothing went wrong in it, and it asked nobody but its own server."""
+    scheme: Literal["light", "dark"] = request.param
+    context = chromium.new_context(color_scheme=scheme, viewport={"width": 360, "height": 800})
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    said, asked = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{service.base_url}/docs")
+    # It takes the renderer a while to be done.
+    expect(page.locator(".opblock")).to_have_count(len(openapi.operations()), timeout=30_000)
+    yield page
+    context.close()
+    assert said == []
+    origins = {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, asked)}
+    assert origins - {"data://"} == {service.base_url}
+
+
+def test_every_operation_is_shown(docs: Page) -> None:
+    shown = docs.locator(".opblock-summary-path").all_inner_texts()
+
+    paths = [described.path for described in openapi.operations()]
+    assert sorted(path.replace("\u200b", "") for path in shown) == sorted(paths)
+    assert docs.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_it_is_as_light_or_dark_as_everything_else_there(docs: Page) -> None:
+    is_dark = docs.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    background = docs.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+    assert (background == "rgb(28, 32, 34)") is is_dark
+
+
+def test_a_request_can_be_tried_out_with_a_token(docs: Page, alice: Person) -> None:
+    docs.get_by_role("button", name="Authorize").click()
+    # One way to a token needs a registration, which this page has not.
+    expect(docs.locator(".auth-container")).to_have_count(1)
+    docs.locator(".auth-container input").fill(alice.token("read:profile"))
+    docs.locator(".auth-btn-wrapper").get_by_role("button", name="Apply credentials").click()
+    docs.locator(".auth-btn-wrapper").get_by_role("button", name="Close").click()
+    operation = docs.locator("#operations-Profile-me")
+    operation.locator(".opblock-summary-control").click()
+    operation.get_by_role("button", name="Try it out").click()
+
+    operation.get_by_role("button", name="Execute").click()
+
+    answer = operation.locator(".live-responses-table .response").first
+    expect(answer).to_contain_text("200")
+    expect(answer).to_contain_text("alice@example.org")
+
+
+def test_without_scripts_it_leads_to_the_description(chromium: Browser, service: Service) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{service.base_url}/docs")
+
+    page.get_by_role("link", name="/openapi.json").click()
+
+    assert page.url == f"{service.base_url}/openapi.json"
+    context.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/docs/docs.js", "/docs/docs.css", "/docs/swagger-ui-bundle.js"]
+)
+def test_it_may_run_nothing_but_its_own_scripts(service: Service, path: str) -> None:
+    answer = httpx2.get(f"{service.base_url}{path}")
+    again = httpx2.get(
+        f"{service.base_url}{path}", headers={"If-None-Match": answer.headers["etag"]}
+    )
+
+    policy = dict(
+        part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";")
+    )
+    assert answer.status_code == 200
+    assert answer.headers["content-encoding"] == "gzip"
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["connect-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert again.status_code == 304
+    assert again.content == b""
+
+
+def test_what_others_wrote_is_as_they_published_it() -> None:
+    lines = (RENDERER / "SHA256SUMS").read_text().splitlines()
+    published = {name: digest for digest, name in (line.split() for line in lines)}
+
+    ours = {"README.md", "SHA256SUMS"}
+    there = {path.name: path for path in RENDERER.iterdir() if path.name not in ours}
+    assert {
+        name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()
+    } == published

@@ -1,0 +1,188 @@
+"""`svc demo`: when it writes what, and what it leaves alone.
+
+What the invented life is like is told by tests/endpoints/test_demo.py.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from psycopg import sql
+
+from deploy.demo.command import demo
+from shared.settings import Settings
+from tests.conftest import Person, person
+
+Rows = psycopg.Connection[Any]
+
+UNTIL: Final = "2025-10-31"
+
+
+def run(chosen: Settings, *words: str) -> Result:
+    return CliRunner().invoke(demo, words, obj=chosen)
+
+
+def contents(connection: Rows, who: Person) -> dict[str, list[str]]:
+    """Return every row of a person, as text, by table."""
+    tables = connection.execute("select svc.tables_of_people()::text").fetchall()
+    return {
+        table: [
+            text
+            for (text,) in connection.execute(
+                sql.SQL(
+                    "select row_to_json(line)::text from {} as line where user_id = %s order by 1"
+                ).format(sql.SQL(table)),
+                [who.user_id],
+            )
+        ]
+        for (table,) in tables
+    }
+
+
+def happened(connection: Rows, who: Person) -> list[datetime]:
+    """Return the latest moment in each column of each table."""
+    columns = connection.execute(
+        """
+        select attrelid::regclass::text, attname
+          from svc.tables_of_people() as place
+          join pg_attribute on attrelid = place
+         where atttypid = 'timestamptz'::regtype
+           and attnum > 0
+           -- When the days were marked, by the clock.
+           and attname <> 'marked_at'
+        """
+    ).fetchall()
+    latest = []
+    for table, name in columns:
+        query = sql.SQL("select max({}) from {} where user_id = %s").format(
+            sql.Identifier(name), sql.SQL(table)
+        )
+        row = connection.execute(query, [who.user_id]).fetchone()
+        assert row is not None
+        latest += [row[0]] if row[0] is not None else []
+    return latest
+
+
+def test_the_same_seed_and_days_give_the_same_rows(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
+    words = ("bob@example.org", "--days=10", f"--until={UNTIL}", "--replace")
+
+    first = run(deployment, *words)
+    rows = without_marks(contents(owner, bob))
+    second = run(deployment, *words)
+    again = without_marks(contents(owner, bob))
+    third = run(deployment, *words, "--seed=2")
+    other = without_marks(contents(owner, bob))
+
+    assert (first.exit_code, second.exit_code, third.exit_code) == (0, 0, 0)
+    assert rows == again
+    assert set(rows["activity.app_session"]) & set(other["activity.app_session"]) == set()
+
+
+def without_marks(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Leave out when the days were marked, which is by the clock."""
+    return found | {"activity.summary_due": []}
+
+
+def test_two_accounts_may_live_the_same_life(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
+    person(owner, "carol")
+
+    done = [
+        run(deployment, f"{name}@example.org", "--days=3", f"--until={UNTIL}")
+        for name in ("bob", "carol")
+    ]
+
+    assert [each.exit_code for each in done] == [0, 0]
+
+
+def test_nothing_lies_in_the_future(deployment: Settings, owner: Rows, bob: Person) -> None:
+    done = run(deployment, "bob@example.org", "--days=3")
+
+    assert done.exit_code == 0
+    assert done.stdout.endswith("rows for bob@example.org, until now\n")
+    latest = happened(owner, bob)
+    assert len(latest) > 10
+    assert max(latest) <= datetime.now(UTC)
+
+
+def test_a_life_ends_with_its_last_day(deployment: Settings, owner: Rows, bob: Person) -> None:
+    run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}")
+
+    # An account that says nothing of its zone lives in Amsterdam, where it is 23 h UTC at midnight.
+    assert max(happened(owner, bob)) <= datetime(2025, 10, 31, 23, tzinfo=UTC)
+
+
+def test_an_account_with_data_is_left_alone(deployment: Settings, owner: Rows, bob: Person) -> None:
+    owner.execute("insert into activity.device (user_id, name) values (%s, 'real')", [bob.user_id])
+    before = contents(owner, bob)
+
+    done = run(deployment, "bob@example.org", "--days=3")
+
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "Error: bob@example.org has data already; --replace removes all of it first\n"
+    )
+    assert contents(owner, bob) == before
+
+
+def test_replacing_removes_the_accounts_data_and_nobody_elses(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
+    carol = person(owner, "carol")
+    for each in (bob, carol):
+        owner.execute(
+            "insert into activity.device (user_id, name) values (%s, 'real')", [each.user_id]
+        )
+
+    done = run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}", "--replace")
+
+    assert done.exit_code == 0
+    names = owner.execute(
+        "select user_id = %s, name from activity.device order by 1, 2", [bob.user_id]
+    ).fetchall()
+    assert names == [(False, "real"), (True, "phone"), (True, "work-laptop")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["nobody@example.org"],
+            "there is no account nobody@example.org; make one with 'svc user add'",
+        ),
+        (["bob@example.org", "--until=2999-01-01"], "2999-01-01 has not come yet"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    deployment: Settings, bob: Person, words: list[str], message: str
+) -> None:
+    done = run(deployment, *words)
+
+    assert done.exit_code == 1
+    assert done.stderr == f"Error: {message}\n"
+
+
+@pytest.mark.usefixtures("bob")
+@pytest.mark.parametrize("word", ["--days=0", "--days=4000", "--until=yesterday", "--seed=x"])
+def test_a_malformed_option_is_named(deployment: Settings, word: str) -> None:
+    done = run(deployment, "bob@example.org", word)
+
+    assert done.exit_code == 2
+    assert word.partition("=")[0] in done.stderr
+
+
+def test_a_failure_halfway_leaves_nothing(deployment: Settings, owner: Rows, bob: Person) -> None:
+    # The last of all tables to be written cannot be.
+    owner.execute("alter table activity.summary_due add constraint broken check (false) not valid")
+    try:
+        done = run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}")
+    finally:
+        owner.execute("alter table activity.summary_due drop constraint broken")
+
+    assert done.exit_code == 1
+    assert set(map(len, contents(owner, bob).values())) == {0}

@@ -1,0 +1,180 @@
+"""GET /api/v1/analytics/daily-categories."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+from tests.endpoints.histories import History, ask, carol_with, histories
+from tests.endpoints.test_app_usage import event, post
+from tests.endpoints.timeline import instant, per_category, percent, touched
+
+PATH = "/api/v1/analytics/daily-categories"
+
+
+def test_two_days_by_hand_with_their_edges_cut_off(api: TestClient, alice: Person) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("Code", "20:00:00", "23:00:00", category="Development"),
+            event("Reddit", "21:30:00", "21:45:00", category="Social"),
+            event("Glance", "20:30:00", "20:30:00", category="News"),
+        ],
+    )
+
+    body = ask(
+        api,
+        alice,
+        PATH,
+        start="2025-06-16T21:00:00Z",
+        end="2025-06-16T22:30:00Z",
+        tz="Europe/Berlin",
+    )
+
+    assert body == {
+        "range": {"from": "2025-06-16T21:00:00.000Z", "to": "2025-06-16T22:30:00.000Z"},
+        "tz": "Europe/Berlin",
+        "data": [
+            {
+                "date": "2025-06-16",
+                "tracked_ms": 3_600_000,
+                "categories": [
+                    {
+                        "category": "Development",
+                        "productivity": "productive",
+                        "total_ms": 2_700_000,
+                        "percent": 75.0,
+                    },
+                    {
+                        "category": "Social",
+                        "productivity": "distracting",
+                        "total_ms": 900_000,
+                        "percent": 25.0,
+                    },
+                ],
+            },
+            {
+                "date": "2025-06-17",
+                "tracked_ms": 1_800_000,
+                "categories": [
+                    {
+                        "category": "Development",
+                        "productivity": "productive",
+                        "total_ms": 1_800_000,
+                        "percent": 100.0,
+                    }
+                ],
+            },
+        ],
+        "totals": {"tracked_ms": 5_400_000},
+    }
+
+
+def test_where_clocks_go_back_over_midnight_the_day_that_had_begun_goes_on(
+    api: TestClient, alice: Person
+) -> None:
+    # At 00:01 clocks went back to 23:01, so that at 03:00Z they showed the day before once more.
+    post(
+        api,
+        alice,
+        [{"app": "Code", "started_at": "2006-10-29T02:00:00Z", "ended_at": "2006-10-29T04:00:00Z"}],
+    )
+
+    body = ask(
+        api,
+        alice,
+        PATH,
+        start="2006-10-29T02:00:00Z",
+        end="2006-10-29T03:00:00Z",
+        tz="America/St_Johns",
+    )
+
+    assert [(day["date"], day["tracked_ms"]) for day in body["data"]] == [
+        ("2006-10-28", 1_800_000),
+        ("2006-10-29", 1_800_000),
+    ]
+
+
+def test_days_without_anything_are_listed_too(api: TestClient, alice: Person) -> None:
+    body = ask(api, alice, PATH, start="2025-06-16T23:59:59Z", end="2025-06-18T00:00:00Z")
+
+    assert body["data"] == [
+        {"date": "2025-06-16", "tracked_ms": 0, "categories": []},
+        {"date": "2025-06-17", "tracked_ms": 0, "categories": []},
+    ]
+
+
+def test_a_range_of_no_length_touches_no_day(api: TestClient, alice: Person) -> None:
+    body = ask(api, alice, PATH, start="2025-06-16T09:00:00Z", end="2025-06-16T09:00:00Z")
+
+    assert body["data"] == []
+    assert body["totals"] == {"tracked_ms": 0}
+
+
+def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person) -> None:
+    post(api, alice, [event("Code", "09:00:00", "10:00:00", category="Secret of alice")])
+
+    body = ask(api, bob, PATH, start="2025-06-16T00:00:00Z", end="2025-06-17T00:00:00Z")
+
+    assert body["data"] == [{"date": "2025-06-16", "tracked_ms": 0, "categories": []}]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "parameter"),
+    [
+        ("0001-01-01T00:00:00Z", "0001-01-02T00:00:00Z", "from"),
+        ("9999-12-30T00:00:00Z", "9999-12-31T00:00:00Z", "from"),
+        ("2015-01-01T00:00:00Z", "2025-02-17T00:00:01Z", "to"),
+    ],
+)
+def test_days_that_no_calendar_lists_are_refused(
+    api: TestClient, alice: Person, start: str, end: str, parameter: str
+) -> None:
+    answer = api.get(
+        PATH, params={"from": start, "to": end}, headers=alice.headers("read:activity")
+    )
+
+    assert answer.status_code == 400
+    assert answer.json()["parameter"] == parameter
+
+
+@given(history=histories())
+def test_any_history_gives_the_days_that_the_slow_model_gives(
+    api: TestClient, owner: psycopg.Connection[Any], history: History
+) -> None:
+    carol = carol_with(owner, history)
+
+    body = ask(
+        api,
+        carol,
+        PATH,
+        start=instant(history.start),
+        end=instant(history.end),
+        tz=history.zone,
+    )
+
+    expected: list[dict[str, Any]] = []
+    for day in touched(history.start, history.end, history.zone):
+        rows = per_category(history.sessions, day.start, day.end)
+        tracked = sum(row["total_ms"] for row in rows)
+        expected.append(
+            {
+                "date": str(day.date),
+                "tracked_ms": tracked,
+                "categories": [
+                    {
+                        "category": row["category"],
+                        "productivity": row["productivity"],
+                        "total_ms": row["total_ms"],
+                        "percent": percent(row["total_ms"], tracked),
+                    }
+                    for row in rows
+                ],
+            }
+        )
+    assert body["data"] == expected
+    assert body["totals"]["tracked_ms"] == sum(day["tracked_ms"] for day in expected)

@@ -1,0 +1,265 @@
+"""The life that `svc demo` invents: every endpoint and every export has something to show of it.
+
+What holds for all of them is derived from their lists; none is named here. How the command behaves is told
+by tests/deploy/test_demo.py.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, Final, get_args
+
+import pytest
+from click.testing import CliRunner, Result
+from psycopg import sql
+from starlette.testclient import TestClient
+
+from deploy.demo.command import demo
+from resourceserver import summaries
+from resourceserver.endpoint import Endpoint
+from resourceserver.endpoints import ENDPOINTS
+from resourceserver.export_resources import RESOURCES, Resource
+from shared import database
+from shared.settings import Settings
+from tests.conftest import Person, owning, person
+
+# The examples of the description lie in the last week but one.
+UNTIL: Final = "2025-10-31"
+WIDE: Final = {
+    "date-time": {"from": "2025-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
+    "date": {"from": "2025-09-01", "to": "2025-10-31"},
+}
+WITHOUT_ROWS: Final = {
+    "profile.subscription": "who has none runs the service themselves, as does who tries it out",
+}
+
+
+def run(chosen: Settings, *words: str) -> Result:
+    return CliRunner().invoke(demo, words, obj=chosen)
+
+
+@pytest.fixture(scope="module")
+def alice(deployment: Settings) -> Iterator[Person]:
+    """Somebody with two months of an invented life."""
+    with owning(deployment) as connection:
+        made = person(connection, "alice")
+        connection.execute("update identity.user set timezone = 'Europe/Berlin'")
+        done = run(deployment, "alice@example.org", "--days=61", f"--until={UNTIL}")
+        assert done.exit_code == 0, done.output
+        yield made
+
+
+@pytest.fixture(scope="module")
+def api(resource_client: TestClient) -> TestClient:
+    """The resource server."""
+    return resource_client
+
+
+def column(alice: Person, query: str) -> list[Any]:
+    return [value for (value,) in alice.connection.execute(query).fetchall()]
+
+
+def test_every_table_of_user_data_has_rows(alice: Person) -> None:
+    tables = column(alice, "select svc.tables_of_people()::text")
+
+    empty = {
+        table
+        for table in tables
+        if alice.connection.execute(
+            sql.SQL("select from {} where user_id = %s limit 1").format(sql.SQL(table)),
+            [alice.user_id],
+        ).fetchone()
+        is None
+    }
+    # The job that sums days up makes these, out of the marks that are there.
+    assert empty - {"activity.daily_summary"} == set(WITHOUT_ROWS)
+
+
+# Every endpoint
+
+
+def schemas(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
+    if not endpoint.params.model_fields:
+        return {}
+    found: dict[str, dict[str, Any]] = endpoint.params.model_json_schema()["properties"]
+    for schema in found.values():
+        for alternative in schema.get("anyOf", []):
+            if alternative.get("type") != "null":
+                schema.update(alternative)
+    return found
+
+
+def params(endpoint: Endpoint) -> dict[str, str]:
+    """Return the examples of what is required, and a range where there can be one."""
+    return {
+        name: schema["examples"][0] if "examples" in schema else WIDE[schema["format"]][name]
+        for name, schema in schemas(endpoint).items()
+        if "examples" in schema or (name in ("from", "to") and schema["format"] in WIDE)
+    }
+
+
+@pytest.mark.usefixtures("summed_up")
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS])
+def test_every_endpoint_has_rows_that_fit_its_model(
+    api: TestClient, alice: Person, endpoint: Endpoint
+) -> None:
+    answer = api.get(endpoint.path, params=params(endpoint), headers=alice.headers())
+
+    assert answer.status_code == 200, answer.text
+    endpoint.body.model_validate_json(answer.content)
+    assert answer.json()["data"]
+
+
+@pytest.fixture(scope="module")
+def summed_up(deployment: Settings, alice: Person) -> None:
+    """All of alice's days are summed up, as they are some minutes after a demo."""
+
+    async def work() -> None:
+        async with summaries.connected(database.login(deployment, "worker")) as worker:
+            await summaries.make_due(worker)
+
+    asyncio.run(work())
+
+
+# Every resource of an export
+
+
+@pytest.fixture(scope="module")
+def exported(api: TestClient, alice: Person, summed_up: None) -> dict[str, Any]:
+    """Alice's export."""
+    answer = api.get("/api/v1/export", headers=alice.headers())
+    assert answer.status_code == 200
+    resources: dict[str, Any] = answer.json()["resources"]
+    return resources
+
+
+each_resource = pytest.mark.parametrize(
+    "resource", RESOURCES, ids=[resource.name for resource in RESOURCES]
+)
+
+
+@each_resource
+def test_every_resource_has_rows_that_fit_its_model(
+    exported: dict[str, Any], resource: Resource
+) -> None:
+    rows = exported[resource.name]
+
+    assert rows
+    for row in rows:
+        resource.row.model_validate_json(json.dumps(row))
+
+
+LISTS: Final = {
+    row: endpoint
+    for endpoint in ENDPOINTS
+    if "data" in endpoint.body.model_fields
+    for row in get_args(endpoint.body.model_fields["data"].annotation)
+}
+"""The endpoints that answer lists, by the models of their rows."""
+
+
+@pytest.mark.parametrize(
+    ("resource", "endpoint"),
+    [
+        pytest.param(resource, LISTS[resource.row], id=resource.name)
+        for resource in RESOURCES
+        if resource.row in LISTS
+    ],
+)
+def test_an_export_has_the_rows_of_the_endpoints(
+    api: TestClient,
+    alice: Person,
+    exported: dict[str, Any],
+    resource: Resource,
+    endpoint: Endpoint,
+) -> None:
+    wishes: list[dict[str, str]] = [{"include_cancelled": "true", "limit": "1000000"}]
+    if "metric_type" in schemas(endpoint):
+        types = {row["metric_type"] for row in exported[resource.name]}
+        wishes = [{"metric_type": each, "limit": "1000000"} for each in sorted(types)]
+    edges = {
+        name: WIDE[schema["format"]][name]
+        for name, schema in schemas(endpoint).items()
+        if name in ("from", "to")
+    }
+
+    rows = [row for wish in wishes for row in listed(api, alice, endpoint, edges | wish)]
+
+    assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, exported[resource.name]))
+
+
+def listed(
+    api: TestClient, who: Person, endpoint: Endpoint, wish: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield all rows of a list, page after page."""
+    headers = who.headers()
+    cursor: dict[str, str] = {}
+    while True:
+        body = api.get(endpoint.path, params=wish | cursor, headers=headers).json()
+        yield from body["data"]
+        if not body.get("has_more"):
+            return
+        cursor = {"cursor": body["next_cursor"]}
+
+
+# What the life is like
+
+
+def test_weekends_are_no_weekdays(alice: Person) -> None:
+    weekday, weekend = column(
+        alice,
+        """
+        select sum(ended_at - started_at) / count(distinct started_at::date)
+          from (
+                   select started_at,
+                          ended_at,
+                          extract(isodow from started_at) >= 6 as is_weekend
+                     from activity.app_session
+                    where not idle
+               ) as session
+         group by is_weekend
+         order by is_weekend
+        """,
+    )
+
+    assert weekday > 1.5 * weekend
+
+
+def test_a_trip_is_spent_in_another_zone(alice: Person) -> None:
+    offsets = column(
+        alice,
+        "select distinct utc_offset from activity.app_session"
+        " where started_at < '2025-10-25Z' order by 1",
+    )
+
+    assert offsets == ["+01:00", "+02:00"]
+
+
+def test_a_project_ends_and_another_goes_on(alice: Person) -> None:
+    last = dict(
+        alice.connection.execute(
+            "select project, max(started_at)::date::text from activity.coding_session group by 1"
+        ).fetchall()
+    )
+
+    assert last["lighthouse"] < "2025-10-12"
+    assert last["harbour"] == "2025-10-31"
+
+
+def test_what_devices_sent_is_counted_as_ingest_does(alice: Person) -> None:
+    counted = alice.connection.execute(
+        "select device_id, stream, last_event_at, event_count from activity.device_stream order by 1, 2"
+    ).fetchall()
+
+    there = alice.connection.execute(
+        """
+        select device_id, 'app_sessions', max(ended_at), count(*)
+          from activity.app_session group by device_id
+         union all
+        select device_id, 'coding_sessions', max(ended_at), count(*)
+          from activity.coding_session group by device_id
+         order by 1, 2
+        """
+    ).fetchall()
+    assert len(there) == 3
+    assert counted == there

@@ -1,0 +1,156 @@
+"""GET /api/v1/devices."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+from tests.endpoints.test_app_usage import event
+
+PATH = "/api/v1/devices"
+
+
+def ask(api: TestClient, person: Person) -> dict[str, Any]:
+    answer = api.get(PATH, headers=person.headers("read:activity"))
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def send(api: TestClient, person: Person, stream: str, client: str, *events: Any) -> None:
+    answer = api.post(
+        f"/api/v1/ingest/{stream}",
+        json={"events": events, "client": {"name": client}},
+        headers=person.headers(f"ingest:{stream.replace('-', '_')}"),
+    )
+    assert answer.json()["rejected"] == []
+
+
+def is_now(text: str) -> bool:
+    return abs(datetime.now(UTC) - datetime.fromisoformat(text)) < timedelta(seconds=10)
+
+
+def test_a_device_tells_what_it_sent_and_when(api: TestClient, alice: Person) -> None:
+    coding = event("", "10:00:00", "11:30:00", device="laptop") | {"project": "svc"}
+    send(
+        api,
+        alice,
+        "app-sessions",
+        "aw-bridge/1.2",
+        event("Code", "09:00:00", "10:00:00", device="laptop"),
+        event("Code", "10:00:00", "11:00:00", device="laptop", platform="linux"),
+    )
+    send(api, alice, "coding-sessions", "svc-bridge/0.3", coding)
+    send(api, alice, "app-sessions", "phone/2", event("Maps", "12:00:00", "12:10:00"))
+
+    body = ask(api, alice)
+
+    assert body["count"] == 2
+    phone, laptop = body["data"]
+    for device in (phone, laptop):
+        assert is_now(device.pop("first_seen_at"))
+        assert is_now(device.pop("last_sync_at"))
+        assert len(device.pop("id")) == 36
+    assert phone == {
+        "name": "phone",
+        "platform": None,
+        "source": "phone/2",
+        "streams": ["app_sessions"],
+        "last_event_at": "2025-06-16T12:10:00.000Z",
+        "event_count": 1,
+        "status": "active",
+    }
+    assert laptop == {
+        "name": "laptop",
+        "platform": "linux",
+        "source": "svc-bridge/0.3",
+        "streams": ["app_sessions", "coding_sessions"],
+        "last_event_at": "2025-06-16T11:30:00.000Z",
+        "event_count": 3,
+        "status": "active",
+    }
+
+
+def test_sessions_name_the_device_by_the_same_id(api: TestClient, alice: Person) -> None:
+    send(api, alice, "app-sessions", "laptop/1", event("Code", "09:00:00", "10:00:00"))
+
+    (device,) = ask(api, alice)["data"]
+    sessions = api.get(
+        "/api/v1/sessions/apps",
+        params={"from": "2025-06-16T00:00:00Z", "to": "2025-06-17T00:00:00Z"},
+        headers=alice.headers("read:activity"),
+    ).json()
+
+    assert sessions["data"][0]["device"]["id"] == device["id"]
+
+
+def test_a_device_that_sent_nothing_for_a_day_is_stale(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    for name in ("a", "b"):
+        send(api, alice, "app-sessions", name, event("Code", "09:00:00", "10:00:00"))
+        send(api, alice, "app-sessions", name, event(name, "10:00:00", "11:00:00"))
+    owner.execute(
+        """
+        update activity.device_stream
+           set last_sync_at = now() - case name
+                   when 'a' then interval '24 hours 1 second'
+                   else interval '23 hours 59 minutes'
+               end
+          from activity.device
+         where device.user_id = device_stream.user_id
+           and device.device_id = device_stream.device_id
+        """
+    )
+
+    body = ask(api, alice)
+
+    assert [(device["name"], device["status"]) for device in body["data"]] == [
+        ("b", "active"),
+        ("a", "stale"),
+    ]
+
+
+def test_a_device_that_never_sent_anything_is_there_and_stale(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    owner.execute(
+        "insert into activity.device (user_id, name, first_seen_at) values (%s, 'new', '2025-01-01')",
+        [alice.user_id],
+    )
+
+    (device,) = ask(api, alice)["data"]
+
+    assert device | {"id": ""} == {
+        "id": "",
+        "name": "new",
+        "platform": None,
+        "source": None,
+        "streams": [],
+        "first_seen_at": "2025-01-01T00:00:00.000Z",
+        "last_sync_at": None,
+        "last_event_at": None,
+        "event_count": 0,
+        "status": "stale",
+    }
+
+
+def test_devices_that_sent_at_the_same_time_come_in_byte_order(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    events = [event("x", "09:00:00", "10:00:00", device=name) for name in ("ä", "a", "B")]
+    send(api, alice, "app-sessions", "x", *events)
+
+    assert [device["name"] for device in ask(api, alice)["data"]] == ["B", "a", "ä"]
+
+
+def test_an_empty_account_has_no_devices(api: TestClient, alice: Person) -> None:
+    assert ask(api, alice) == {"data": [], "count": 0}
+
+
+def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person) -> None:
+    send(api, alice, "app-sessions", "laptop", event("Code", "09:00:00", "10:00:00"))
+
+    assert ask(api, bob) == {"data": [], "count": 0}

@@ -1,0 +1,113 @@
+"""The whole description, tried out by Schemathesis with all its checks, on a real server."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from deploy.demo.command import demo
+from shared.settings import Settings
+from tests import processes
+from tests.conftest import Person
+
+ROOT: Final = Path(__file__).parent.parent.parent
+EXAMPLES: Final = {"suite": 4, "bounded": 20, "proof": 200}
+"""How many requests it invents for each operation, by profile, beside those that it always tries."""
+
+CONFIGURATION: Final = """
+hooks = "tests.endpoints.fuzzing"
+continue-on-failure = true
+
+[auth.openapi.apiToken]
+bearer = "{token}"
+
+[generation]
+max-examples = {examples}
+
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "405", "413", "414", "415"]
+
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx"]
+
+# Such as operations of which no request was good enough to show anything.
+[warnings]
+fail-on = true
+"""
+
+
+@pytest.fixture
+def url(deployment: Settings, tmp_path: Path) -> Iterator[str]:
+    """Where the resource server answers, a process of its own."""
+    (port,) = processes.free_ports(1)
+    chosen = replace(deployment, base_url=f"http://127.0.0.1:{port}")
+    logins = processes.role_urls(chosen, processes.RESOURCE_ROLES)
+    probe, log = f"{chosen.base_url}/healthz", tmp_path / "resource.log"
+    with processes.running(["resource", "serve"], chosen, logins, probe, log):
+        yield chosen.base_url
+
+
+@pytest.mark.proof
+def test_nothing_that_schemathesis_tries_is_answered_otherwise_than_described(
+    request: pytest.FixtureRequest, deployment: Settings, url: str, alice: Person, tmp_path: Path
+) -> None:
+    made = CliRunner().invoke(demo, [alice.email, "--days", "30"], obj=deployment)
+    profile = request.config.getoption("--hypothesis-profile") or "suite"
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(
+        CONFIGURATION.format(token=alice.token(), examples=EXAMPLES[str(profile)])
+    )
+
+    tried = subprocess.run(
+        [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", configuration,
+         "run", f"{url}/openapi.json", "--generation-database=none"],
+        # It leaves a cache where it runs, and takes the hooks from the path.
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+    assert made.exit_code == 0, made.output
+    assert tried.returncode == 0, tried.stdout
+
+
+def test_an_address_as_no_client_writes_it_is_answered(url: str) -> None:
+    status_of = {
+        b"/api/v1/me?" + b"a" * 60_000: 414,
+        b"/api/v1/me/" + b"a" * 60_000: 414,
+        # The web server itself knows that these are none, or longer than any (RFC 3986, section 2).
+        b"/api/v1/me?" + b"a" * 65_536: 400,
+        b"/api/v1/me?a=\xff\xfe": 400,
+        b"/api/v1/\xed\xa0\x80": 400,
+        b"/api/v1/me?a=\x00": 400,
+        b"/api/v1/../../etc/passwd": 404,
+        b"//api/v1/me": 404,
+        b"http://evil.example/api/v1/me": 401,
+    }
+
+    answers = {target: raw_answer(url, target) for target in status_of}
+
+    assert {each: int(answer.split()[1]) for each, answer in answers.items()} == status_of
+    for answer in answers.values():
+        assert b"evil" not in answer
+        assert (b"x-request-id" in answer) is not answer.startswith(b"HTTP/1.1 400")
+
+
+def raw_answer(url: str, target: bytes) -> bytes:
+    """Return what comes back to a request for ``target``, sent as it is."""
+    where = urlsplit(url)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as to:
+        lines = [b"GET " + target + b" HTTP/1.1", b"Host: evil.example", b"Connection: close"]
+        to.sendall(b"\r\n".join([*lines, b"", b""]))
+        return to.makefile("rb").read()

@@ -1,0 +1,263 @@
+"""The description: valid for two validators, complete, and the same as what the service does."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+import authserver.app
+import resourceserver.app
+from resourceserver import ingest, openapi
+from resourceserver.endpoints import ENDPOINTS
+from resourceserver.openapi import EXAMPLES
+from resourceserver.operation import Operation
+from shared.scopes import SCOPES
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.endpoints import snapshot
+from tests.endpoints.snapshot import NEUTRAL
+
+DOCUMENT: Final = openapi.document(NEUTRAL)
+OPERATIONS: Final = [
+    operation for path in DOCUMENT["paths"].values() for operation in path.values()
+]
+REDOCLY: Final = Path(__file__).parent.parent / "redocly"
+
+each_operation = pytest.mark.parametrize(
+    "operation", OPERATIONS, ids=[operation["operationId"] for operation in OPERATIONS]
+)
+
+
+def test_the_committed_copy_is_what_is_served() -> None:
+    assert snapshot.PATH.read_text() == openapi.text(NEUTRAL), (
+        "docs/openapi.json is not what the service says of itself; `make openapi` renews it"
+    )
+
+
+def test_it_is_served_without_a_credential_and_compressed_when_asked(
+    api: TestClient, deployment: Settings
+) -> None:
+    plain = api.get("/openapi.json", headers={"Accept-Encoding": "identity"})
+    packed = api.get("/openapi.json", headers={"Accept-Encoding": "gzip"})
+
+    chosen = Settings(auth_url=deployment.auth_url, base_url="http://testserver")
+    assert plain.status_code == 200
+    assert plain.headers["content-type"] == "application/json"
+    assert plain.text == openapi.text(chosen)
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.json() == plain.json()
+
+
+def test_it_is_openapi_3_1_of_version_1() -> None:
+    OpenAPIV31SpecValidator(DOCUMENT).validate()
+
+    assert DOCUMENT["openapi"].startswith("3.1.")
+    assert DOCUMENT["info"]["version"] == "1.0.0"
+    assert DOCUMENT["servers"] == [{"url": "https://data.svc.example"}]
+
+
+@pytest.mark.proof
+def test_a_validator_with_opinions_has_none_against_it(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    node, program = shutil.which("node"), REDOCLY / "node_modules/@redocly/cli/bin/cli.js"
+    if node is None or not program.exists():
+        if request.config.getoption("--hypothesis-profile") in ("bounded", "proof"):
+            pytest.fail("redocly is not installed; make proof does it", pytrace=False)
+        pytest.skip("redocly is not installed; make proof does it, and runs this")
+
+    said = subprocess.run(
+        # Under which licence an operator offers their service is theirs to say.
+        [node, program, "lint", "--extends=recommended", "--skip-rule=info-license", "--format=json",
+         snapshot.PATH],
+        env=os.environ | {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+    found = json.loads(said.stdout)
+    assert found["problems"] == []
+    assert found["totals"] == {"errors": 0, "warnings": 0, "ignored": 0}
+
+
+def test_everything_that_is_served_is_described(deployment: Settings) -> None:
+    without = {
+        "resource_metadata", "mcp_resource_metadata",  # described by RFC 9728
+        "openapi", "docs",
+    }  # fmt: skip
+    served = {
+        (route.name, route.path, method)
+        for route in resourceserver.app.create(deployment).routes
+        if isinstance(route, Route) and route.name not in without
+        for method in (route.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+
+    described = {
+        (operation["operationId"], path, method.upper())
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+    }
+    assert described == served
+
+
+def test_both_ways_to_a_token_are_described(deployment: Settings) -> None:
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    path_of = authserver.app.create(deployment).url_path_for
+    flow = schemes["oauth"]["flows"]["authorizationCode"]
+
+    assert {name: scheme["type"] for name, scheme in schemes.items()} == {
+        "apiToken": "http",
+        "oauth": "oauth2",
+    }
+    assert schemes["apiToken"]["scheme"] == "bearer"
+    assert flow["scopes"] == SCOPES
+    assert flow["authorizationUrl"] == f"https://auth.svc.example{path_of('authorize')}"
+    assert flow["tokenUrl"] == flow["refreshUrl"] == f"https://auth.svc.example{path_of('token')}"
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS])
+def test_the_scope_that_is_described_is_the_one_that_is_needed(
+    api: TestClient, alice: Person, endpoint: Any
+) -> None:
+    (operation,) = [each for each in OPERATIONS if each["operationId"] == endpoint.name]
+    others = [scope for scope in SCOPES if [scope] != operation["security"][0]["apiToken"]]
+
+    answer = api.get(endpoint.path, headers=alice.headers(*others))
+
+    (name,) = operation["security"][0]["apiToken"]
+    assert operation["security"] == [{"apiToken": [name]}, {"oauth": [name]}]
+    assert f"`{name}`" in operation["description"]
+    assert answer.status_code == 403
+    described = operation["responses"]["403"]["content"]["application/json"]["examples"]
+    assert answer.json() == described["insufficient_scope"]["value"]
+
+
+@each_operation
+def test_every_parameter_is_described_and_is_never_null(operation: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", []):
+        assert parameter["description"]
+        assert parameter["in"] == "query"
+        assert isinstance(parameter["required"], bool)
+        assert "null" not in json.dumps(parameter["schema"])
+        assert "format" in parameter["schema"] or "type" in parameter["schema"]
+        # Whoever tries it out begins with something that works.
+        assert parameter["required"] is ("example" in parameter)
+
+
+@each_operation
+def test_every_failure_has_the_error_body_and_its_headers(operation: dict[str, Any]) -> None:
+    responses = {status: resolved(response) for status, response in operation["responses"].items()}
+    needs_token = bool(operation["security"])
+
+    assert {"200", "404", "414", "431", "500"} <= set(responses)
+    assert ({"401", "403", "503"} <= set(responses)) >= needs_token
+    assert ("400" in responses) == ("parameters" in operation or "requestBody" in operation)
+    for status, response in responses.items():
+        assert "X-Request-Id" in response["headers"]
+        assert response["description"]
+        if status in ("401", "403"):
+            assert response["headers"]["WWW-Authenticate"]["example"].startswith("Bearer ")
+        if status == "503":
+            assert response["headers"]["Retry-After"]["example"] == "1"
+        if status != "200" and operation["operationId"] != "healthz":
+            content = response["content"]["application/json"]
+            assert content["schema"] == {"$ref": "#/components/schemas/Error"}
+            for example in content["examples"].values():
+                check(content["schema"], example["value"])
+
+
+@each_operation
+def test_every_answer_has_an_example_that_is_one(operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        content = resolved(response)["content"]["application/json"]
+        if "examples" not in content:
+            assert "example" in content, status
+            check(content["schema"], content["example"])
+    if "requestBody" in operation:
+        content = operation["requestBody"]["content"]["application/json"]
+        check(content["schema"], content["example"])
+
+
+@pytest.mark.parametrize("described", openapi.operations(), ids=lambda described: described.name)
+def test_every_example_is_what_the_model_allows(described: Operation) -> None:
+    # The schema that is published allows members that are still to come; the model does not.
+    for status, body in described.answers.items():
+        name = described.name if status == 200 else f"{described.name}.{status}"
+
+        body.model_validate_json((EXAMPLES / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "described", [ingest.operation(stream) for stream in ingest.STREAMS], ids=lambda each: each.name
+)
+def test_every_event_of_an_example_is_taken(
+    api: TestClient, alice: Person, described: Operation
+) -> None:
+    example = json.loads((EXAMPLES / f"{described.name}.request.json").read_text())
+
+    answer = api.post(described.path, json=example, headers=alice.headers(str(described.scope)))
+
+    assert answer.json()["accepted"] == len(example["events"])
+    assert set(answer.json()) == set(described.answers[200].model_fields)
+
+
+def test_no_example_is_left_over() -> None:
+    named = {described.name for described in openapi.operations()}
+
+    assert {path.name.split(".")[0] for path in EXAMPLES.iterdir()} == named
+
+
+def test_names_of_schemas_are_those_of_models() -> None:
+    # Two models of one name would both be called by the path of their modules.
+    assert [name for name in DOCUMENT["components"]["schemas"] if "__" in name] == []
+
+
+def test_every_schema_of_an_answer_is_described_and_may_grow() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+
+    assert [name for name, schema in schemas.items() if not schema.get("description")] == []
+    assert '"additionalProperties": false' not in json.dumps(schemas)
+    assert "``" not in json.dumps(DOCUMENT)
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))
+def test_the_first_two_failures_are_what_the_service_answers(api: TestClient, path: str) -> None:
+    for method, operation in DOCUMENT["paths"][path].items():
+        if not operation["security"]:
+            continue
+        described = operation["responses"]["401"]
+
+        answer = api.request(method, path)
+
+        examples = described["content"]["application/json"]["examples"]
+        assert answer.json() == examples["unauthorized"]["value"]
+        assert set(described["headers"]) <= {name.title() for name in answer.headers} | {
+            "WWW-Authenticate"
+        }
+
+
+def resolved(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what a reference within the document leads to, or the value itself."""
+    found: dict[str, Any] = value
+    if "$ref" in value:
+        found = DOCUMENT
+        for name in value["$ref"].removeprefix("#/").split("/"):
+            found = found[name]
+    return found
+
+
+def check(schema: dict[str, Any], value: Any) -> None:
+    """Hold ``value`` against ``schema``, which may refer to others of the document."""
+    whole = {**schema, "components": DOCUMENT["components"]}
+
+    Draft202012Validator(whole, format_checker=FormatChecker()).validate(value)

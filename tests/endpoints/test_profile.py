@@ -1,0 +1,276 @@
+"""GET /api/v1/me, /api/v1/integrations, /api/v1/orgs, /api/v1/teams and /api/v1/account/subscription."""
+
+from typing import Any
+
+import psycopg
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+
+Rows = psycopg.Connection[Any]
+
+
+def ask(api: TestClient, person: Person, path: str) -> dict[str, Any]:
+    answer = api.get(path, headers=person.headers("read:profile"))
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def test_a_profile_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person) -> None:
+    owner.execute(
+        """
+        update identity.user
+           set display_name = 'Ann', timezone = 'Europe/Berlin', created_at = '2025-06-16 09:00Z'
+         where email = 'alice@example.org'
+        """
+    )
+
+    body = ask(api, alice, "/api/v1/me")
+
+    assert body == {
+        "data": {
+            "id": str(alice.user_id),
+            "email": "alice@example.org",
+            "display_name": "Ann",
+            "timezone": "Europe/Berlin",
+            "is_admin": False,
+            "week_starts_on": 1,
+            "created_at": "2025-06-16T09:00:00.000Z",
+        }
+    }
+
+
+def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person) -> None:
+    owner.execute(
+        """
+        insert into profile.integration
+        values (%(alice)s, 'whoop', 'health', 'expired', '2025-06-01 09:00Z', null, null),
+               (%(alice)s, 'github', 'code', 'active', '2025-06-01 09:00Z', '2025-06-16 09:00Z', null),
+               (%(alice)s, 'spotify', 'music', 'error', '2025-06-01 09:00Z', null, 'rate_limited'),
+               (%(alice)s, 'trakt', 'watching', 'disconnected', null, null, null),
+               (%(bob)s, 'swarm', 'location', 'active', null, null, null)
+        """,
+        {"alice": alice.user_id, "bob": bob.user_id},
+    )
+    owner.execute(
+        "insert into profile.integration_credential values (%s, 'github', 'hunter2')",
+        [alice.user_id],
+    )
+
+    body = ask(api, alice, "/api/v1/integrations")
+
+    assert body["data"][0] == {
+        "provider": "github",
+        "kind": "code",
+        "connected": True,
+        "status": "active",
+        "connected_at": "2025-06-01T09:00:00.000Z",
+        "last_sync_at": "2025-06-16T09:00:00.000Z",
+        "last_error": None,
+    }
+    assert [
+        (row["provider"], row["connected"], row["status"], row["last_error"])
+        for row in body["data"][1:]
+    ] == [
+        ("spotify", True, "error", "rate_limited"),
+        ("trakt", False, "disconnected", None),
+        ("whoop", False, "expired", None),
+    ]
+    assert body["count"] == 4
+    assert "hunter2" not in str(body)
+
+
+def test_who_belongs_nowhere_has_empty_lists(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    owner.execute(
+        """
+        with acme as (
+            insert into profile.organization (name, slug)
+            values ('Acme', 'acme')
+            returning organization_id
+        ),
+        core as (
+            insert into profile.team (organization_id, name)
+            select organization_id, 'Core' from acme
+            returning team_id
+        ),
+        joined as (
+            insert into profile.membership (user_id, organization_id, role)
+            select %(bob)s, organization_id, 'owner' from acme
+        )
+        insert into profile.team_membership (user_id, team_id, role)
+        select %(bob)s, team_id, 'lead' from core
+        """,
+        {"bob": bob.user_id},
+    )
+
+    assert ask(api, alice, "/api/v1/integrations") == {"data": [], "count": 0}
+    assert ask(api, alice, "/api/v1/orgs") == {"data": [], "count": 0}
+    assert ask(api, alice, "/api/v1/teams") == {"data": [], "count": 0}
+
+
+def test_organizations_and_teams_by_hand(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    rows = owner.execute(
+        """
+        insert into profile.organization (name, slug)
+        values ('Zeta', 'zeta'), ('Acme', 'acme'), ('Bobs', 'bobs')
+        returning organization_id
+        """
+    ).fetchall()
+    zeta, acme, bobs = (row[0] for row in rows)
+    rows = owner.execute(
+        """
+        insert into profile.team (organization_id, name)
+        values (%(acme)s, 'Core'), (%(zeta)s, 'Design'), (%(bobs)s, 'Secret')
+        returning team_id
+        """,
+        {"acme": acme, "zeta": zeta, "bobs": bobs},
+    ).fetchall()
+    core, design, secret = (row[0] for row in rows)
+    owner.execute(
+        """
+        insert into profile.membership
+        values (%(alice)s, %(zeta)s, 'member', '2025-06-01 09:00Z'),
+               (%(alice)s, %(acme)s, 'admin', '2025-06-02 09:00Z'),
+               (%(bob)s, %(bobs)s, 'owner', '2025-06-03 09:00Z'),
+               (%(bob)s, %(acme)s, 'owner', '2025-06-03 09:00Z')
+        """,
+        {
+            "alice": alice.user_id,
+            "bob": bob.user_id,
+            "zeta": zeta,
+            "acme": acme,
+            "bobs": bobs,
+        },
+    )
+    owner.execute(
+        """
+        insert into profile.team_membership
+        values (%(alice)s, %(core)s, 'member', '2025-06-04 09:00Z'),
+               (%(bob)s, %(core)s, 'lead', '2025-06-05 09:00Z'),
+               (%(bob)s, %(design)s, 'lead', '2025-06-05 09:00Z'),
+               (%(bob)s, %(secret)s, 'lead', '2025-06-05 09:00Z')
+        """,
+        {
+            "alice": alice.user_id,
+            "bob": bob.user_id,
+            "core": core,
+            "design": design,
+            "secret": secret,
+        },
+    )
+
+    orgs = ask(api, alice, "/api/v1/orgs")
+    teams = ask(api, alice, "/api/v1/teams")
+
+    assert orgs == {
+        "data": [
+            {
+                "id": str(acme),
+                "name": "Acme",
+                "slug": "acme",
+                "role": "admin",
+                "joined_at": "2025-06-02T09:00:00.000Z",
+            },
+            {
+                "id": str(zeta),
+                "name": "Zeta",
+                "slug": "zeta",
+                "role": "member",
+                "joined_at": "2025-06-01T09:00:00.000Z",
+            },
+        ],
+        "count": 2,
+    }
+    assert teams == {
+        "data": [
+            {
+                "id": str(core),
+                "name": "Core",
+                "organization": {"id": str(acme), "name": "Acme"},
+                "role": "member",
+                "joined_at": "2025-06-04T09:00:00.000Z",
+            }
+        ],
+        "count": 1,
+    }
+
+
+def test_a_team_is_shown_with_its_organization_also_to_who_is_in_the_team_alone(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    owner.execute(
+        """
+        with acme as (
+            insert into profile.organization (name, slug)
+            values ('Acme', 'acme')
+            returning organization_id
+        ),
+        core as (
+            insert into profile.team (organization_id, name)
+            select organization_id, 'Core' from acme
+            returning team_id
+        )
+        insert into profile.team_membership (user_id, team_id, role)
+        select %s, team_id, 'lead' from core
+        """,
+        [alice.user_id],
+    )
+
+    assert ask(api, alice, "/api/v1/teams")["data"][0]["organization"]["name"] == "Acme"
+    assert ask(api, alice, "/api/v1/orgs") == {"data": [], "count": 0}
+
+
+def test_who_pays_nothing_runs_the_service_themselves(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    owner.execute(
+        "insert into profile.subscription (user_id, plan, status, billing) values (%s, 'b', 'none', 'b')",
+        [bob.user_id],
+    )
+
+    body = ask(api, alice, "/api/v1/account/subscription")
+
+    assert body == {
+        "data": {
+            "plan": "self_hosted",
+            "status": "active",
+            "billing": "none",
+            "interval": None,
+            "current_period_start": None,
+            "current_period_end": None,
+            "cancel_at_period_end": False,
+            "trial_ends_at": None,
+            "seats": 1,
+        }
+    }
+
+
+def test_a_subscription_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
+    owner.execute(
+        """
+        insert into profile.subscription
+        values (%s, 'team', 'trialing', 'card', 'month', '2025-06-01', '2025-07-01', true, '2025-06-15', 5)
+        """,
+        [alice.user_id],
+    )
+
+    body = ask(api, alice, "/api/v1/account/subscription")
+
+    assert body == {
+        "data": {
+            "plan": "team",
+            "status": "trialing",
+            "billing": "card",
+            "interval": "month",
+            "current_period_start": "2025-06-01T00:00:00.000Z",
+            "current_period_end": "2025-07-01T00:00:00.000Z",
+            "cancel_at_period_end": True,
+            "trial_ends_at": "2025-06-15T00:00:00.000Z",
+            "seats": 5,
+        }
+    }

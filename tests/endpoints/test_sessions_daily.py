@@ -1,0 +1,195 @@
+"""GET /api/v1/sessions/daily."""
+
+from typing import Any
+
+import psycopg
+from hypothesis import given
+from starlette.testclient import TestClient
+
+from tests.conftest import Person
+from tests.endpoints.histories import History, add_coding, add_sessions, ask, carol_with, histories
+from tests.endpoints.test_app_usage import event, post
+from tests.endpoints.timeline import (
+    CodingSession,
+    Session,
+    average,
+    counted,
+    instant,
+    owned_ms,
+    segments,
+    touched,
+)
+
+PATH = "/api/v1/sessions/daily"
+
+Owner = psycopg.Connection[Any]
+
+
+def test_a_session_over_midnight_counts_on_both_days_and_once_in_total(
+    api: TestClient, owner: Owner, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("Film", "21:30:00", "23:00:00"),
+            event("Chat", "21:40:00", "21:50:00"),
+            event("Chat", "22:10:00", "22:10:00"),
+            event("Idle", "22:20:00", "22:30:00", idle=True),
+        ],
+    )
+    late = 22 * 3_600_000
+    add_coding(
+        owner,
+        alice,
+        [CodingSession("1", "laptop", "svc", None, None, late - 60_000, late + 120_000)],
+    )
+
+    body = ask(
+        api,
+        alice,
+        PATH,
+        start="2025-06-16T21:00:00Z",
+        end="2025-06-17T23:00:00Z",
+        tz="Europe/Berlin",
+    )
+
+    assert body == {
+        "range": {"from": "2025-06-16T21:00:00.000Z", "to": "2025-06-17T23:00:00.000Z"},
+        "tz": "Europe/Berlin",
+        "data": [
+            {
+                "date": "2025-06-16",
+                "session_count": 2,
+                "app_count": 2,
+                "tracked_ms": 1_800_000,
+                "average_session_ms": 900_000,
+                "longest_session_ms": 1_200_000,
+                "longest_session_app": "Film",
+                "first_started_at": "2025-06-16T21:30:00.000Z",
+                "last_ended_at": "2025-06-16T22:00:00.000Z",
+                "coding_session_count": 1,
+                "coding_ms": 60_000,
+            },
+            {
+                "date": "2025-06-17",
+                "session_count": 2,
+                "app_count": 2,
+                "tracked_ms": 3_600_000,
+                "average_session_ms": 1_800_000,
+                "longest_session_ms": 3_600_000,
+                "longest_session_app": "Film",
+                "first_started_at": "2025-06-16T22:00:00.000Z",
+                "last_ended_at": "2025-06-16T23:00:00.000Z",
+                "coding_session_count": 1,
+                "coding_ms": 120_000,
+            },
+            {
+                "date": "2025-06-18",
+                "session_count": 0,
+                "app_count": 0,
+                "tracked_ms": 0,
+                "average_session_ms": None,
+                "longest_session_ms": None,
+                "longest_session_app": None,
+                "first_started_at": None,
+                "last_ended_at": None,
+                "coding_session_count": 0,
+                "coding_ms": 0,
+            },
+        ],
+        "totals": {"session_count": 3, "tracked_ms": 5_400_000},
+    }
+
+
+def test_a_glance_at_midnight_counts_on_the_day_that_begins(
+    api: TestClient, owner: Owner, alice: Person
+) -> None:
+    midnight = 24 * 3_600_000
+    add_sessions(owner, alice, [Session("1", "laptop", "Glance", midnight, midnight)])
+    add_coding(owner, alice, [CodingSession("1", "laptop", "svc", None, None, midnight, midnight)])
+
+    body = ask(api, alice, PATH, start="2025-06-16T00:00:00Z", end="2025-06-18T00:00:00Z")
+
+    assert [
+        (day["date"], day["session_count"], day["coding_session_count"]) for day in body["data"]
+    ] == [("2025-06-16", 0, 0), ("2025-06-17", 1, 1)]
+
+
+def test_of_sessions_of_one_length_the_first_application_by_name_is_the_longests(
+    api: TestClient, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("b", "09:00:00", "09:10:00"),
+            event("a", "10:00:00", "10:10:00"),
+            event("B", "11:00:00", "11:10:00"),
+        ],
+    )
+
+    body = ask(api, alice, PATH, start="2025-06-16T00:00:00Z", end="2025-06-17T00:00:00Z")
+
+    assert [day["longest_session_app"] for day in body["data"]] == ["B"]
+
+
+def test_a_range_of_no_length_touches_no_day(api: TestClient, alice: Person) -> None:
+    post(api, alice, [event("Code", "09:00:00", "10:00:00")])
+
+    body = ask(api, alice, PATH, start="2025-06-16T09:30:00Z", end="2025-06-16T09:30:00Z")
+
+    assert body["data"] == []
+    assert body["totals"] == {"session_count": 0, "tracked_ms": 0}
+
+
+def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person) -> None:
+    post(api, alice, [event("Code", "09:00:00", "10:00:00")])
+
+    body = ask(api, bob, PATH, start="2025-06-16T00:00:00Z", end="2025-06-17T00:00:00Z")
+
+    assert [day["session_count"] for day in body["data"]] == [0]
+    assert body["totals"] == {"session_count": 0, "tracked_ms": 0}
+
+
+@given(history=histories())
+def test_any_history_gives_the_days_that_the_slow_model_gives(
+    api: TestClient, owner: Owner, history: History
+) -> None:
+    carol = carol_with(owner, history)
+
+    body = ask(
+        api,
+        carol,
+        PATH,
+        start=instant(history.start),
+        end=instant(history.end),
+        tz=history.zone,
+    )
+
+    expected: list[dict[str, Any]] = []
+    for day in touched(history.start, history.end, history.zone):
+        owned = owned_ms(history.sessions, day.start, day.end)
+        own = segments(history.sessions, day.start, day.end)
+        present = counted(history.sessions, day.start, day.end)
+        longest = min(((-owned.get(s, 0), s.app.encode(), s.app) for s in present), default=None)
+        expected.append(
+            {
+                "date": str(day.date),
+                "session_count": len(present),
+                "app_count": len({s.app for s in present}),
+                "tracked_ms": sum(owned.values()),
+                "average_session_ms": average(sum(owned.values()), len(present)),
+                "longest_session_ms": -longest[0] if longest else None,
+                "longest_session_app": longest[2] if longest else None,
+                "first_started_at": instant(own[0][0]) if own else None,
+                "last_ended_at": instant(own[-1][1]) if own else None,
+                "coding_session_count": len(counted(history.coding, day.start, day.end)),
+                "coding_ms": sum(owned_ms(history.coding, day.start, day.end).values()),
+            }
+        )
+    assert body["data"] == expected
+    assert body["totals"] == {
+        "session_count": len(counted(history.sessions, history.start, history.end)),
+        "tracked_ms": sum(day["tracked_ms"] for day in expected),
+    }

@@ -1,0 +1,309 @@
+"""An export that is under way when its client, its database or its server gets into trouble.
+
+Its client is a socket, so that a test decides what is read and when, and sees how the answer ends.
+"""
+
+import json
+import re
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import psycopg
+import pytest
+import uvicorn
+
+import resourceserver.app
+from resourceserver import export
+from resourceserver.export_resources import SQL
+from shared.settings import Settings
+from tests.conftest import Person
+
+Rows = psycopg.Connection[Any]
+
+END = b"\r\n0\r\n\r\n"
+"""How a chunked answer ends that is whole (RFC 9112, section 7.1)."""
+
+
+@pytest.fixture(scope="module")
+def port(deployment: Settings) -> Iterator[int]:
+    """The port of a resource server that listens on the loopback interface."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    number = listener.getsockname()[1]
+    app = resourceserver.app.create(replace(deployment, base_url=f"http://127.0.0.1:{number}"))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)  # the server has no other way to tell
+    yield number
+    server.should_exit = True
+    thread.join()
+    listener.close()
+
+
+@pytest.fixture
+def much(owner: Rows, alice: Person) -> None:
+    """More than sockets hold: 30 MB of sessions."""
+    owner.execute(
+        """
+        with laptop as (
+            insert into activity.device (user_id, name)
+            values (%(user_id)s, 'laptop')
+            returning user_id, device_id
+        )
+        insert into activity.app_session
+               (user_id, device_id, idempotency_key, app, title, started_at, ended_at)
+        select user_id,
+               device_id,
+               'k' || number,
+               'Code',
+               repeat('x', 1000),
+               timestamptz '2025-06-16 00:00Z' + number * interval '1 minute',
+               timestamptz '2025-06-16 00:00Z' + number * interval '1 minute'
+          from laptop
+         cross join generate_series(1, 20000) as number
+        """,
+        {"user_id": alice.user_id},
+    )
+
+
+@dataclass
+class Download:
+    """A client that has asked for an export, and what it has read of the answer."""
+
+    connection: socket.socket
+    taken: bytearray = field(default_factory=bytearray)
+
+    def read_until(self, mark: bytes) -> None:
+        """Read until ``mark`` has come."""
+        while mark not in self.taken:
+            piece = self.connection.recv(4096)
+            assert piece, "the answer ended"
+            self.taken += piece
+
+    def read_all(self) -> None:
+        """Read until the server closes the connection, however it does that."""
+        try:
+            while piece := self.connection.recv(65536):
+                self.taken += piece
+        except ConnectionError:
+            pass
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return int(self.taken[9:12])
+
+    @property
+    def body(self) -> Any:
+        """The JSON of the whole answer."""
+        assert self.taken.endswith(END)
+        rest = bytes(self.taken.partition(b"\r\n\r\n")[2])
+        body = bytearray()
+        while rest:
+            size, _, rest = rest.partition(b"\r\n")
+            body += rest[: int(size, 16)]
+            rest = rest[int(size, 16) + 2 :]
+        return json.loads(body)
+
+
+@contextmanager
+def download(
+    port: int, person: Person, format_: str = "json", encoding: str = "identity"
+) -> Iterator[Download]:
+    """Ask for everything, and read nothing yet."""
+    with socket.socket() as connection:
+        # Little room, so that the server soon notices that nobody reads.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(
+            f"GET /api/v1/export?format={format_} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {person.token()}\r\nAccept-Encoding: {encoding}\r\n"
+            "Connection: close\r\n\r\n".encode()
+        )
+        yield Download(connection)
+
+
+def under_way(owner: Rows) -> list[int]:
+    """Return the backends of exports, which have a transaction from their first statement to their end."""
+    found = owner.execute(
+        """
+        select pid
+          from pg_stat_activity
+         where application_name = 'svc reader'
+           and datname = current_database()
+           and state <> 'idle'
+         order by pid
+        """
+    ).fetchall()
+    return [pid for (pid,) in found]
+
+
+def soon(owner: Rows, count: int) -> list[int]:
+    """Return the backends of exports, once they are ``count``."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        backends = under_way(owner)
+        if len(backends) == count:
+            return backends
+        time.sleep(0.05)  # what is looked at is in another process
+    pytest.fail(f"{len(under_way(owner))} exports are under way, and not {count}")
+
+
+@pytest.mark.usefixtures("much")
+def test_the_first_rows_come_before_the_last_are_read(
+    port: int, alice: Person, owner: Rows
+) -> None:
+    with download(port, alice) as answer:
+        answer.read_until(b'"idempotency_key":"k1"')
+        first = len(answer.taken)
+        # The rest is still in the database: the export waits until somebody takes what there is.
+        time.sleep(1)
+        soon(owner, 1)
+        answer.read_all()
+
+    assert first < 64 * 1024
+    assert answer.status == 200
+    assert len(answer.body["resources"]["app_sessions"]) == 20000
+
+
+def test_the_first_piece_can_be_unpacked_by_itself(port: int, alice: Person) -> None:
+    with download(port, alice, encoding="gzip") as answer:
+        answer.read_all()
+
+    head, _, body = bytes(answer.taken).partition(b"\r\n\r\n")
+    size, _, rest = body.partition(b"\r\n")
+    first = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(rest[: int(size, 16)])
+    assert b"content-encoding: gzip" in head.lower()
+    assert first.startswith(b'{"exported_at":"')
+    assert first.endswith(b'"resources":{')
+
+
+@pytest.mark.usefixtures("much")
+def test_all_of_it_is_of_one_moment(port: int, alice: Person, owner: Rows) -> None:
+    with download(port, alice) as answer:
+        answer.read_until(b'"idempotency_key":"k1"')
+        soon(owner, 1)
+        owner.execute(
+            "insert into activity.category_score (user_id, category, score) values (%s, 'Late', 1)",
+            [alice.user_id],
+        )
+        owner.execute("delete from activity.app_session where idempotency_key = 'k20000'")
+        answer.read_all()
+
+    assert answer.body["resources"]["category_scores"] == []
+    assert answer.body["resources"]["app_sessions"][-1]["idempotency_key"] == "k20000"
+
+
+@pytest.mark.usefixtures("much")
+@pytest.mark.parametrize("format_", ["json", "csv", "ndjson", "zip"])
+def test_a_database_that_fails_midway_breaks_the_answer_off(
+    port: int, alice: Person, owner: Rows, format_: str
+) -> None:
+    with download(port, alice, format_) as answer:
+        answer.read_until(b"app_sessions")
+        (backend,) = soon(owner, 1)
+        owner.execute("select pg_terminate_backend(%s)", [backend])
+        answer.read_all()
+    after = under_way(owner)
+
+    assert answer.status == 200
+    assert not answer.taken.endswith(END)
+    assert after == []
+
+
+@pytest.mark.usefixtures("much")
+def test_a_client_that_goes_away_frees_its_connection(
+    port: int, alice: Person, owner: Rows
+) -> None:
+    with download(port, alice) as answer:
+        answer.read_until(b'"idempotency_key":"k1"')
+        soon(owner, 1)
+
+    soon(owner, 0)
+
+
+@pytest.mark.usefixtures("much")
+def test_a_client_that_takes_nothing_any_more_is_given_up(
+    port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "STALLED_S", 0.5)
+
+    with download(port, alice) as answer:
+        answer.read_until(b'"idempotency_key":"k1"')
+        soon(owner, 1)
+        soon(owner, 0)
+        answer.read_all()
+
+    assert not answer.taken.endswith(END)
+
+
+@pytest.mark.usefixtures("much")
+def test_an_export_that_takes_for_ever_is_given_up(
+    port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "LONGEST_S", 0.5)
+
+    with download(port, alice) as answer:
+        answer.read_until(b'"idempotency_key":"k1"')
+        soon(owner, 0)
+        answer.read_all()
+
+    assert not answer.taken.endswith(END)
+
+
+def test_the_database_lets_an_export_wait_longer_than_we_do(
+    port: int, alice: Person, owner: Rows
+) -> None:
+    (allowed,) = re.findall(
+        r"idle_in_transaction_session_timeout = '(\d+)s'",
+        SQL["allow_slow_client"],
+    )
+
+    assert int(allowed) > 2 * export.STALLED_S
+
+
+@pytest.mark.usefixtures("much")
+def test_one_person_has_two_exports_at_once_and_others_have_places_left(
+    port: int, alice: Person, bob: Person, owner: Rows
+) -> None:
+    with download(port, alice) as first, download(port, alice) as second:
+        for each in (first, second):
+            each.read_until(b'"idempotency_key":"k1"')
+        soon(owner, 2)
+        with download(port, alice) as third, download(port, bob) as other:
+            third.read_all()
+            other.read_all()
+    soon(owner, 0)
+    with download(port, alice) as later:
+        later.read_all()
+
+    assert third.status == 503
+    assert b"retry-after: 1\r\n" in third.taken.lower()
+    assert b"as many exports are under way as there may be at once" in third.taken
+    assert other.status == 200
+    assert other.body["user"]["id"] == str(bob.user_id)
+    assert len(later.body["resources"]["app_sessions"]) == 20000
+
+
+@pytest.mark.usefixtures("much")
+def test_a_process_has_a_few_exports_at_once(
+    port: int, alice: Person, bob: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "AT_ONCE", 1)
+
+    with download(port, alice) as first:
+        first.read_until(b'"idempotency_key":"k1"')
+        soon(owner, 1)
+        with download(port, bob) as other:
+            other.read_all()
+    soon(owner, 0)
+
+    assert other.status == 503

@@ -1,0 +1,88 @@
+"""What balancers are told while the database is away, and that nobody has to restart anything after."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from shared import database
+from shared.settings import Settings
+from tests.faults.proxy import Proxy, proxy
+from tests.processes import RESOURCE_ROLES
+
+
+@pytest.fixture
+def way(deployment: Settings) -> Iterator[Proxy]:
+    """A way to the database of this worker."""
+    # A socket's path may have a hundred characters, and those of pytest are longer.
+    directory = Path(tempfile.mkdtemp(prefix="svc-way-"))
+    with proxy(database.role_url(deployment, "reader"), directory) as opened:
+        yield opened
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
+    """The resource server, which reaches its database that way alone."""
+    urls = {role: way.url(database.role_url(deployment, role)) for role in RESOURCE_ROLES}
+    app = resourceserver.app.create(
+        replace(deployment, base_url="http://testserver", role_urls=urls)
+    )
+    with TestClient(app, raise_server_exceptions=False) as opened:
+        yield opened
+
+
+def first_within(client: TestClient, seconds: float, status: int) -> Any:
+    """Return the first answer of the probe with ``status``, which comes in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        answer = client.get("/healthz")
+        if answer.status_code == status:
+            return answer
+    pytest.fail(f"no {status} within {seconds} s")
+
+
+@pytest.mark.parametrize("fault", [Proxy.stop, Proxy.cut], ids=["silent", "gone"])
+def test_the_probe_tells_of_a_lost_database_in_time_and_recovers_by_itself(
+    client: TestClient, way: Proxy, fault: Any
+) -> None:
+    before = client.get("/healthz")
+    fault(way)
+
+    started = time.monotonic()
+    lost = client.get("/healthz")
+    took = time.monotonic() - started
+    capabilities = client.get("/api/v1/capabilities")
+    description = client.get("/openapi.json")
+    way.restore()
+    after = first_within(client, 5, 200)
+
+    assert before.json()["status"] == "ok"
+    assert lost.status_code == 503
+    assert took < 1.5
+    assert lost.headers["cache-control"] == "no-store"
+    assert lost.headers["retry-after"] == "1"
+    assert lost.json()["database"] == {"status": "unreachable", "latency_ms": None}
+    assert capabilities.status_code == 200
+    assert description.status_code == 200
+    assert after.json()["database"]["status"] == "ok"
+
+
+def test_a_database_that_is_away_from_the_start_is_found_when_it_comes(
+    client: TestClient, way: Proxy
+) -> None:
+    way.cut()
+
+    lost = client.get("/healthz")
+    way.restore()
+    found = first_within(client, 5, 200)
+
+    assert lost.status_code == 503
+    assert found.json()["status"] == "ok"
