@@ -131,12 +131,21 @@ left_team as (
      where team_membership.user_id = %(user_id)s
        and team_membership.team_id = team.team_id
        and team.organization_id in (select organization_id from organization)
+    returning team_membership.role
+),
+left_organization as (
+    delete
+      from profile.membership
+     where user_id = %(user_id)s
+       and organization_id in (select organization_id from organization)
+    returning role
 )
-delete
-  from profile.membership
- where user_id = %(user_id)s
-   and organization_id in (select organization_id from organization)
-returning role
+select role
+  from left_organization
+ union all
+select role
+  from left_team
+ limit 1
 
 -- name: add_team
 -- Adds a team to an organization; no row: there is no such organization, or it has such a team already.

@@ -126,6 +126,8 @@ def _found(file: str, stream: str | None) -> list[Found]:
         raise click.ClickException(f"{file}: {error.strerror}") from error
     except PostingError as error:
         raise click.ClickException(f"{file}: {error}") from error
+    if not found:
+        raise click.ClickException(f"{file} holds no sessions")
     if stream is not None:
         return [each._replace(stream=stream) for each in found if each.stream in (None, stream)]
     if any(each.stream is None for each in found):

@@ -57,7 +57,7 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
         try:
             params = parameters.parse(endpoint.params, request.query_params)
         except ParameterProblem:
-            # Who may not read learns nothing from parameter errors.
+            # What is wrong with parameters is told to nobody but who may read.
             await reader.check(who)
             raise
         body = await reader.read(

@@ -1,7 +1,7 @@
 """What trackers may send, as JSON Schema (draft 2020-12): made of the fields that judge it.
 
-A schema is a little narrower than what is taken: where a longer text is cut, or a duration of 5.0 is 5,
-it asks for what comes through unchanged.
+A schema is a little narrower than what is taken where a longer text would be cut. What no schema can say,
+such as the order of two times or the bytes of metadata, is judged at ingest alone.
 """
 
 from typing import Any
@@ -15,7 +15,10 @@ def of(stream: Stream) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(stream.required),
-        "anyOf": [{"required": ["ended_at"]}, {"required": ["duration_ms"]}],
+        "anyOf": [
+            {"required": ["ended_at"], "properties": {"ended_at": {"type": "string"}}},
+            {"required": ["duration_ms"], "properties": {"duration_ms": {"type": "integer"}}},
+        ],
         "properties": {
             name: _optional(schema) if name not in stream.required else schema
             for name, schema in ((name, _of(kind)) for name, kind in stream.fields.items())

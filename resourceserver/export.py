@@ -18,6 +18,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, create_model
+from pydantic.config import JsonDict
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -71,8 +72,17 @@ class ExportRange(Body):
     to: CalendarDay | None
 
 
+def _without_default(schema: JsonDict) -> None:
+    """Leave the default out of a description: what is not there was not opened, and may have rows."""
+    del schema["default"]
+
+
 _ROWS: Final[dict[str, Any]] = {
-    each.name: (GenericAlias(list, (each.row,)), Field(default=[])) for each in RESOURCES
+    each.name: (
+        GenericAlias(list, (each.row,)),
+        Field(default=[], json_schema_extra=_without_default),
+    )
+    for each in RESOURCES
 }
 ExportResources: Final = create_model(
     "ExportResources",
@@ -83,7 +93,8 @@ ExportResources: Final = create_model(
 ExportBody: Final = create_model(
     "ExportBody",
     __base__=Body,
-    __doc__="Everything, resource by resource; rows are those of the other endpoints, the oldest first.",
+    __doc__="Everything, resource by resource. Sessions are the events that trackers sent; other"
+    " rows look as in the endpoints that have them.",
     exported_at=Timestamp,
     user=ExportUser,
     range=ExportRange,
@@ -142,10 +153,12 @@ class _Answer:
             async with asyncio.timeout(STALLED_S):
                 await send(message)
 
-        media_type, written = FORMATS[self.asked.format]
-        headers = _headers(self.asked) | {"Export-Omitted": ", ".join(self.export.omitted)}
-        streamed = StreamingResponse(written(self.export), headers=headers, media_type=media_type)
         try:
+            media_type, written = FORMATS[self.asked.format]
+            headers = _headers(self.asked) | {"Export-Omitted": ", ".join(self.export.omitted)}
+            streamed = StreamingResponse(
+                written(self.export), headers=headers, media_type=media_type
+            )
             async with asyncio.timeout(LONGEST_S):
                 await streamed(scope, receive, send_in_time)
         except TimeoutError:
@@ -178,7 +191,7 @@ def routes(chosen: Settings, reader: Reader) -> list[Route]:
         try:
             asked = cast("ExportParams", parameters.parse(ExportParams, request.query_params))
         except ParameterProblem:
-            # Who may not read learns nothing from parameter errors.
+            # What is wrong with parameters is told to nobody but who may read.
             await reader.check(who)
             raise
         if request.method == "HEAD":

@@ -37,6 +37,8 @@ async def as_json(export: Export) -> AsyncIterator[bytes]:
 
 async def as_ndjson(export: Export) -> AsyncIterator[bytes]:
     """Yield one row a line, each an object that begins with its resource."""
+    # The head of the answer goes out with the first piece; what fails afterwards breaks the answer off.
+    yield b""
     for resource in export.resources:
         opening = f'{{"resource":"{resource.name}",'
         async for rows in export.batches(resource):

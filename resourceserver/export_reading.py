@@ -32,7 +32,6 @@ BATCH: Final = 64 * 1024
 """About how many characters of rows are fetched at once."""
 FIRST_ROWS: Final = 10
 """How many rows are fetched before anything is known of their length."""
-MOST_ROWS: Final = 1000
 
 _NAMES: Final = tuple(resource.name for resource in RESOURCES)
 
@@ -98,7 +97,7 @@ class Export:
             yield rows
             if len(rows) < most:
                 break
-            most = min(max(1, most * BATCH // sum(map(len, rows))), MOST_ROWS)
+            most = min(max(1, most * BATCH // sum(map(len, rows))), resource.most_rows)
         await self._run(SQL["close_rows"])
 
     async def _run(

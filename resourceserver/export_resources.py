@@ -6,7 +6,7 @@ taken from their endpoint, all others are streamed by statements of their own (e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -51,6 +51,8 @@ class Resource:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Of the one CSV file, those whose member has another name, or is a member of a member:
     ``place.latitude``."""
+    most_rows: int = 1000
+    """Most rows that are read at once; few where one alone may be long."""
 
     @cached_property
     def declaration(self) -> str:
@@ -309,7 +311,11 @@ RESOURCES: Final = (
         content.Insight,
         {"started_at": "week_start", "ended_at": "week_end", "name": "model"},
     ),
-    _streamed("recordings", "read:content", content.Recording, {"started_at": "recorded_at"}),
+    replace(
+        _streamed("recordings", "read:content", content.Recording, {"started_at": "recorded_at"}),
+        # A transcript may have any length.
+        most_rows=10,
+    ),
     _streamed(
         "plays",
         "read:content",

@@ -143,6 +143,7 @@ def operation(stream: Stream) -> Operation:
             BatchTooLarge(f"events: 1001 given, at most {events.MAX_EVENTS} are allowed"),
             PayloadTooLarge(),
             UnsupportedMediaType("Content-Type: must be application/json"),
+            Busy(),
         ),
     )
 

@@ -71,7 +71,7 @@ _TAGS: Final = {
 """The parts of the service. Those of somebody's data are the domains of scopes."""
 
 _MEANINGS: Final = {
-    400: "The request is malformed; `parameter` names what is wrong with it.",
+    400: "The request is malformed; `parameter` names what is wrong with it, where that has a name.",
     401: "There is no token, or it is unknown, revoked, expired or made for another resource.",
     403: "The token is good and lacks the scope.",
     404: "There is no such route, or no such row of the caller's.",
@@ -80,7 +80,7 @@ _MEANINGS: Final = {
     415: "The body is of a type or an encoding that is not read here.",
     431: "The headers are larger than 32 KiB.",
     500: "Something went wrong on our side; the log has it under the request's id.",
-    503: "The database does not answer, or not in time.",
+    503: "The database does not answer in time, or there is no room for one more of such requests.",
 }
 _HEADERS: Final = {
     "WWW-Authenticate": "What is wanted (RFC 6750) and where to learn who gives it out (RFC 9728).",
@@ -169,7 +169,6 @@ def document(chosen: Settings) -> dict[str, Any]:
 _SCHEMA: Final = "#/components/schemas/{}"
 _ANYWHERE: Final = (NotFound(), AddressTooLong(), HeadersTooLarge(), InternalError())
 """What may become of any request, whatever it asks for."""
-_UNAVAILABLE: Final = DatabaseUnavailable()
 
 _ERROR: Final = {
     "type": "object",

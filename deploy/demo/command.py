@@ -27,6 +27,9 @@ SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+_FIRST: Final = date(2000, 1, 2)
+"""In every time zone after the first instant at which a session may have begun."""
+
 
 @click.command()
 @click.argument("email", callback=terminal.text)
@@ -48,8 +51,8 @@ def demo(
 ) -> None:
     """Fill EMAIL's account with an invented life, to try things out with.
 
-    The same seed and days give the same rows. An account that has data already is left alone, unless
-    --replace says to remove all of it first. It needs the login of the database's owner.
+    The same seed, days and last day give the same life. An account that has data already is left alone,
+    unless --replace says to remove all of it first. It needs the login of the database's owner.
     """
     if chosen.database_url is None:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
@@ -75,6 +78,8 @@ def _write(
     last = last or today
     if last > today:
         raise click.ClickException(f"{last} has not come yet")
+    if last - _FIRST < timedelta(days=days - 1):
+        raise click.ClickException(f"no day before {_FIRST} can be invented")
     life = Life(user_id, seed, last - timedelta(days=days - 1), last, home)
     midnight = datetime.combine(last + timedelta(days=1), time(), ZoneInfo(home))
     _make_room(connection, email, user_id, replace=replace)

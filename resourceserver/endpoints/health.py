@@ -202,7 +202,7 @@ class Sleep(Body):
 
 
 class RecoveryDay(Body):
-    """The local date on which the main sleep ended."""
+    """The day, where somebody then was, on which their main sleep was over."""
 
     date: CalendarDay
     has_data: bool

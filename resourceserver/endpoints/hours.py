@@ -1,6 +1,6 @@
 """The hours of the day: of one day, and of each weekday on average.
 
-An hour is all instants that share local date, local hour and offset from UTC. So a day has 24 of them
+Instants with the same date, hour and offset from UTC on the local clock make an hour. So a day has 24 of them
 except when clocks change: then one is missing, twice there or short.
 """
 

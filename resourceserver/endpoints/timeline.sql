@@ -59,8 +59,8 @@ session_in_bounds as (
 -- `judged`: the sessions of `session_in_bounds`, each with the category that is `known_as`. Needs the fragment
 -- `categories`.
 --
--- A session's category is the first of: the caller's rules, what its tracker said, the service's rules, a
--- site's before an application's. Rules are tried once for each thing they can look at, not for each session,
+-- What decides first: the caller's rules, then what the tracker said, then the service's rules, a site's
+-- before an application's. Rules are tried once for each thing they can look at, not for each session,
 -- and `ruled` holds maps from those things to the position of the first rule that matches.
 looked_at as materialized (
     select 'app' as field,

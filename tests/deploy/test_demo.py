@@ -156,6 +156,11 @@ def test_replacing_removes_the_accounts_data_and_nobody_elses(
             "there is no account nobody@example.org; make one with 'svc user add'",
         ),
         (["bob@example.org", "--until=2999-01-01"], "2999-01-01 has not come yet"),
+        (["bob@example.org", "--until=0001-01-01"], "no day before 2000-01-02 can be invented"),
+        (
+            ["bob@example.org", "--until=2000-01-03", "--days=3"],
+            "no day before 2000-01-02 can be invented",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

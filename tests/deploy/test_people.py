@@ -218,6 +218,19 @@ def test_who_leaves_an_organization_leaves_its_teams(
     assert [each["slug"] for each in get(api, alice, "/api/v1/orgs")] == ["other"]
 
 
+def test_who_is_in_a_team_alone_leaves_the_organization_too(
+    deployment: Settings, alice: Person
+) -> None:
+    said(deployment, "org add acme acme")
+    said(deployment, "team add acme Core")
+    said(deployment, f"team member acme Core {alice.email}")
+
+    told = said(deployment, f"org member acme {alice.email} --remove")
+
+    assert told == "alice@example.org is out of acme\n"
+    assert table(deployment, "team list acme") == [["acme", "Core", "-"]]
+
+
 def test_organizations_and_teams_are_removed(
     deployment: Settings, api: TestClient, alice: Person
 ) -> None:

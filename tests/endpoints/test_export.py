@@ -4,6 +4,7 @@ That all rows look as the endpoints' do is told by test_demo.py, and what happen
 way by tests/faults/test_export.py.
 """
 
+import asyncio
 import csv
 import io
 import json
@@ -11,7 +12,7 @@ import re
 import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -19,6 +20,8 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 import resourceserver.app
+from resourceserver import export_formats
+from resourceserver.export_reading import Export
 from resourceserver.export_resources import RESOURCES
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -672,3 +675,21 @@ def test_every_table_that_can_be_read_of_ones_own_is_exported(db: Rows) -> None:
     named = set(re.findall(r"(?:from|join)\s+(\w+\.\w+)", statements))
     assert named >= {"activity.app_session", "health.sleep"}
     assert {name.replace('"', "") for (name,) in tables} - named == set()
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_answer_begins_before_any_row_is_asked_for(format_: str) -> None:
+    _, written = export_formats.FORMATS[format_]
+    unread = Export(
+        connection=cast("psycopg.AsyncConnection[Any]", None),
+        about={"exported_at": "2025-06-16T09:00:00.000Z", "user": {}, "range": {}, "tz": "UTC"},
+        resources=list(RESOURCES),
+        omitted=[],
+        params={},
+    )
+
+    async def first_piece() -> bytes:
+        return await anext(aiter(written(unread)))
+
+    # With nothing sent, a failure would be an answer of its own, and not the end of this one.
+    assert isinstance(asyncio.run(first_piece()), bytes)
