@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -140,9 +140,20 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
             commit="abc1234",
         )
     finally:
-        # Without force, which a login that is no superuser may not use on the servers' connections:
-        # they are closed by now, and Postgres waits some seconds for the last of them to be gone.
-        administer(url, sql.SQL("drop database {}"), clone)
+        drop(url, clone)
+
+
+def drop(url: str, name: str) -> None:
+    """Drop a database of which the servers' connections are closed by now.
+
+    Without force, which a login that is no superuser may not use on them. Postgres waits five seconds for
+    the last one to be gone; a statement whose client is gone may go on until its own limit of twenty.
+    """
+    for _ in range(6):
+        with suppress(psycopg.errors.ObjectInUse):
+            administer(url, sql.SQL("drop database {}"), name)
+            return
+    administer(url, sql.SQL("drop database {}"), name)
 
 
 @pytest.fixture
