@@ -196,7 +196,7 @@ _REQUEST_ID: Final = {
 class _Schema(GenerateJsonSchema):
     """JSON Schema without titles, which would only say the names of members again."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- pydantic's
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- pydantic calls it with the schema
         """Say that no field has a title."""
         return False
 

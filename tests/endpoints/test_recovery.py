@@ -259,7 +259,7 @@ SOURCES = st.sampled_from(
 )
 DAYS = st.datetimes(
     datetime(2025, 6, 15),  # noqa: DTZ001 -- hypothesis takes naive bounds, and this is local time
-    datetime(2025, 6, 18, 23, 59),  # noqa: DTZ001
+    datetime(2025, 6, 18, 23, 59),  # noqa: DTZ001 -- the same: local time
 )
 SLEEPS = st.lists(
     st.tuples(
