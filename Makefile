@@ -6,6 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PROVIDER := tests/browser/provider
 REDOCLY := tests/redocly
+ACTIVITYWATCH := tests/bridge/.venv
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # A stamp holds the directory it was made in. An environment that was moved, or whose Python is gone,
@@ -26,10 +27,10 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 	@export SVC_BUILD_COMMIT="$${SVC_BUILD_COMMIT:-$$(git rev-parse --short HEAD 2>/dev/null)}"; \
 	  exec $(BIN)/svc up
 
-test: .venv/.dev chromium ## Run all tests
+test: .venv/.dev chromium $(ACTIVITYWATCH)/.run ## Run all tests
 	@$(BIN)/pytest -n auto
 
-test-fast: .venv/.dev ## Run the tests, but for those with a browser or broken connections
+test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run the tests, but for those with a browser or broken connections
 	@$(BIN)/pytest -n auto --ignore tests/browser --ignore tests/faults
 
 check: .venv/.dev ## Check format, lint and types
@@ -57,6 +58,7 @@ test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
 lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade --extra dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/bridge/requirements.in -o tests/bridge/requirements.lock
 
 UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-find-links --no-emit-index-url
@@ -86,6 +88,13 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
 .venv/.dev: .venv/.run requirements-dev.lock
 	@echo "Installing what tests and checks need"
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# ActivityWatch's server, pinned with hashes, beside dependencies that nothing of ours could live with.
+$(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock .venv/.run
+	@echo "Installing ActivityWatch, for tests alone"
+	@$(BIN)/python -m venv --clear --without-pip $(ACTIVITYWATCH)
+	@$(PIP) --python $(ACTIVITYWATCH) install --quiet --require-hashes -r $<
 	@touch $@
 
 # A provider for sign-in and a validator that nobody here wrote, pinned with their hashes.

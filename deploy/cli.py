@@ -31,8 +31,8 @@ def svc(context: click.Context) -> None:
     """Personal Activity Analytics Service: your own measured life behind one honest API."""
     if _asks_for_help(context):
         context.obj = Settings()
-    elif context.invoked_subcommand == "ingest":
-        # It may run as somebody to whom the servers' secrets and database are closed.
+    elif context.invoked_subcommand in ("ingest", "bridge"):
+        # They may run as somebody to whom the servers' secrets and database are closed.
         context.obj = settings.read(
             {name: value for name, value in os.environ.items() if not name.endswith("_FILE")}
         )

@@ -9,6 +9,7 @@ import email.utils
 import json
 import random
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from typing import Any, Final, NamedTuple
 import httpx2
 
 MAX_EVENTS: Final = 1000
-_FIRST_DELAY_S: Final = 1.0
+FOREVER: Final = sys.maxsize
+"""As a number of retries."""
 _LONGEST_DELAY_S: Final = 300.0
 
 
@@ -80,7 +82,8 @@ def _find_streams(text: str, start: int) -> list[Found]:
         stream = name.replace("_", "-")
         if stream not in STREAMS or text[at : at + 1] != "[":
             return _end(text, at)
-        events, end = _elements(text, at)
+        events: list[str] = []
+        end = _elements(text, at, events.append)
         found.append(Found(events, stream=stream))
         return end
 
@@ -115,15 +118,16 @@ def _walk(text: str, start: int, visit: Callable[[str, int], int]) -> int:
 
 
 def _end(text: str, start: int) -> int:
-    """Return where what follows the value at ``start`` begins; an array is not built as a whole."""
+    """Return where what follows the value at ``start`` begins; nothing is kept of an array."""
     if text[start : start + 1] == "[":
-        return _elements(text, start)[1]
+        return _elements(text, start, lambda _: None)
     return _skip(text, _DECODER.raw_decode(text, start)[1])
 
 
 def _find_in_one(text: str, start: int) -> Found:
     if text[start : start + 1] == "[":
-        events, end = _elements(text, start)
+        events: list[str] = []
+        end = _elements(text, start, events.append)
         if end < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
         return Found(events)
@@ -136,26 +140,27 @@ def _find_in_one(text: str, start: int) -> Found:
         members = _members(values[0])
         if not members["events"].startswith("["):
             raise PostingError("events: must be an array")
-        return Found(_elements(members["events"], 0)[0], members.get("client"))
+        events = []
+        _elements(members["events"], 0, events.append)
+        return Found(events, members.get("client"))
     return Found(values)
 
 
-def _elements(text: str, start: int) -> tuple[list[str], int]:
-    """Return the elements of the array at ``start``, and where what follows it begins."""
-    elements: list[str] = []
+def _elements(text: str, start: int, take: Callable[[str], object]) -> int:
+    """Hand each element of the array at ``start`` to ``take``; return where what follows begins."""
     at = _skip(text, start + 1)
     if text[at : at + 1] == "]":
-        return elements, _skip(text, at + 1)
+        return _skip(text, at + 1)
     while True:
         _, end = _DECODER.raw_decode(text, at)
-        elements.append(text[at:end])
+        take(text[at:end])
         at = _skip(text, end)
         mark = text[at : at + 1]
         if mark not in (",", "]"):
             raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
         at = _skip(text, at + 1)
         if mark == "]":
-            return elements, at
+            return at
 
 
 def _members(text: str) -> dict[str, str]:
@@ -231,7 +236,7 @@ class Poster:
     client: str
     """The JSON text of ``client``."""
     retries: int
-    """How often a request is made again."""
+    """How often a request is made again, or FOREVER."""
     say: Callable[[str], None]
     """Takes a line for the person who waits."""
     wait: Callable[[float], None] = time.sleep
@@ -274,9 +279,11 @@ class Poster:
                 problem = f"answered {answer.status_code}: {_error(answer)[1]}"
                 least_s = _retry_after_s(answer)
             if attempt < self.retries:
+                # From a second on; after a week of this no float would hold the power by itself.
+                delay_s = min(2**attempt, _LONGEST_DELAY_S)
                 # Up to half as long again, so that many trackers do not come back together.
                 # Spreads clients that failed together; nothing secret hangs on it.
-                delay_s = _FIRST_DELAY_S * 2**attempt * random.uniform(1.0, 1.5)  # noqa: S311
+                delay_s *= random.uniform(1.0, 1.5)  # noqa: S311
                 delay_s = min(max(delay_s, least_s), _LONGEST_DELAY_S)
                 self.say(f"{self.http.base_url} {problem}; trying again in {delay_s:.0f} s")
                 self.wait(delay_s)

@@ -52,6 +52,8 @@ class Settings:
     """SVC_BASE_URL: the address of the resource server."""
     data_dir: Path = Path(".data")
     """SVC_DATA_DIR: embedded database, generated passwords and keys."""
+    state_dir: Path = Path("~/.local/state/svc")
+    """XDG_STATE_HOME, and svc in it: where a command that sends from this machine notes how far it is."""
     database_url: str | None = field(default=None, repr=False)
     """DATABASE_URL: a login that may create roles; None starts an embedded PostgreSQL."""
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -94,6 +96,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         auth_url=_origin(environment, "SVC_AUTH_URL", Settings.auth_url),
         base_url=_origin(environment, "SVC_BASE_URL", Settings.base_url),
         data_dir=_data_dir(environment),
+        state_dir=_state_dir(environment),
         database_url=_secret(environment, "DATABASE_URL"),
         role_urls=role_urls,
         cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
@@ -141,6 +144,12 @@ def _data_dir(environment: Mapping[str, str]) -> Path:
     if given:
         return Path(given).absolute()
     return Path("/var/lib/svc") if os.geteuid() == 0 else Path(".data").absolute()
+
+
+def _state_dir(environment: Mapping[str, str]) -> Path:
+    given = Path(environment.get("XDG_STATE_HOME", ""))
+    # The XDG Base Directory Specification has a relative path be ignored.
+    return given / "svc" if given.is_absolute() else Settings.state_dir
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -240,6 +241,23 @@ def test_an_export_that_was_broken_off_is_none() -> None:
     ]
 
 
+def test_of_an_export_only_sessions_are_kept_in_memory() -> None:
+    beat = '{"recorded_at":"2025-06-16T09:00:00.000Z","bpm":60,"source":"watch","device":"wrist"}'
+    content = (
+        '{"exported_at":"2025-06-16T09:00:00.000Z","resources":{"app_sessions":[1,2],'
+        f'"heart_rate":[{",".join([beat] * 40_000)}]}}}}'
+    ).encode()
+
+    tracemalloc.start()
+    found = posting.find_events(content)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert found == [posting.Found(["1", "2"], stream="app-sessions")]
+    # The text itself, which is as long as the file, and little else.
+    assert len(content) < peak < 1.2 * len(content)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -466,6 +484,16 @@ def test_an_answer_that_cannot_be_read_is_not_asked_for_again(script: Script) ->
         trial.post(["1"])
 
     assert trial.waits == []
+
+
+def test_a_server_that_is_away_for_days_is_asked_every_five_minutes(script: Script) -> None:
+    trial = Trial(script.address)
+    script.answers = [*[(503, {}, b"")] * 1100, accepted(1)]
+
+    trial.post(["1"], retries=posting.FOREVER)
+
+    assert set(trial.waits[9:]) == {300.0}
+    assert len(trial.waits) == 1100
 
 
 def test_the_last_failure_ends_it(script: Script) -> None:

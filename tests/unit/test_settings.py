@@ -53,6 +53,19 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({}, "~/.local/state/svc"),
+        ({"XDG_STATE_HOME": ""}, "~/.local/state/svc"),
+        ({"XDG_STATE_HOME": "relative"}, "~/.local/state/svc"),
+        ({"XDG_STATE_HOME": "/srv/state"}, "/srv/state/svc"),
+    ],
+)
+def test_state_is_kept_where_the_users_desktop_keeps_it(given: dict[str, str], read: str) -> None:
+    assert settings.read(given).state_dir == Path(read)
+
+
 def test_a_provider_is_read_and_handed_on_as_it_was_spelt() -> None:
     chosen = settings.read(PROVIDER | {"SVC_PROVIDER_DOMAINS": " Example.ORG, sub.example.com ,"})
 

@@ -1,0 +1,198 @@
+"""ActivityWatch: its buckets and their events, read through its REST API on this machine.
+
+Four habits of its server shape how it is asked. It answers the newest events first, and ``limit`` keeps
+the newest: whoever reads forward asks for spans that are short enough to be answered whole. It cuts
+events at ``start`` and at ``end``, and a key made of a cut event would be another one: what began before
+a span belongs to an earlier one, and what may have been cut at its end is asked for by its id. With
+``start`` it finds nothing that began more than a day before. And a heartbeat prolongs the newest event
+of a bucket where it stands, so that every other event has ended.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import quote
+
+import httpx2
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+_LARGEST_ANSWER: Final = 64 * 2**20
+_MARGIN_MS: Final = 1000
+"""ActivityWatch computes ends in floating point; asked a second earlier it misses nothing at an edge."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class ActivityWatchError(Exception):
+    """ActivityWatch cannot be reached, or what answers is something else; the message is one line."""
+
+
+class UnreadableBucketError(Exception):
+    """A bucket that ActivityWatch lists and does not give out; the message is one line."""
+
+
+class Bucket(BaseModel):
+    """Where one watcher on one host writes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    type: str
+    client: str = ""
+    hostname: str = ""
+
+
+class Event(BaseModel):
+    """Something that lasted; ``data`` says what, in words that depend on the bucket's type."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: int
+    timestamp: AwareDatetime
+    # As far as ActivityWatch itself can count.
+    duration: Annotated[float, Field(ge=-1e14, le=1e14, allow_inf_nan=False)]
+    data: dict[str, Any] = {}
+
+    @property
+    def start_ms(self) -> int:
+        """When it began, in milliseconds since 1970; what is finer is cut."""
+        return self._start_us // 1000
+
+    @property
+    def end_ms(self) -> int:
+        """When it ended, or where it has got to."""
+        return (self._start_us + round(self.duration * 1e6)) // 1000
+
+    @property
+    def _start_us(self) -> int:
+        return (self.timestamp - _EPOCH) // _MICROSECOND
+
+
+class Slice(NamedTuple):
+    """All events that began before ``end_ms`` and not before the slice before, in that order."""
+
+    events: list[Event]
+    end_ms: int
+
+
+_BUCKETS: Final = TypeAdapter(dict[str, Bucket])
+_EVENTS: Final = TypeAdapter(list[Event])
+
+
+@dataclass(frozen=True)
+class ActivityWatch:
+    """One server of ActivityWatch."""
+
+    http: httpx2.Client
+    """Knows its address."""
+    page: int = 1000
+    """How many events an answer may hold."""
+
+    def device_id(self) -> str:
+        """Return by what the server tells itself from others, wherever it listens."""
+        status, answer = self._get("/api/0/info")
+        if status == HTTPStatus.OK and isinstance(answer, dict):
+            device_id = answer.get("device_id")
+            if isinstance(device_id, str):
+                return device_id
+        raise ActivityWatchError(f"{self.http.base_url} is no ActivityWatch")
+
+    def buckets(self) -> list[Bucket]:
+        """Return all buckets, in the order of their ids."""
+        status, answer = self._get("/api/0/buckets/")
+        if status != HTTPStatus.OK:
+            raise ActivityWatchError(f"{self.http.base_url} answered {status}")
+        try:
+            found = _BUCKETS.validate_python(answer)
+        except ValidationError as error:
+            raise ActivityWatchError(f"{self.http.base_url} is no ActivityWatch") from error
+        return [found[bucket_id] for bucket_id in sorted(found)]
+
+    def last_before(self, bucket: str, at_ms: int) -> Event | None:
+        """Return the newest event that began at ``at_ms`` or before, whole. Raises UnreadableBucketError."""
+        # The server adds a millisecond to what it is asked for.
+        events = self._events(bucket, limit="1", end=timestamp(at_ms - 1))
+        return self._whole(bucket, events[0], at_ms - 1) if events else None
+
+    def slices(self, bucket: str, start_ms: int, end_ms: int) -> Iterator[Slice]:
+        """Yield all events that begin in this span, whole and in order, a page at a time.
+
+        Each slice is read when it is asked for. Raises UnreadableBucketError.
+        """
+        width_ms, limit = end_ms - start_ms, self.page
+        while start_ms < end_ms:
+            until_ms = min(start_ms + width_ms, end_ms)
+            events = self._events(
+                bucket,
+                limit=str(limit),
+                start=timestamp(start_ms - _MARGIN_MS),
+                end=timestamp(until_ms),
+            )
+            if len(events) >= limit and min(event.start_ms for event in events) >= start_ms:
+                # There may be older ones. A millisecond cannot be halved, and is asked for whole.
+                limit = limit if width_ms > 1 else 2 * limit
+                width_ms = max(1, (until_ms - start_ms) // 2)
+                continue
+            whole = [
+                found
+                for event in events
+                if start_ms <= event.start_ms < until_ms
+                and (found := self._whole(bucket, event, until_ms))
+            ]
+            yield Slice(sorted(whole, key=lambda event: (event.start_ms, event.id)), until_ms)
+            start_ms, width_ms, limit = until_ms, 2 * width_ms, self.page
+
+    def _whole(self, bucket: str, event: Event, cut_ms: int) -> Event | None:
+        """Return ``event`` as it was before an answer was cut at ``cut_ms``; None if it has gone since."""
+        if event.end_ms < cut_ms:
+            return event
+        status, answer = self._get(f"{_path(bucket)}/{event.id}")
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        return self._validated(bucket, status, [answer])[0]
+
+    def _events(self, bucket: str, **parameters: str) -> list[Event]:
+        status, answer = self._get(_path(bucket), parameters)
+        return self._validated(bucket, status, answer)
+
+    def _validated(self, bucket: str, status: int, answer: Any) -> list[Event]:
+        if status != HTTPStatus.OK:
+            raise UnreadableBucketError(f"{bucket!r} cannot be read: ActivityWatch said {status}")
+        try:
+            return _EVENTS.validate_python(answer)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"{bucket!r} cannot be read: {place}: {first['msg']}"
+            raise UnreadableBucketError(message) from error
+
+    def _get(self, path: str, parameters: dict[str, str] | None = None) -> tuple[int, Any]:
+        """Return status and JSON of an answer, None where it is something else or larger than 64 MiB."""
+        content = bytearray()
+        try:
+            with self.http.stream("GET", path, params=parameters) as answer:
+                for chunk in answer.iter_bytes():
+                    content += chunk
+                    if len(content) > _LARGEST_ANSWER:
+                        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None
+        except (httpx2.RequestError, httpx2.InvalidURL, UnicodeError) as error:
+            words = str(error) or type(error).__name__
+            raise ActivityWatchError(f"{self.http.base_url} cannot be reached: {words}") from error
+        try:
+            return answer.status_code, json.loads(content)
+        except (ValueError, RecursionError):
+            return answer.status_code, None
+
+
+def _path(bucket: str) -> str:
+    # A lone surrogate is no name that an address can hold; the server then knows no such bucket.
+    return f"/api/0/buckets/{quote(bucket, safe='', errors='replace')}/events"
+
+
+def timestamp(at_ms: int) -> str:
+    """Return an instant as RFC 3339 spells it, to the millisecond."""
+    at = _EPOCH + timedelta(milliseconds=at_ms)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
