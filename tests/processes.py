@@ -37,6 +37,7 @@ class Service:
     settings: Settings
     auth_log: Path
     resource_log: Path
+    resource_pid: int
 
     @property
     def auth_url(self) -> str:
@@ -58,24 +59,24 @@ def service(deployment: Settings, directory: Path, *, workers: int = 1) -> Itera
         auth_url=f"http://localhost:{auth_port}",
         base_url=f"http://localhost:{base_port}",
     )
-    started = Service(chosen, directory / "auth.log", directory / "resource.log")
+    auth_log, resource_log = directory / "auth.log", directory / "resource.log"
     with (
         running(
             ["auth", "serve", f"--workers={workers}"],
             chosen,
             role_urls(chosen, AUTH_ROLES),
             f"{chosen.auth_url}{METADATA}",
-            started.auth_log,
+            auth_log,
         ),
         running(
             ["resource", "serve"],
             chosen,
             role_urls(chosen, RESOURCE_ROLES),
             f"{chosen.base_url}/healthz",
-            started.resource_log,
-        ),
+            resource_log,
+        ) as resource_pid,
     ):
-        yield started
+        yield Service(chosen, auth_log, resource_log, resource_pid)
 
 
 def role_urls(chosen: Settings, roles: Sequence[str]) -> dict[str, str]:

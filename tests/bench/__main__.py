@@ -7,6 +7,7 @@ median of the rounds counts. Nothing here asserts: a figure is for a reader.
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from shared import database, tokens
 from shared.serving import port_of
 from shared.settings import Settings
 from tests import processes
+from tests.bench.ingest import Contest, memory
 from tests.bench.load import Order
 from tests.bench.probe import CLIENT_ID
 from tests.conftest import Person
@@ -49,15 +51,8 @@ def http(port: int, requests: Callable[[], list[str]]) -> Callable[[], float]:
     """Return a contestant: answers per second on ``port``, one request for each connection."""
 
     def run() -> float:
-        completed = subprocess.run(
-            [sys.executable, "-m", "tests.bench.load"],
-            input=Order(port, requests(), SECONDS).text(),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=SECONDS + 30,
-        )
-        return float(completed.stdout)
+        order = Order(port, [[request] for request in requests()], SECONDS)
+        return order.carried_out().per_second
 
     return run
 
@@ -224,6 +219,9 @@ def bench(directory: Path) -> None:
             text = alice.token("read:profile")
             refreshing = Refreshing(owner, alice.user_id)
             auth_port, base_port = (port_of(url) for url in (service.auth_url, service.base_url))
+            memory(owner, base_port, service.resource_pid)
+            contest = Contest.on(owner, base_port)
+            ingested = compare(contest.contestants())
             figures = compare(
                 {
                     "refresh": http(auth_port, refreshing),
@@ -238,6 +236,7 @@ def bench(directory: Path) -> None:
                     "early": RefusedSignIn(browser, owner, alice.email, is_early=True),
                 }
             )
+    contest.table(ingested)
     click.echo(
         f"{CONNECTIONS} connections, one process a server, {ROUNDS} rounds of {SECONDS:.0f} s each\n"
     )
@@ -314,6 +313,8 @@ def probe(chosen: Settings, directory: Path) -> Iterator[int]:
 
 
 if __name__ == "__main__":
+    # As by Ctrl-C: whoever ends it gets everything ended that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
     scratch.chmod(0o755)
     try:

@@ -1,16 +1,20 @@
 """A load generator that costs little: a few connections, each with one request under way at a time.
 
 Runs in a process of its own (``python -m tests.bench.load``), reads an ``Order`` as JSON from standard
-input and prints requests per second. It stops by itself.
+input and prints a ``Report`` as JSON. It stops by itself.
 """
 
 import asyncio
 import json
 import re
+import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import cycle
 from typing import Final, cast
 
 import uvloop
@@ -24,33 +28,57 @@ class Order:
     """What to send."""
 
     port: int
-    requests: list[str]
-    """One for each connection, which sends it again and again. A refresh token in it gives way to the one
+    requests: list[list[str]]
+    """For each connection, what it sends, one after the other. A refresh token in it gives way to the one
     that came last, so that a refresh goes on as a client's would."""
-    seconds: float
+    seconds: float | None
+    """How long it sends them over and over again; None for once."""
 
-    def text(self) -> str:
-        """Return the order as the process reads it."""
-        return json.dumps(asdict(self))
+    def carried_out(self) -> "Report":
+        """Have a process carry the order out; returns what it reports."""
+        completed = subprocess.run(
+            [sys.executable, "-m", "tests.bench.load"],
+            input=json.dumps(asdict(self)),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=(self.seconds or 0) + 60,
+        )
+        return Report(**json.loads(completed.stdout))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of an order."""
+
+    per_second: float
+    """Answers that all connections got together."""
+    median_ms: float
+    """From the sending of a request to its whole answer."""
 
 
 class Client(asyncio.Protocol):
-    """Sends the request, waits for the whole answer, and sends the next until the time is over."""
+    """Sends a request, waits for the whole answer, and sends the next until the time is over."""
 
-    def __init__(self, request: bytes, until: float, done: asyncio.Future[int]) -> None:
-        """Take note of what to send, for how long, and where to leave the count."""
-        self.request = request
-        self.is_refresh = _REFRESH_TOKEN.search(request) is not None
+    def __init__(
+        self, requests: Iterator[bytes], until: float, done: asyncio.Future[list[float]]
+    ) -> None:
+        """Take note of what to send, for how long, and where to leave how long each answer took."""
+        self.requests = requests
         self.until = until
         self.done = done
-        self.answers = 0
+        self.took_s: list[float] = []
         self.received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the first request."""
         # uvloop's transports are no subclass of asyncio's, which only describe them.
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.write(self.request)
+        self._send(next(self.requests))
+
+    def _send(self, request: bytes) -> None:
+        self.sent_at = time.monotonic()
+        self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         """Count the answer when it is whole. Anything but 200 ends the run."""
@@ -62,15 +90,15 @@ class Client(asyncio.Protocol):
             self.done.set_exception(RuntimeError(head.decode(errors="replace")))
             self.transport.close()
             return
-        self.answers += 1
+        now = time.monotonic()
+        self.took_s.append(now - self.sent_at)
         self.received = b""
-        if time.monotonic() >= self.until:
+        request = None if now >= self.until else next(self.requests, None)
+        if request is None:
             self.transport.close()
-            self.done.set_result(self.answers)
-            return
-        if self.is_refresh:
-            self.request = _with_token_of(self.request, body)
-        self.transport.write(self.request)
+            self.done.set_result(self.took_s)
+        else:
+            self._send(_with_token_of(request, body))
 
     def connection_lost(self, error: Exception | None) -> None:
         """Report a connection that ended before its time."""
@@ -88,25 +116,26 @@ def _length(head: bytes) -> int:
 
 def _with_token_of(request: bytes, body: bytes) -> bytes:
     issued = _REFRESH_TOKEN.search(body)
-    if issued is None:
-        raise RuntimeError("an answer without a refresh token")
     # All are equally long, and so is the request with any of them.
-    return _REFRESH_TOKEN.sub(issued[0], request)
+    return request if issued is None else _REFRESH_TOKEN.sub(issued[0], request)
 
 
-async def run(order: Order) -> float:
-    """Return the answers per second that all connections got together."""
+async def run(order: Order) -> Report:
+    """Send what is ordered."""
     loop = asyncio.get_running_loop()
+    prepared = [[request.encode() for request in requests] for requests in order.requests]
     started = time.monotonic()
-    counts: list[asyncio.Future[int]] = []
-    for request in order.requests:
-        done: asyncio.Future[int] = loop.create_future()
-        client = partial(Client, request.encode(), started + order.seconds, done)
-        await loop.create_connection(client, "127.0.0.1", order.port)
-        counts.append(done)
-    answers = sum(await asyncio.gather(*counts))
-    return answers / (time.monotonic() - started)
+    until = float("inf") if order.seconds is None else started + order.seconds
+    clients: list[asyncio.Future[list[float]]] = []
+    for requests in prepared:
+        done: asyncio.Future[list[float]] = loop.create_future()
+        turns = iter(requests) if order.seconds is None else cycle(requests)
+        await loop.create_connection(partial(Client, turns, until, done), "127.0.0.1", order.port)
+        clients.append(done)
+    took_s = [each for taken in await asyncio.gather(*clients) for each in taken]
+    elapsed_s = time.monotonic() - started
+    return Report(len(took_s) / elapsed_s, statistics.median(took_s) * 1000)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{uvloop.run(run(Order(**json.load(sys.stdin))))}\n")
+    json.dump(asdict(uvloop.run(run(Order(**json.load(sys.stdin))))), sys.stdout)
