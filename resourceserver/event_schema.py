@@ -1,13 +1,16 @@
 """What trackers may send, as JSON Schema (draft 2020-12): made of the fields that judge it.
 
-A schema is a little narrower than what is taken where a longer text would be cut. What no schema can say,
-such as the order of two times or the bytes of metadata, is judged at ingest alone.
+A schema is a little narrower than what is taken: where a text would be cut, where a blank one counts as
+absent, and where a word that nobody knows counts as another one. What no schema can say well, such as the
+order of two times, the bytes of metadata, or characters that cannot be stored, is judged at ingest alone.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from resourceserver import events, fields
 from resourceserver.events import Stream
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def of(stream: Stream) -> dict[str, Any]:
@@ -16,7 +19,10 @@ def of(stream: Stream) -> dict[str, Any]:
         "type": "object",
         "required": list(stream.required),
         "anyOf": [
-            {"required": ["ended_at"], "properties": {"ended_at": {"type": "string"}}},
+            {
+                "required": ["ended_at"],
+                "properties": {"ended_at": {"type": "string", "pattern": _NOT_BLANK}},
+            },
             {"required": ["duration_ms"], "properties": {"duration_ms": {"type": "integer"}}},
         ],
         "properties": {
@@ -49,6 +55,9 @@ def batch(stream: Stream) -> dict[str, Any]:
     }
 
 
+_NOT_BLANK: Final = r"\S"
+
+
 def _optional(schema: dict[str, Any]) -> dict[str, Any]:
     """Return ``schema`` with null, which counts as absent."""
     wider = schema | {"type": [schema["type"], "null"]}
@@ -56,10 +65,28 @@ def _optional(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of(kind: fields.Kind) -> dict[str, Any]:
+    note = _note(kind)
+    return _shape(kind) | ({"description": note} if note else {})
+
+
+def _note(kind: fields.Kind) -> str | None:
+    """Return what becomes of values that a schema leaves out, where they are taken all the same."""
+    match kind:
+        case fields.Text() | fields.Name(is_cut=True):
+            return "Longer text is cut."
+        case fields.Address():
+            return "Of http or https; another one, and a longer one, counts as absent."
+        case fields.Choice(otherwise=str(word)):
+            return f"Any other word counts as `{word}`."
+        case _:
+            return None
+
+
+def _shape(kind: fields.Kind) -> dict[str, Any]:
     schema: dict[str, Any]
     match kind:
         case fields.Key(limit=limit) | fields.Name(limit=limit):
-            schema = {"type": "string", "minLength": 1, "maxLength": limit}
+            schema = {"type": "string", "maxLength": limit, "pattern": _NOT_BLANK}
         case fields.Text(limit=limit) | fields.Address(limit=limit):
             schema = {"type": "string", "maxLength": limit}
         case fields.Instant():

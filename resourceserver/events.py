@@ -29,6 +29,7 @@ MAX_DISAGREEMENT_MS: Final = 1000
 """How far apart ``ended_at`` and ``started_at`` plus ``duration_ms`` may be."""
 MIN_TIMESTAMP_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z."""
+MAX_KEY: Final = 200
 MAX_DEVICE: Final = 128
 MAX_SOURCE: Final = 128
 MAX_MARKS: Final = 3_000_000
@@ -70,7 +71,7 @@ class Stream:
 
 
 _WHEN: Final[dict[str, fields.Kind]] = {
-    "idempotency_key": fields.Key(200),
+    "idempotency_key": fields.Key(MAX_KEY),
     "started_at": fields.Instant(may_be_blank=False),
     "ended_at": fields.Instant(),
     "duration_ms": fields.Duration(),
@@ -290,21 +291,22 @@ def _read_event(stream: Stream, event: Any, now_ms: int) -> tuple[Row, _Flaws]:
         return {}, [("event", Flaw("not_an_object", "must be a JSON object"))]
     row: Row = {}
     flaws: _Flaws = []
-    for name, kind in stream.fields.items():
-        value = event.get(name)
-        if value is None:
-            if name in stream.required:
-                flaws.append((name, Flaw("missing_field", "is required")))
-            continue
-        try:
-            clean = kind.read(value)
-        except Flaw as flaw:
-            flaws.append((name, flaw))
-            continue
-        if clean is not None:
-            row[name] = clean
+    for name in stream.required:
+        if event.get(name) is None:
+            flaws.append((name, Flaw("missing_field", "is required")))
+    for name, value in event.items():
+        kind = stream.fields.get(name)
+        if kind is None:
+            flaws += _surplus_flaws(name, value)
+        elif value is not None:
+            try:
+                clean = kind.read(value)
+            except Flaw as flaw:
+                flaws.append((name, flaw))
+                continue
+            if clean is not None:
+                row[name] = clean
     flaws += _settle_times(row, flaws, now_ms)
-    flaws += _surplus_flaws(stream, event)
     return row, flaws
 
 
@@ -334,13 +336,19 @@ def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
     if not has_end:
         # The event is rejected in any case; an end at its start says nothing that is not so.
         ended = started
-    row["started_ms"] = started
-    row["ended_ms"] = started + duration if ended is None else ended
+    ends = started + duration if ended is None else ended
+    row["started_ms"], row["ended_ms"] = started, ends
+    length, latest = ends - started, now_ms + MAX_FUTURE_MS
+    given = length if duration is None else duration
+    if (
+        MIN_TIMESTAMP_MS <= started <= ends <= latest
+        and length <= MAX_SESSION_MS
+        and 0 <= given <= MAX_SESSION_MS
+        and abs(length - given) <= MAX_DISAGREEMENT_MS
+    ):
+        return []
     # An end that follows from the duration obeys the same rules, under the name that was sent.
     end, end_is = ("duration_ms", "gives an end") if ended is None else ("ended_at", "is")
-    ends, length = row["ended_ms"], row["ended_ms"] - started
-    given = length if duration is None else duration
-    latest = now_ms + MAX_FUTURE_MS
     early, future = "before 2000-01-01", "more than 1 hour ahead of the server's clock"
     found = [
         (started < MIN_TIMESTAMP_MS, "started_at", "timestamp_out_of_range", f"is {early}"),
@@ -361,17 +369,14 @@ def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
     return [(name, Flaw(code, words)) for is_broken, name, code, words in found if is_broken]
 
 
-def _surplus_flaws(stream: Stream, event: dict[str, Any]) -> _Flaws:
-    """Return what is wrong with the fields that ``stream`` does not know."""
-    flaws = []
-    for name, value in event.items():
-        if name not in stream.fields:
-            problem = fields.unfit(value, level=2, is_stored=False)
-            if problem is not None:
-                # The name is the tracker's own text, and not every text may be repeated.
-                shown = name if name.isidentifier() and len(name) <= 64 else "event"
-                flaws.append((shown, Flaw("invalid_value", problem)))
-    return flaws
+def _surplus_flaws(name: str, value: Any) -> _Flaws:
+    """Return what is wrong with a field that the stream does not know."""
+    problem = fields.unfit(value, level=2, is_stored=False)
+    if problem is None:
+        return []
+    # The name is the tracker's own text, and not every text may be repeated.
+    shown = name if name.isidentifier() and len(name) <= 64 else "event"
+    return [(shown, Flaw("invalid_value", problem))]
 
 
 def derived_key(stream: Stream, row: Row) -> str:

@@ -19,7 +19,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import capabilities, export, ingest, metadata, parameters, probes
+from resourceserver import (
+    capabilities,
+    export,
+    ingest,
+    ingest_schema,
+    metadata,
+    parameters,
+    probes,
+)
 from resourceserver.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.errors import (
@@ -110,6 +118,7 @@ def operations() -> list[Operation]:
     return [
         *map(_read, ENDPOINTS),
         *map(ingest.operation, ingest.STREAMS),
+        ingest_schema.INGEST_SCHEMA,
         export.EXPORT,
         probes.HEALTHZ,
         capabilities.CAPABILITIES,

@@ -63,6 +63,15 @@ def load(*paths: Path) -> dict[str, Statement]:
 Step = tuple[Statement, Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class Sequel:
+    """What follows an answer in the same transaction, with values that the answer decides."""
+
+    statements: tuple[Statement, ...]
+    values: Callable[[PGresult], Mapping[str, Any]]
+    """Makes the values of all ``statements``. It is called while others wait, so it must be quick."""
+
+
 def _array(values: list[str]) -> bytes:
     escaped = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
     return ("{" + ",".join(f'"{value}"' for value in escaped) + "}").encode()
@@ -99,6 +108,10 @@ Preparations = Mapping[bytes, asyncio.Future[PGresult]]
 """By the names of statements: the preparing of each, under way or done."""
 
 
+def _statements(sequel: Sequel | None) -> tuple[Statement, ...]:
+    return () if sequel is None else sequel.statements
+
+
 def _refusal(preparing: asyncio.Future[PGresult]) -> BaseException | None:
     """Return why a statement could not be prepared, if so."""
     error = preparing.exception()
@@ -127,6 +140,10 @@ class _Turn:
     """What became of the preparing of its statements, by their names; all of it comes before it."""
     which: int = -1
     """Which of the results is the answer."""
+    sequel: Sequel | None = None
+    """What is still to be sent; until it is, the transaction stays open."""
+    missing: int = 0
+    """How many results come before the sequel can be sent."""
     results: list[PGresult] = field(default_factory=list)
     error: psycopg.Error | None = None
 
@@ -134,8 +151,10 @@ class _Turn:
         """Keep the results, and the first error."""
         if result.status == pq.ExecStatus.FATAL_ERROR:
             self.error = self.error or psycopg.errors.error_from_result(result)
+            self.missing = 0
         elif result.status != pq.ExecStatus.PIPELINE_ABORTED:
             self.results.append(result)
+            self.missing -= 1
 
     def end(self) -> None:
         """Hand over what came. Somebody who has stopped waiting gets nothing."""
@@ -155,7 +174,7 @@ class _Turn:
         refusals = filter(None, map(_refusal, self.prepared.values()))
         return next(refusals, None) or _ForgottenError(self.prepared)
 
-    def fail(self, error: psycopg.Error) -> None:
+    def fail(self, error: Exception) -> None:
         """Tell whoever still waits that no answer will come."""
         if not self.answer.done():
             self.answer.set_exception(error)
@@ -180,18 +199,26 @@ class Line:
     _is_writing: bool = False
     _watch: asyncio.TimerHandle | None = None
 
-    async def run(self, steps: Sequence[Step], which: int = -1) -> PGresult:
+    async def run(
+        self, steps: Sequence[Step], which: int = -1, sequel: Sequel | None = None
+    ) -> PGresult:
         """Return the result of the step at ``which``. All ``steps`` run in one transaction.
 
-        Raises psycopg.Error: the first step's that failed; ConnectionLostError; OperationalError where
-        there is no connection to be had or the answer takes too long.
+        So does ``sequel``, which is for lines with one request at a time: its transaction is open until
+        the values are there. Raises psycopg.Error: the first step's that failed; ConnectionLostError;
+        OperationalError where there is no connection to be had or the answer takes too long.
         """
         if self._connection is None:
             await self._connect()
         try:
-            return await self._send(steps, which)
+            return await self._send(steps, which, sequel)
         except _ForgottenError as error:
             self._forget(error.prepared)
+            raise
+        except asyncio.CancelledError:
+            # The next request must not come into a transaction that is still open.
+            if sequel is not None:
+                self._lose(ConnectionLostError("nobody waits for the answer any more"))
             raise
 
     async def _connect(self) -> None:
@@ -214,24 +241,30 @@ class Line:
         self._socket = connection.pgconn.socket
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
-    def _send(self, steps: Sequence[Step], which: int) -> asyncio.Future[PGresult]:
+    def _send(
+        self, steps: Sequence[Step], which: int, sequel: Sequel | None
+    ) -> asyncio.Future[PGresult]:
         loop = asyncio.get_running_loop()
-        turn = _Turn(loop.create_future(), loop.time(), which=which)
+        turn = _Turn(
+            loop.create_future(), loop.time(), which=which, sequel=sequel, missing=len(steps)
+        )
         # Before anything is sent: a value that cannot be written must not leave half a turn behind.
         ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
         pgconn = self._pgconn()
         if pgconn is None:
             turn.fail(ConnectionLostError("the connection is lost"))
             return turn.answer
+        if self._turns and self._turns[-1].sequel is not None:
+            raise psycopg.InterfaceError("another request's transaction is open on this line")
         try:
             if self.prepare:
-                turn.prepared = self._prepare(pgconn, steps)
-            for wanted, written in ready:
-                if self.prepare:
-                    pgconn.send_query_prepared(wanted.name, written)
-                else:
-                    pgconn.send_query_params(wanted.text, written)
-            pgconn.pipeline_sync()
+                statements = [wanted for wanted, _ in steps]
+                turn.prepared = self._prepare(pgconn, [*statements, *_statements(sequel)])
+            self._ask(pgconn, ready)
+            if sequel is None:
+                pgconn.pipeline_sync()
+            else:
+                pgconn.send_flush_request()
             self._turns.append(turn)
             self._write()
         except psycopg.OperationalError as error:
@@ -241,14 +274,39 @@ class Line:
             self._watch = loop.call_later(self.patience_s, self._look_after_the_first)
         return turn.answer
 
-    def _prepare(self, pgconn: PGconn, steps: Sequence[Step]) -> Preparations:
+    def _ask(self, pgconn: PGconn, ready: Sequence[tuple[Statement, list[bytes | None]]]) -> None:
+        for wanted, written in ready:
+            if self.prepare:
+                pgconn.send_query_prepared(wanted.name, written)
+            else:
+                pgconn.send_query_params(wanted.text, written)
+
+    def _go_on(self, pgconn: PGconn, turn: _Turn, sequel: Sequel) -> None:
+        """Send the sequel of a turn, unless something has failed, and the sync that ends it."""
+        turn.sequel = None
+        if turn.error is None:
+            try:
+                values = sequel.values(turn.results[turn.which])
+                ready = [
+                    (wanted, _written(wanted.parameters, values)) for wanted in sequel.statements
+                ]
+            except Exception as error:
+                # Whatever it is, half a transaction must never be ended as if it were whole.
+                turn.fail(error)
+                self._lose(ConnectionLostError("a transaction was given up"))
+                return
+            self._ask(pgconn, ready)
+        pgconn.pipeline_sync()
+        self._write()
+
+    def _prepare(self, pgconn: PGconn, statements: Sequence[Statement]) -> Preparations:
         """Prepare what this connection has not seen yet, in transactions before the request's own.
 
         In the request's own, a refused session would skip the preparing too, and the statement would
-        be missing from then on. Returns the preparing of each of the steps' statements.
+        be missing from then on. Returns the preparing of each of ``statements``.
         """
         loop = asyncio.get_running_loop()
-        for wanted, _ in steps:
+        for wanted in statements:
             if wanted.name in self._prepared:
                 continue
             pgconn.send_prepare(wanted.name, wanted.text)
@@ -256,7 +314,7 @@ class Line:
             preparing = self._prepared[wanted.name] = loop.create_future()
             preparing.add_done_callback(partial(self._check_prepared, wanted.name))
             self._turns.append(_Turn(preparing, loop.time()))
-        return {wanted.name: self._prepared[wanted.name] for wanted, _ in steps}
+        return {wanted.name: self._prepared[wanted.name] for wanted in statements}
 
     def _check_prepared(self, name: bytes, preparing: asyncio.Future[PGresult]) -> None:
         # Who asked is told by the statement itself, which fails too; the next to ask prepares again.
@@ -305,8 +363,11 @@ class Line:
                     continue
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
                     self._turns.popleft().end()
-                else:
-                    self._turns[0].take(result)
+                    continue
+                turn = self._turns[0]
+                turn.take(result)
+                if turn.sequel is not None and turn.missing <= 0:
+                    self._go_on(pgconn, turn, turn.sequel)
         except psycopg.OperationalError as error:
             self._lose(ConnectionLostError(str(error)))
 
@@ -370,10 +431,16 @@ class Lines:
         return cls(lines, asyncio.Semaphore(size * depth))
 
     async def run(
-        self, steps: Sequence[Step], *, which: int = -1, may_repeat: bool = True
+        self,
+        steps: Sequence[Step],
+        *,
+        which: int = -1,
+        sequel: Sequel | None = None,
+        may_repeat: bool = True,
     ) -> PGresult:
         """Return the result of the step at ``which``, the last of ``steps`` by default.
 
+        ``sequel`` takes a second round trip, and lines with one request at a time.
         ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
         by then may have been answered once already. Raises psycopg.Error, among them OperationalError
         where no place becomes free in time.
@@ -383,14 +450,14 @@ class Lines:
         line.asked += 1
         try:
             try:
-                return await line.run(steps, which)
+                return await line.run(steps, which, sequel)
             except ConnectionLostError:
                 if not may_repeat:
                     raise
             except _ForgottenError:
                 # Nothing of it has been done, and the line has taken note.
                 pass
-            return await line.run(steps, which)
+            return await line.run(steps, which, sequel)
         finally:
             line.asked -= 1
             self.places.release()

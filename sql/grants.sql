@@ -65,17 +65,15 @@ grant select on reference.category, reference.category_rule to svc_reader;
 grant select on profile.organization, profile.team to svc_reader;
 
 -- The resource server, writing: it inserts what trackers send. Of sessions it can read no more than which
--- there are, to count the new ones.
+-- there are, to tell the new ones.
 grant usage on schema svc, activity to svc_ingester;
 grant execute on procedure svc.open_session to svc_ingester;
 grant execute on function svc.session_user_id to svc_ingester;
 grant select (user_id, device_id, name, platform), insert, update (platform)
     on activity.device
     to svc_ingester;
-grant select (user_id, idempotency_key, app_session_id), insert on activity.app_session to svc_ingester;
-grant select (user_id, idempotency_key, coding_session_id), insert
-    on activity.coding_session
-    to svc_ingester;
+revoke select on activity.app_session, activity.coding_session from svc_ingester;
+grant select (idempotency_key), insert on activity.app_session, activity.coding_session to svc_ingester;
 grant select (user_id, date, marked_at), insert, update (marked_at)
     on activity.summary_due
     to svc_ingester;

@@ -65,6 +65,19 @@ $$;
 alter role svc_authserver set statement_timeout = '10s';
 alter role svc_reader set statement_timeout = '20s';
 alter role svc_ingester set statement_timeout = '20s';
+-- A server that vanished in the middle of a batch, without a word, would keep what it had locked: the time
+-- limit of a statement does not run while the next one is on its way. As long as the server itself waits for
+-- an answer (resourceserver/session.py); before PostgreSQL 17 the network has to notice.
+do $$
+begin
+    if current_setting('server_version_num')::integer >= 170000 then
+        alter role svc_ingester set transaction_timeout = '25s';
+    end if;
+end
+$$;
+alter role svc_ingester set tcp_keepalives_idle = '5s';
+alter role svc_ingester set tcp_keepalives_interval = '2s';
+alter role svc_ingester set tcp_keepalives_count = 3;
 alter role svc_worker set statement_timeout = '60s';
 -- A default only, no wall: what holds is that the role has no right to write anything.
 alter role svc_reader set default_transaction_read_only = on;

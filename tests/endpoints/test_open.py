@@ -136,6 +136,7 @@ def test_only_what_holds_no_data_needs_no_credential(api: TestClient) -> None:
     assert is_open == {
         "/healthz",
         "/api/v1/capabilities",
+        "/api/v1/ingest/schema",
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-protected-resource/mcp",
         "/openapi.json",
@@ -147,8 +148,8 @@ def test_only_what_holds_no_data_needs_no_credential(api: TestClient) -> None:
     }
 
 
-def test_capabilities_and_description_need_no_database(without_database: TestClient) -> None:
-    for path in ("/api/v1/capabilities", "/openapi.json", "/docs"):
+def test_what_the_service_says_of_itself_needs_no_database(without_database: TestClient) -> None:
+    for path in ("/api/v1/capabilities", "/api/v1/ingest/schema", "/openapi.json", "/docs"):
         assert without_database.get(path).status_code == 200
 
 

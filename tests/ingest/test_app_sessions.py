@@ -3,10 +3,9 @@
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import RFC_4122
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from resourceserver.events import CODES
@@ -264,37 +263,15 @@ def test_full_addresses_are_a_setting(alice: Person, full_url_api: TestClient) -
     assert stored(alice, "url, domain") == [("https://www.example.com/a?q#f", "example.com")]
 
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
-bodies = st.one_of(
-    anything,
-    st.fixed_dictionaries({"events": anything}, optional={"client": anything, "x": anything}),
-    st.fixed_dictionaries(
-        {
-            "events": st.lists(
-                st.dictionaries(
-                    st.sampled_from([*HOUR, "metadata", "url"]), anything, max_size=2
-                ).map(lambda change: HOUR | change),
-                max_size=3,
-            )
-        }
-    ),
-)
+def test_each_session_gets_a_random_id_of_its_own(api: TestClient, alice: Person) -> None:
+    api.post(PATH, json={"events": numbered(range(300))}, headers=alice.headers(SCOPE))
 
-
-@given(bodies)
-def test_any_json_is_counted_or_refused(api: TestClient, alice: Person, body: Any) -> None:
-    answer = api.post(
-        PATH,
-        content=json.dumps(body),
-        headers={"Content-Type": "application/json"} | alice.headers(SCOPE),
-    )
-
-    if answer.status_code == 200:
-        assert sum(counts(answer)) == len(body["events"])
-    else:
-        assert answer.status_code == 400
-        assert answer.json()["error"] in ("invalid_json", "invalid_request")
+    ids = [
+        found
+        for (found,) in alice.connection.execute("select app_session_id from activity.app_session")
+    ]
+    assert len(set(ids)) == 300
+    # RFC 9562, section 5.4: everything but version and variant is random.
+    assert {(found.version, found.variant) for found in ids} == {(4, RFC_4122)}
+    assert len({str(found)[:4] for found in ids}) > 250
+    assert len({str(found)[-4:] for found in ids}) > 250

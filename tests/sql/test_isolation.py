@@ -339,12 +339,8 @@ PRIVILEGES = {
         "oauth.refresh_token": "DELETE INSERT SELECT UPDATE",
     },
     "svc_ingester": {
-        "activity.app_session": (
-            "INSERT SELECT(app_session_id) SELECT(idempotency_key) SELECT(user_id)"
-        ),
-        "activity.coding_session": (
-            "INSERT SELECT(coding_session_id) SELECT(idempotency_key) SELECT(user_id)"
-        ),
+        "activity.app_session": "INSERT SELECT(idempotency_key)",
+        "activity.coding_session": "INSERT SELECT(idempotency_key)",
         "activity.device": (
             "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
         ),

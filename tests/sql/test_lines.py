@@ -4,17 +4,19 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import errors
+from psycopg.pq.abc import PGresult
 
 from resourceserver import session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.session import Credential, Reader
 from shared import database, lines, tokens
-from shared.lines import Lines
+from shared.lines import Lines, Sequel
 from shared.settings import Settings
 from tests.conftest import Person
 
@@ -325,3 +327,158 @@ def test_a_statement_that_is_prepared_already_is_used_as_it_is(deployment: Setti
         assert ECHO.name in shared.lines[0]._prepared
 
     with_lines(deployment, use)
+
+
+# What follows an answer in the same transaction
+
+JOIN = lines.statement("insert into identity.user (email) values (%(email)s) returning email")
+RENAME = lines.statement("update identity.user set display_name = %(name)s where email = %(email)s")
+
+
+def name_by(answer: PGresult) -> dict[str, Any]:
+    email = (answer.get_value(0, 0) or b"").decode()
+    return {"email": email, "name": email.partition("@")[0]}
+
+
+def people(owner: psycopg.Connection[Any]) -> list[Any]:
+    return owner.execute("select email, display_name from identity.user order by email").fetchall()
+
+
+def with_owners_lines(
+    chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, depth: int = 1
+) -> None:
+    async def run() -> None:
+        url = chosen.database_url or ""
+        shared = Lines.to(url, size=1, depth=depth, patience_s=30, prepare=True)
+        await use(shared)
+        shared.close()
+
+    asyncio.run(run())
+
+
+def test_a_sequel_has_the_values_that_the_answer_decides(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        for name in ("alice", "bob"):
+            step = (JOIN, {"email": f"{name}@example.org"})
+            answer = await shared.run((step,), which=0, sequel=Sequel((RENAME,), name_by))
+            assert answer.get_value(0, 0) == f"{name}@example.org".encode()
+
+    with_owners_lines(deployment, use)
+
+    assert people(owner) == [("alice@example.org", "alice"), ("bob@example.org", "bob")]
+
+
+def test_a_sequel_that_fails_takes_what_came_before_along(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        sequel = Sequel((RENAME,), lambda answer: name_by(answer) | {"name": ""})
+        with pytest.raises(errors.CheckViolation):
+            await shared.run(((JOIN, {"email": "alice@example.org"}),), sequel=sequel)
+        assert await echo(shared, "fine") == b"fine"
+
+    with_owners_lines(deployment, use)
+
+    assert people(owner) == []
+
+
+def test_nothing_follows_a_step_that_failed(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    broken = lines.statement("select 1 / %(n)s::integer")
+    called = []
+
+    def take_note(answer: PGresult) -> dict[str, Any]:
+        called.append(answer)
+        return name_by(answer)
+
+    async def use(shared: Lines) -> None:
+        steps = ((JOIN, {"email": "alice@example.org"}), (broken, {"n": 0}), (ECHO, {"text": "x"}))
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await shared.run(steps, which=0, sequel=Sequel((RENAME,), take_note))
+        assert await echo(shared, "fine") == b"fine"
+
+    with_owners_lines(deployment, use)
+
+    assert called == []
+    assert people(owner) == []
+
+
+def test_values_that_cannot_be_made_or_written_undo_what_came_before(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        step = (JOIN, {"email": "alice@example.org"})
+        with pytest.raises(KeyError, match="name"):
+            await shared.run((step,), sequel=Sequel((RENAME,), lambda _: dict[str, Any]()["name"]))
+        with pytest.raises(psycopg.DataError, match="NUL"):
+            await shared.run(
+                (step,), sequel=Sequel((RENAME,), lambda answer: name_by(answer) | {"name": "\0"})
+            )
+        assert await echo(shared, "fine") == b"fine"
+
+    with_owners_lines(deployment, use)
+
+    assert people(owner) == []
+
+
+def test_one_who_stops_waiting_for_the_answer_leaves_no_transaction_open(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        await echo(shared, "connected")
+        step = (JOIN, {"email": "alice@example.org"})
+        impatient = asyncio.create_task(shared.run((step,), sequel=Sequel((RENAME,), name_by)))
+        await asyncio.sleep(0)
+        impatient.cancel()
+
+        assert await echo(shared, "next") == b"next"
+
+    with_owners_lines(deployment, use)
+
+    assert people(owner) == []
+
+
+def test_nobody_comes_into_a_transaction_that_is_open(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        await echo(shared, "connected")
+        step = (JOIN, {"email": "alice@example.org"})
+        answers = await asyncio.gather(
+            shared.run((step,), which=0, sequel=Sequel((RENAME,), name_by)),
+            echo(shared, "beside it"),
+            return_exceptions=True,
+        )
+
+        assert isinstance(answers[1], psycopg.InterfaceError)
+        assert await echo(shared, "after it") == b"after it"
+
+    with_owners_lines(deployment, use, depth=8)
+
+    assert people(owner) == [("alice@example.org", "alice")]
+
+
+def test_a_sequel_that_the_server_forgot_is_prepared_again_and_done_once(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    forget = lines.statement("deallocate all")
+
+    async def use(shared: Lines) -> None:
+        for name in ("alice", "bob"):
+            step = (JOIN, {"email": f"{name}@example.org"})
+            await shared.run((step,), sequel=Sequel((RENAME,), name_by))
+            await shared.run(((forget, {}),))
+            # The first part is there again, and the sequel is not.
+            await shared.run(((JOIN, {"email": f"{name}2@example.org"}),))
+
+    with_owners_lines(deployment, use)
+
+    assert people(owner) == [
+        ("alice2@example.org", None),
+        ("alice@example.org", "alice"),
+        ("bob2@example.org", None),
+        ("bob@example.org", "bob"),
+    ]

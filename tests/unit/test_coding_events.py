@@ -297,6 +297,24 @@ def test_the_derived_key_is_of_project_language_and_file_as_they_are_stored() ->
     assert keys == {"d1:a6eab80c9fa6c2eefea64e452de9d9eddd662862"}
 
 
+def test_the_derived_key_is_what_javascript_makes_of_any_characters() -> None:
+    event = HOUR | {
+        "started_at": "2000-01-01T00:00:00.123Z",
+        "ended_at": None,
+        "duration_ms": 0,
+        "project": "Cafe\u0301",
+        "language": '"C\\#"\u2028\x7f',
+        "file": "a\x01\t\b/\u00fc.py",
+        "device": "B\u00fcro \U0001f4bb",
+    }
+
+    assert stored(event)["idempotency_key"] == "d1:b43d68e27293fdeecdb6188cf9c5944f5223cca9"
+    assert (
+        stored(event | {"file": None})["idempotency_key"]
+        == "d1:61c361eba536e374fcc468f141393e3208a9af56"
+    )
+
+
 def test_the_key_of_another_language_or_file_is_another() -> None:
     events = [
         HOUR,

@@ -1,0 +1,205 @@
+"""What trackers find out before they send anything: streams, fields, keys and limits.
+
+Needs no credential and no database. The limits are those that ingest itself uses, and the schemas are made of
+the fields that it judges events by.
+"""
+
+from typing import Any, Final, Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from resourceserver import event_schema, events, ingest
+from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
+from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Stream
+from resourceserver.operation import INGEST, Operation
+from shared import VERSION
+
+EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    APP_SESSIONS.name: {
+        "idempotency_key": "laptop:42",
+        "started_at": "2025-06-16T09:00:00Z",
+        "ended_at": "2025-06-16T09:01:24Z",
+        "app": "Code",
+        "title": "main.py",
+    },
+    CODING_SESSIONS.name: {
+        "idempotency_key": "laptop:code:7",
+        "started_at": "2025-06-16T09:00:00Z",
+        "duration_ms": 84_000,
+        "project": "svc",
+        "language": "Python",
+        "file": "main.py",
+    },
+}
+"""An event of each stream, that is taken as it stands."""
+
+
+class IngestEndpoint(Body):
+    """Where a stream is sent to."""
+
+    method: str
+    path: str
+
+
+class Idempotency(Body):
+    """What makes an event the same as one before."""
+
+    field: str
+    required: bool
+    max_length: Count
+    unique_per: Literal["user and stream"]
+    derived_from: list[str]
+    """What tells events without a key apart."""
+    algorithm: Literal["sha256"]
+    on_repeat: Literal["ignored"]
+    """An event that is there already stays as it was written first."""
+
+
+class BatchLimits(Body):
+    """How much one request, and one event, may hold."""
+
+    max_events: Count
+    max_body_bytes: Count
+    """Before and after it is inflated."""
+    max_session_ms: Milliseconds
+    max_future_ms: Milliseconds
+    """How far ahead of the server's clock an event may be."""
+    min_timestamp: Timestamp
+
+
+class IngestStream(Body):
+    """One kind of event, and how it is sent."""
+
+    name: str
+    endpoint: IngestEndpoint
+    scope: str
+    content_type: str
+    event_schema: dict[str, Any]
+    """JSON Schema, draft 2020-12."""
+    idempotency: Idempotency
+    limits: BatchLimits
+    example: dict[str, Any]
+    """An event that is taken as it stands."""
+
+
+class ClientFields(Body):
+    """What a tracker may say of itself."""
+
+    name: str
+
+
+class RequestFields(Body):
+    """The members of a request, in words."""
+
+    events: str
+    client: ClientFields
+
+
+class IngestRequest(Body):
+    """What a request is made of."""
+
+    fields: RequestFields
+
+
+class ResultFields(Body):
+    """What an answer is made of."""
+
+    fields: list[str]
+
+
+class RejectionCode(Body):
+    """Why an event may be rejected."""
+
+    code: str
+    message: str
+
+
+class Advice(Body):
+    """How a tracker gets along best."""
+
+    flush_interval_ms: Milliseconds
+    retry: str
+
+
+class IngestSchemaBody(Body):
+    """What trackers may send, and how."""
+
+    version: str
+    streams: list[IngestStream]
+    request: IngestRequest
+    result: ResultFields
+    rejection_codes: list[RejectionCode]
+    """In the order in which they are tried."""
+    advice: Advice
+
+
+INGEST_SCHEMA: Final = Operation(
+    name="ingest_schema",
+    path="/api/v1/ingest/schema",
+    tag=INGEST,
+    summary="What trackers may send: streams, fields, keys and limits.",
+    answers={200: IngestSchemaBody},
+)
+
+
+def document() -> IngestSchemaBody:
+    """Return what is served."""
+    return IngestSchemaBody(
+        version=VERSION,
+        streams=[_stream(stream) for stream in ingest.STREAMS],
+        request=IngestRequest(
+            fields=RequestFields(
+                events=f"array, {events.MAX_EVENTS} items at most",
+                client=ClientFields(name="string, optional"),
+            )
+        ),
+        result=ResultFields(fields=list(ingest.IngestResult.model_fields)),
+        rejection_codes=[
+            RejectionCode(code=code, message=message) for code, message in events.CODES.items()
+        ],
+        advice=Advice(
+            flush_interval_ms=60_000,
+            retry="same keys, exponential backoff from 1 s to 5 min on 429/5xx",
+        ),
+    )
+
+
+def _stream(stream: Stream) -> IngestStream:
+    described = ingest.operation(stream)
+    return IngestStream(
+        name=stream.name,
+        endpoint=IngestEndpoint(method=described.method, path=described.path),
+        scope=str(described.scope),
+        content_type=ingest.MEDIA_TYPE,
+        event_schema={"$schema": event_schema.DIALECT} | event_schema.of(stream),
+        idempotency=Idempotency(
+            field="idempotency_key",
+            required="idempotency_key" in stream.required,
+            max_length=events.MAX_KEY,
+            unique_per="user and stream",
+            derived_from=["stream", "device", *stream.identity, "started_at"],
+            algorithm="sha256",
+            on_repeat="ignored",
+        ),
+        limits=BatchLimits(
+            max_events=events.MAX_EVENTS,
+            max_body_bytes=ingest.MAX_BODY,
+            max_session_ms=events.MAX_SESSION_MS,
+            max_future_ms=events.MAX_FUTURE_MS,
+            min_timestamp=ingest.timestamp(events.MIN_TIMESTAMP_MS),
+        ),
+        example=EXAMPLES[stream.name],
+    )
+
+
+def routes() -> list[Route]:
+    """Return the route of the document, which is made once."""
+    body = document().model_dump_json().encode()
+
+    async def answer(_: Request) -> Response:
+        headers = {"Cache-Control": "public, max-age=300"}
+        return Response(body, headers=headers, media_type="application/json")
+
+    return [Route(INGEST_SCHEMA.path, answer, name=INGEST_SCHEMA.name)]
