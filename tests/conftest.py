@@ -7,6 +7,7 @@ and databases. Nothing of ours is replaced by a stand-in anywhere.
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -109,6 +110,15 @@ class WorkerSetup:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the hand-over; only parallel runs have it."""
     config.pluginmanager.register(WorkerSetup())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how often what was counted has happened: cuts, and other faults that were survived."""
+    counts = Counter[str]()
+    for report in terminalreporter.stats.get("passed", []):
+        counts.update(dict(report.user_properties) if report.when == "call" else {})
+    for what, count in sorted(counts.items()):
+        terminalreporter.write_line(f"SURVIVED {count} {what}")
 
 
 def pytest_unconfigure() -> None:

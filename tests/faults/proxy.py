@@ -1,13 +1,35 @@
 """A way to Postgres that can stop, break and come back, between a server and its database."""
 
 import socket
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+Direction = Literal["asked", "answered"]
+"""Towards Postgres, and back."""
+
+
+@dataclass
+class Trap:
+    """Something that happens once, when so many bytes have gone one way."""
+
+    direction: Direction
+    after: int
+    spring: Callable[[], None]
+    passed: int = 0
+    """How many have gone that way."""
+
+    def take(self, size: int) -> int | None:
+        """Count ``size`` more bytes; return how many of them pass before it springs, None for all."""
+        left = self.after - self.passed
+        self.passed += min(size, left)
+        return left if size >= left else None
 
 
 @dataclass
@@ -17,9 +39,16 @@ class Proxy:
     database_url: str
     directory: Path
     """Holds the socket, as Postgres' own directory does; its path is short."""
-    flows: threading.Event = field(default_factory=threading.Event)
+    flows: list[threading.Event] = field(default_factory=lambda: [threading.Event()])
+    """Set where bytes are handed on; the last one is for connections that are still to come."""
     is_cut: bool = False
     open_sockets: list[socket.socket] = field(default_factory=list)
+    trap: Trap | None = None
+    """What waits for its moment; gone when that has come."""
+    round_trips: int = 0
+    """How often something was asked after something was answered."""
+    _last: Direction = "answered"
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self, url: str) -> str:
         """Return ``url`` with the way through here."""
@@ -27,20 +56,35 @@ class Proxy:
 
     def stop(self) -> None:
         """Hand nothing on any more, and say nothing of it: a cable without a machine at its end."""
-        self.flows.clear()
+        for flow in self.flows:
+            flow.clear()
+
+    def hang(self) -> None:
+        """Hand nothing on any more for the connections that there are; new ones are not affected."""
+        self.stop()
+        flow = threading.Event()
+        flow.set()
+        self.flows.append(flow)
 
     def cut(self) -> None:
         """End all connections and refuse new ones: a machine without a Postgres."""
-        self.is_cut = True
-        for each in self.open_sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        self.open_sockets.clear()
+        # Who is cut off comes again at once, and must not be forgotten with those that were here.
+        with self._lock:
+            self.is_cut = True
+            sockets, self.open_sockets = self.open_sockets, []
+        for each in sockets:
+            _shut(each)
+
+    def break_off(self) -> None:
+        """End all connections, and take new ones at once."""
+        self.cut()
+        self.restore()
 
     def restore(self) -> None:
         """Be a way again. What was under way arrives late."""
         self.is_cut = False
-        self.flows.set()
+        for flow in self.flows:
+            flow.set()
 
     def accept(self, listener: socket.socket) -> None:
         """Take connections until ``listener`` is closed."""
@@ -49,38 +93,84 @@ class Proxy:
                 near, _ = listener.accept()
             except OSError:
                 return
-            if self.is_cut:
-                near.close()
-                continue
-            far = self._connect()
-            self.open_sockets += [near, far]
-            for source, target in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+            with self._lock:
+                far = None if self.is_cut else self._connect()
+                if far is None:
+                    near.close()
+                    continue
+                self.open_sockets += [near, far]
+            for way in ((near, far, "asked"), (far, near, "answered")):
+                threading.Thread(
+                    target=self._pump, args=(*way, self.flows[-1]), daemon=True
+                ).start()
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> socket.socket | None:
+        """Return a connection to Postgres, None where nobody listens."""
         where = conninfo_to_dict(self.database_url)
         host, port = str(where["host"]), where.get("port") or 5432
         if not host.startswith("/"):
-            return socket.create_connection((host, int(port)))
+            with suppress(OSError):
+                return socket.create_connection((host, int(port)))
+            return None
         far = socket.socket(socket.AF_UNIX)
-        far.connect(f"{host}/.s.PGSQL.{port}")
+        try:
+            far.connect(f"{host}/.s.PGSQL.{port}")
+        except OSError:
+            far.close()
+            return None
         return far
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        direction: Direction,
+        flow: threading.Event,
+    ) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                self.flows.wait()
-                target.sendall(data)
+                flow.wait()
+                trap, ahead = self._take(direction, len(data))
+                target.sendall(data[:ahead])
+                if trap is not None:
+                    trap.spring()
+                    flow.wait()
+                    target.sendall(data[ahead:])
         for each in (source, target):
+            # Closed alone, it would stay open for as long as the other direction waits on it.
+            _shut(each)
             each.close()
+
+    def _take(self, direction: Direction, size: int) -> tuple[Trap | None, int]:
+        """Return the trap that ``size`` more bytes spring, and how many of them come before it does."""
+        with self._lock:
+            self.round_trips += (direction, self._last) == ("asked", "answered")
+            self._last = direction
+            trap = self.trap
+            if trap is None or trap.direction != direction:
+                return None, size
+            ahead = trap.take(size)
+            if ahead is None:
+                return None, size
+            self.trap = None
+            return trap, ahead
+
+
+def _shut(each: socket.socket) -> None:
+    with suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def proxy(database_url: str, directory: Path) -> Iterator[Proxy]:
+def proxy(database_url: str) -> Iterator[Proxy]:
     """Run a way to the database of ``database_url`` to the end of the block."""
-    way = Proxy(database_url, directory)
-    way.restore()
-    with socket.socket(socket.AF_UNIX) as listener:
+    # A socket's path may have a hundred characters, and those of pytest are longer.
+    with (
+        tempfile.TemporaryDirectory(prefix="svc-way-") as directory,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        way = Proxy(database_url, Path(directory))
+        way.restore()
         listener.bind(f"{directory}/.s.PGSQL.5432")
         listener.listen()
         threading.Thread(target=way.accept, args=(listener,), daemon=True).start()

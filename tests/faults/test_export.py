@@ -6,45 +6,24 @@ Its client is a socket, so that a test decides what is read and when, and sees h
 import json
 import re
 import socket
-import threading
 import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 import pytest
-import uvicorn
 
-import resourceserver.app
 from resourceserver import export
 from resourceserver.export_resources import SQL
-from shared.settings import Settings
 from tests.conftest import Person
 
 Rows = psycopg.Connection[Any]
 
 END = b"\r\n0\r\n\r\n"
 """How a chunked answer ends that is whole (RFC 9112, section 7.1)."""
-
-
-@pytest.fixture(scope="module")
-def port(deployment: Settings) -> Iterator[int]:
-    """The port of a resource server that listens on the loopback interface."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    number = listener.getsockname()[1]
-    app = resourceserver.app.create(replace(deployment, base_url=f"http://127.0.0.1:{number}"))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None))
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)  # the server has no other way to tell
-    yield number
-    server.should_exit = True
-    thread.join()
-    listener.close()
 
 
 @pytest.fixture

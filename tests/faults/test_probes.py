@@ -1,11 +1,8 @@
 """What balancers are told while the database is away, and that nobody has to restart anything after."""
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,18 +11,8 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from shared import database
 from shared.settings import Settings
-from tests.faults.proxy import Proxy, proxy
+from tests.faults.proxy import Proxy
 from tests.processes import RESOURCE_ROLES
-
-
-@pytest.fixture
-def way(deployment: Settings) -> Iterator[Proxy]:
-    """A way to the database of this worker."""
-    # A socket's path may have a hundred characters, and those of pytest are longer.
-    directory = Path(tempfile.mkdtemp(prefix="svc-way-"))
-    with proxy(database.role_url(deployment, "reader"), directory) as opened:
-        yield opened
-    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""Servers that can be got into trouble, and the ways to their databases."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+import uvicorn
+
+import resourceserver.app
+from shared import database
+from shared.settings import Settings
+from tests.faults.proxy import Proxy, proxy
+
+# What it holds the database against is shown where they differ, as in the tests themselves.
+pytest.register_assert_rewrite("tests.faults.tracker")
+
+CUTS = {"suite": 6, "bounded": 27, "proof": 120}
+"""Cuts of each kind, of which there are eight between server and database alone."""
+
+
+@pytest.fixture
+def count(request: pytest.FixtureRequest) -> int:
+    """How many cuts there are of each kind."""
+    return CUTS[str(request.config.getoption("--hypothesis-profile") or "suite")]
+
+
+@pytest.fixture
+def way(deployment: Settings) -> Iterator[Proxy]:
+    """A way to the database of this worker."""
+    with proxy(database.role_url(deployment, "reader")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def port(deployment: Settings) -> Iterator[int]:
+    """The port of a resource server that listens on the loopback interface."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    number = listener.getsockname()[1]
+    chosen = replace(deployment, base_url=f"http://127.0.0.1:{number}")
+    # Tests look at what is there, so nothing shall come or go by itself.
+    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=7))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)  # the server has no other way to tell
+    yield number
+    server.should_exit = True
+    thread.join()
+    listener.close()

@@ -1,0 +1,337 @@
+"""Batches whose database or server is killed, or whose database has no room left."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx2
+import psycopg
+import pytest
+
+from deploy import postmaster
+from deploy.embedded import EmbeddedPostgres
+from deploy.migrate import migrate
+from shared import database
+from shared.settings import Settings
+from tests import processes
+from tests.conftest import Person, owning, person
+from tests.faults.proxy import Direction, Proxy, Trap, proxy
+from tests.faults.tracker import (
+    SCOPES,
+    Answer,
+    Rows,
+    Tracker,
+    assert_whole,
+    each_stream,
+    length_of_exchange,
+    serving,
+    spread,
+    through,
+)
+
+MIB = 1024 * 1024
+
+each_direction = pytest.mark.parametrize("direction", ["asked", "answered"])
+
+
+@dataclass
+class Cluster:
+    """A Postgres of our own, to be killed and to run out of room."""
+
+    directory: Path
+    has_volume: bool
+    """Whether the directory is a small volume of its own."""
+    postgres: EmbeddedPostgres = field(init=False)
+    settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take note of the server. Processes die here and no machine does, so it need not sync."""
+        # Little of the log is kept for later, so that a small volume has room for a large table.
+        settings = {
+            "fsync": "off",
+            "autovacuum": "off",
+            "max_wal_size": "48MB",
+            "min_wal_size": "32MB",
+        }
+        self.postgres = EmbeddedPostgres(self.directory / "postgres", settings=settings)
+
+    @property
+    def filler(self) -> Path:
+        """What takes all the room that is left, while it is there."""
+        return self.directory / "filler"
+
+    def kill(self) -> None:
+        """End all processes of Postgres at once, so that none of them does anything more."""
+        main = postmaster.read_pid_file(self.postgres.cluster)
+        if main is None:
+            return
+        children = Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text(encoding="ascii")
+        for pid in (main.pid, *map(int, children.split())):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start Postgres again, however it ended or goes on."""
+        # Asked politely it would first write everything out, for which there may be no room.
+        with suppress(FileNotFoundError):
+            self.kill()
+        self.postgres.stop()
+        self.postgres.start()
+
+    def fill(self) -> None:
+        """Leave no room on the volume."""
+        with self.filler.open("wb", buffering=0) as filler, suppress(OSError):
+            while filler.write(bytes(MIB)):
+                pass
+
+    @contextmanager
+    def owner(self) -> Iterator[Rows]:
+        """A connection of the owner, for the time between two crashes."""
+        url = self.settings.database_url or ""
+        with closing(psycopg.connect(url, autocommit=True)) as opened:
+            yield opened
+
+    def assert_whole(self, user_id: UUID, sender: Tracker) -> None:
+        """Hold what is there against what was answered."""
+        with self.owner() as opened:
+            assert_whole(opened, user_id, [sender])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A Postgres of this module's own, on a small volume of its own where we may mount one."""
+    directory = Path(tempfile.mkdtemp(prefix="svc-crash-"))
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(directory)]
+    has_volume = os.geteuid() == 0 and subprocess.run(mount, check=False).returncode == 0
+    # The server runs as an account of its own where the tests run as root.
+    directory.chmod(0o755)
+    made = Cluster(directory, has_volume)
+    try:
+        with made.postgres:
+            made.settings = Settings(
+                database_url=made.postgres.url, data_dir=directory / "deployment"
+            )
+            migrate(made.settings, lambda _: None)
+            yield made
+    finally:
+        if has_volume:
+            subprocess.run(["umount", str(directory)], check=True)
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def dweller(cluster: Cluster) -> Iterator[Person]:
+    """Alice, in that Postgres; her connection does not outlive the first crash."""
+    with cluster.owner() as opened:
+        yield person(opened, "alice")
+    cluster.filler.unlink(missing_ok=True)
+    with owning(cluster.settings):
+        pass
+
+
+@pytest.fixture
+def way_there(cluster: Cluster) -> Iterator[Proxy]:
+    """A way to that Postgres."""
+    with proxy(database.role_url(cluster.settings, "reader")) as opened:
+        yield opened
+
+
+@each_stream
+@each_direction
+@pytest.mark.proof
+def test_a_database_killed_after_any_number_of_bytes_keeps_what_was_accepted(
+    cluster: Cluster, way_there: Proxy, dweller: Person, count: int, record_property: Any,
+    stream: str, direction: Direction,
+) -> None:  # fmt: skip
+    kills = count // 3
+    with serving(cluster.settings, way_there) as client:
+        sender = through(client, dweller, stream)
+        sender.mend = cluster.restart
+        sender.send(0)
+        length = length_of_exchange(way_there, direction, sender, 1)
+
+        for number, after in enumerate(spread(length, kills), 2):
+            way_there.trap = Trap(direction, after, cluster.kill)
+            if sender.send(number) == "answered":
+                cluster.restart()
+            assert way_there.trap is None, "the database was not killed"
+
+    record_property("databases killed", kills)
+    cluster.assert_whole(dweller.user_id, sender)
+
+
+@each_stream
+@pytest.mark.proof
+def test_a_server_killed_after_any_number_of_bytes_leaves_whole_batches_alone(
+    deployment: Settings, way: Proxy, alice: Person, count: int, record_property: Any,
+    tmp_path: Path, stream: str,
+) -> None:  # fmt: skip
+    (port,) = processes.free_ports(1)
+    chosen = replace(deployment, base_url=f"http://127.0.0.1:{port}")
+    logins = {role: way.url(database.role_url(chosen, role)) for role in ("reader", "ingester")}
+    # The marks of days are looked at, so nobody shall work them off.
+    logins["worker"] = "host=127.0.0.1 port=1 dbname=nowhere"
+    headers = {"Content-Type": "application/json"} | alice.headers(*SCOPES)
+    pids: list[int] = []
+
+    def post(where: str, content: bytes) -> Answer | None:
+        try:
+            answer = httpx2.post(f"{chosen.base_url}{where}", content=content, headers=headers)
+        except httpx2.TransportError:
+            return None
+        return Answer(answer.status_code, answer.json())
+
+    with ExitStack() as server:
+
+        def start() -> None:
+            server.close()
+            probe, log = f"{chosen.base_url}/healthz", tmp_path / "resource.log"
+            pids.append(
+                server.enter_context(
+                    processes.running(["resource", "serve"], chosen, logins, probe, log)
+                )
+            )
+
+        sender = Tracker(stream, post, mend=start)
+        start()
+        sender.send(0)
+        directions: tuple[Direction, Direction] = ("asked", "answered")
+        cuts = [
+            (direction, after)
+            for number, direction in enumerate(directions, 1)
+            for after in spread(length_of_exchange(way, direction, sender, number), count // 6)
+        ]
+        for number, (direction, after) in enumerate(cuts, 3):
+            way.trap = Trap(direction, after, lambda: os.kill(pids[-1], signal.SIGKILL))
+            if sender.send(number) == "answered":
+                start()
+            assert way.trap is None, "the server was not killed"
+
+    record_property("servers killed", len(cuts))
+    assert_whole(alice.connection, alice.user_id, [sender])
+
+
+# No room
+
+
+@each_stream
+def test_a_volume_without_room_costs_a_batch_its_answer_alone(
+    cluster: Cluster, way_there: Proxy, dweller: Person, record_property: Any, stream: str
+) -> None:
+    if not cluster.has_volume:
+        pytest.skip("only root may mount a small volume; elsewhere the size of files is limited")
+    with serving(cluster.settings, way_there) as client:
+        sender = through(client, dweller, stream)
+        sender.padding, sender.mend = 1500, cluster.filler.unlink
+        sender.send(0)
+
+        cluster.fill()
+        became = [sender.send(number) for number in range(1, 60) if cluster.filler.exists()]
+        sender.send(60)
+
+    record_property("volumes without room", 1)
+    # What still found a place in a table that had some was written; and then there was none.
+    assert became == ["answered"] * (len(became) - 1) + ["lost"]
+    cluster.assert_whole(dweller.user_id, sender)
+
+
+@each_stream
+def test_a_database_that_ended_for_want_of_room_goes_on_where_it_was(
+    cluster: Cluster, way_there: Proxy, dweller: Person, record_property: Any, stream: str
+) -> None:
+    if not cluster.has_volume:
+        pytest.skip(
+            "only root may mount a small volume, and nothing else ends a database like this"
+        )
+
+    def make_room() -> None:
+        cluster.filler.unlink(missing_ok=True)
+        cluster.restart()
+
+    with serving(cluster.settings, way_there) as client:
+        sender = through(client, dweller, stream)
+        sender.mend = make_room
+        sender.send(0)
+
+        cluster.fill()
+        became: list[str] = []
+        while cluster.filler.exists():
+            # What is written next needs a file of the log, and some may be there already.
+            with suppress(psycopg.OperationalError), cluster.owner() as opened:
+                opened.execute("select pg_switch_wal()")
+            became.append(sender.send(1 + len(became)))
+
+    record_property("volumes without room", 1)
+    assert became == ["answered"] * (len(became) - 1) + ["lost"]
+    cluster.assert_whole(dweller.user_id, sender)
+
+
+@each_stream
+def test_a_file_that_may_not_grow_costs_a_batch_its_answer_alone(
+    cluster: Cluster, way_there: Proxy, dweller: Person, record_property: Any, stream: str
+) -> None:
+    with cluster.owner() as opened:
+        opened.execute(MUCH[stream])
+    with serving(cluster.settings, way_there) as client:
+        sender = through(client, dweller, stream)
+        sender.padding, sender.mend = 1500, cluster.restart
+        sender.send(0)
+
+        became: list[str] = []
+        try:
+            cluster.postgres.stop()
+            # A file of the log is as large as that, and can still be written.
+            with files_up_to(16 * MIB):
+                cluster.postgres.start()
+            while "lost" not in became:
+                became.append(sender.send(1 + len(became)))
+        finally:
+            cluster.restart()
+
+    record_property("files that may not grow", 1)
+    assert became == ["answered"] * (len(became) - 1) + ["lost"]
+    cluster.assert_whole(dweller.user_id, sender)
+
+
+@contextmanager
+def files_up_to(most: int) -> Iterator[None]:
+    """Have no file of ours grow beyond ``most`` bytes, and none of a process that starts meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+MUCH = {
+    stream: f"""
+        with neighbour as (
+            insert into identity.user (email)
+            values ('bob@example.org')
+            returning user_id
+        ), laptop as (
+            insert into activity.device (user_id, name)
+            select user_id, 'laptop' from neighbour
+            returning user_id, device_id
+        )
+        insert into activity.{table}
+               (user_id, device_id, idempotency_key, {what}, {text}, started_at, ended_at)
+        select user_id, device_id, number, 'x', repeat('x', 1000), '2025-06-16', '2025-06-16'
+          from laptop cross join generate_series(1, 20000) as number
+        """  # noqa: S608 - ours
+    for stream, table, what, text in (
+        ("app_sessions", "app_session", "app", "title"),
+        ("coding_sessions", "coding_session", "project", "file"),
+    )
+}
+"""Makes the table of a stream 20 MB long."""
