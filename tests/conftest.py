@@ -32,7 +32,7 @@ from shared.settings import Settings
 
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`.
 # Fixtures serve all examples of a test; those that write start from an account of their own.
-for profile, examples in {"suite": 100, "bounded": 150, "proof": 5000}.items():
+for profile, examples in {"suite": 50, "bounded": 120, "proof": 5000}.items():
     hypothesis.settings.register_profile(
         profile,
         max_examples=examples,
