@@ -52,7 +52,7 @@ def _event(stream: Stream, number: int) -> dict[str, Any]:
         project, file = _FILES[number % len(_FILES)]
         return event | {
             "project": project,
-            "file": f"/home/alice/src/{project}/{file}",
+            "file": f"/src/{project}/{file}",
             "language": "Python",
             "branch": "main",
             "editor": "vscode",
