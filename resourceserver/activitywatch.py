@@ -19,6 +19,8 @@ from urllib.parse import quote
 import httpx2
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from resourceserver import fields
+
 _LARGEST_ANSWER: Final = 64 * 2**20
 _MARGIN_MS: Final = 1000
 """ActivityWatch computes ends in floating point; asked a second earlier it misses nothing at an edge."""
@@ -114,13 +116,17 @@ class ActivityWatch:
     def last_before(self, bucket: str, at_ms: int) -> Event | None:
         """Return the newest event that began at ``at_ms`` or before, whole. Raises UnreadableBucketError."""
         # The server adds a millisecond to what it is asked for.
-        events = self._events(bucket, limit="1", end=timestamp(at_ms - 1))
+        events = self._events(bucket, limit="1", end=fields.timestamp(at_ms - 1))
         return self._whole(bucket, events[0], at_ms - 1) if events else None
 
-    def slices(self, bucket: str, start_ms: int, end_ms: int) -> Iterator[Slice]:
+    def slices(
+        self, bucket: str, start_ms: int, end_ms: int, *, with_earlier: bool = False
+    ) -> Iterator[Slice]:
         """Yield all events that begin in this span, whole and in order, a page at a time.
 
-        Each slice is read when it is asked for. Raises UnreadableBucketError.
+        With earlier ones, the first slice also has those that reach into the span and began no more than
+        a day before it; their beginnings may be cut off. Each slice is read when it is asked for. Raises
+        UnreadableBucketError.
         """
         width_ms, limit = end_ms - start_ms, self.page
         while start_ms < end_ms:
@@ -128,10 +134,12 @@ class ActivityWatch:
             events = self._events(
                 bucket,
                 limit=str(limit),
-                start=timestamp(start_ms - _MARGIN_MS),
-                end=timestamp(until_ms),
+                start=fields.timestamp(start_ms - _MARGIN_MS),
+                end=fields.timestamp(until_ms),
             )
-            if len(events) >= limit and min(event.start_ms for event in events) >= start_ms:
+            if len(events) >= limit and (
+                with_earlier or min(event.start_ms for event in events) >= start_ms
+            ):
                 # There may be older ones. A millisecond cannot be halved, and is asked for whole.
                 limit = limit if width_ms > 1 else 2 * limit
                 width_ms = max(1, (until_ms - start_ms) // 2)
@@ -139,11 +147,13 @@ class ActivityWatch:
             whole = [
                 found
                 for event in events
-                if start_ms <= event.start_ms < until_ms
+                if (with_earlier or start_ms <= event.start_ms)
+                and event.start_ms < until_ms
                 and (found := self._whole(bucket, event, until_ms))
             ]
             yield Slice(sorted(whole, key=lambda event: (event.start_ms, event.id)), until_ms)
             start_ms, width_ms, limit = until_ms, 2 * width_ms, self.page
+            with_earlier = False
 
     def _whole(self, bucket: str, event: Event, cut_ms: int) -> Event | None:
         """Return ``event`` as it was before an answer was cut at ``cut_ms``; None if it has gone since."""
@@ -190,9 +200,3 @@ class ActivityWatch:
 def _path(bucket: str) -> str:
     # A lone surrogate is no name that an address can hold; the server then knows no such bucket.
     return f"/api/0/buckets/{quote(bucket, safe='', errors='replace')}/events"
-
-
-def timestamp(at_ms: int) -> str:
-    """Return an instant as RFC 3339 spells it, to the millisecond."""
-    at = _EPOCH + timedelta(milliseconds=at_ms)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"

@@ -13,8 +13,8 @@ in the order in which they began, up to the first that is not settled:
                                    piece of its own
 
 Each piece has a key made of its bucket, its event and its own start, so that whatever is sent twice is
-there once. The state file saves time and nothing else: without it everything is sent again, and counted
-as duplicates.
+there once. Without the state file everything is sent again, and counted as duplicates; it alone knows
+which event was sent before it was settled, so what that one grows by later is lost with it.
 """
 
 import hashlib
@@ -33,24 +33,26 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from resourceserver import fields
 from resourceserver.activitywatch import (
     ActivityWatch,
     Bucket,
     Event,
     UnreadableBucketError,
-    timestamp,
 )
+from resourceserver.events import MAX_DEVICE, MAX_NAME, MAX_SESSION_MS
 from resourceserver.posting import Poster, Rejection, Result
 
 STREAMS: Final = {"currentwindow": "app-sessions", "app.editor.activity": "coding-sessions"}
 """What is sent, and as what, by the type of a bucket."""
 _PRESENCE: Final = "afkstatus"
 
-_DAY_MS: Final = 86_400_000
 _REST_MS: Final = 60_000
 """Watchers report a little late and, several in one bucket, not quite in order."""
 _SILENCE_MS: Final = 3_600_000
 """After which nobody waits for the end of an event any longer."""
+_CLOCKS_DIFFER_MS: Final = 86_400_000
+"""By no more than this."""
 _ALWAYS_MS: Final = 2**62
 _LONGEST_NAME: Final = 128
 
@@ -80,7 +82,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 def cut(span: Span, presence: Sequence[Span]) -> list[Span]:
     """Return the pieces of ``span`` that lie within ``presence``, which is a union, in order.
 
-    No piece is longer than a day, which is the longest session that ingest takes.
+    No piece is longer than the longest session that ingest takes.
     """
     pieces = []
     nearest = bisect_right(presence, span.start_ms, key=lambda present: present.end_ms)
@@ -89,7 +91,9 @@ def cut(span: Span, presence: Sequence[Span]) -> list[Span]:
             break
         first = max(span.start_ms, present.start_ms)
         end = min(span.end_ms, present.end_ms)
-        pieces += [Span(at, min(at + _DAY_MS, end)) for at in range(first, end, _DAY_MS)]
+        pieces += [
+            Span(at, min(at + MAX_SESSION_MS, end)) for at in range(first, end, MAX_SESSION_MS)
+        ]
     return pieces
 
 
@@ -270,6 +274,9 @@ class Bridge:
         # The order matters: what is the newest event may grow while others are read, and what was there
         # before it may not. So the newest ones are looked at first.
         now_ms = self.now_ms()
+        if place.next_ms > now_ms:
+            # Noted while the clock was ahead. What was sent then is counted as duplicates.
+            place = Place()
         presence_ms = _ALWAYS_MS if watchers is None else self._presence_ms(watchers, now_ms)
         newest = self.source.last_before(bucket.id, now_ms)
         if newest is None:
@@ -283,8 +290,7 @@ class Bridge:
             return
         horizon = _Horizon(now_ms, newest.start_ms, presence_ms)
         for found in self.source.slices(bucket.id, place.next_ms, newest.start_ms + 1):
-            # What ends later than clocks can differ by is no observation.
-            latest_ms = now_ms + _DAY_MS
+            latest_ms = now_ms + _CLOCKS_DIFFER_MS
             events = [event for event in found.events if event.end_ms <= latest_ms]
             presence = self._presence(watchers, events, presence_ms)
             pieces, stop = _plan(events, presence, horizon, place)
@@ -300,8 +306,11 @@ class Bridge:
             place = following
 
     def _presence_ms(self, watchers: list[Bucket], now_ms: int) -> int:
+        """Return up to where all ``watchers`` have spoken but those that have been silent for long."""
         newest = [self.source.last_before(watcher.id, now_ms) for watcher in watchers]
-        return max((min(event.end_ms, now_ms) for event in newest if event), default=0)
+        known = [min(event.end_ms, now_ms) for event in newest if event]
+        latest_ms = max(known, default=0)
+        return min((each for each in known if latest_ms - each <= _SILENCE_MS), default=0)
 
     def _presence(
         self, watchers: list[Bucket] | None, events: list[Event], known_ms: int
@@ -315,10 +324,10 @@ class Bridge:
             return [Span(start_ms, end_ms)]
         seen: list[Event] = []
         for watcher in watchers:
-            # It may have begun long before, and the server finds it only like this.
+            # It may have begun more than a day before, and the server finds it only like this.
             if earlier := self.source.last_before(watcher.id, start_ms):
                 seen.append(earlier)
-            for found in self.source.slices(watcher.id, start_ms, end_ms):
+            for found in self.source.slices(watcher.id, start_ms, end_ms, with_earlier=True):
                 seen += found.events
         return union(
             Span(event.start_ms, min(event.end_ms, known_ms))
@@ -354,7 +363,7 @@ def _app_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     app = _text(data, "app")
     return _session(bucket, piece) | _given(
         # A window of nobody knows which program is time all the same.
-        app=app[:255] if app else "unknown",
+        app=app[:MAX_NAME] if app else "unknown",
         title=_text(data, "title"),
         url=_text(data, "url"),
     )
@@ -365,7 +374,7 @@ def _coding_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     # Some editors tell the name of a project and some its directory.
     project = re.split(r"[/\\]", (_text(data, "project") or "").rstrip("/\\"))[-1].strip()
     return _session(bucket, piece) | _given(
-        project=project[:255] or "unknown",
+        project=project[:MAX_NAME] or "unknown",
         language=_text(data, "language"),
         file=_text(data, "file"),
         branch=_text(data, "branch"),
@@ -376,9 +385,9 @@ def _coding_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
 def _session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     return {
         "idempotency_key": _key(bucket, piece.event, piece.span.start_ms),
-        "started_at": timestamp(piece.span.start_ms),
-        "ended_at": timestamp(piece.span.end_ms),
-    } | _given(device=_clean(bucket.hostname)[:128])
+        "started_at": fields.timestamp(piece.span.start_ms),
+        "ended_at": fields.timestamp(piece.span.end_ms),
+    } | _given(device=_clean(bucket.hostname)[:MAX_DEVICE])
 
 
 def _key(bucket: Bucket, event: Event, start_ms: int) -> str:
@@ -389,8 +398,8 @@ def _key(bucket: Bucket, event: Event, start_ms: int) -> str:
     return f"aw:{name}:{event.id}:{start_ms}"
 
 
-def _given(**fields: str | None) -> dict[str, str]:
-    return {name: value for name, value in fields.items() if value}
+def _given(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
 
 
 def _text(data: dict[str, Any], name: str) -> str | None:
@@ -400,4 +409,4 @@ def _text(data: dict[str, Any], name: str) -> str | None:
 
 def _clean(text: str) -> str:
     """Return ``text`` without what no database can hold, and no time is lost for."""
-    return re.sub("[\0\ud800-\udfff]", "\ufffd", text).strip()
+    return fields.storable(text).strip()

@@ -16,7 +16,7 @@ import httpx2
 from resourceserver import posting
 from resourceserver.activitywatch import ActivityWatch, ActivityWatchError
 from resourceserver.bridge import Bridge, BridgeError
-from resourceserver.posting import Found, Poster, PostingError, Result
+from resourceserver.posting import Found, Poster, PostingError, RefusedError, Result
 from shared import VERSION, database, serving, tokens
 from shared.settings import Settings
 from shared.tokens import Token
@@ -293,14 +293,16 @@ def _carry(made: Bridge) -> bool:
 
 
 def _carry_on(made: Bridge, every_s: int) -> NoReturn:
-    """Send what there is, again and again. Raises PostingError where waiting would not help."""
+    """Send what there is, again and again. Raises RefusedError; everything else may pass."""
     problem = None
     while True:
         try:
             _carry(made)
             problem = None
-        except ActivityWatchError as error:
-            # Said once, and not once a minute; it may come back at any time.
+        except RefusedError:
+            raise
+        except (ActivityWatchError, BridgeError, PostingError) as error:
+            # Said once, and not once a minute; it may pass at any time.
             if str(error) != problem:
                 problem = str(error)
                 click.echo(f"{problem}; looking again every {every_s} s", err=True)

@@ -31,6 +31,7 @@ MIN_TIMESTAMP_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z."""
 MAX_KEY: Final = 200
 MAX_DEVICE: Final = 128
+MAX_NAME: Final = 255
 MAX_SOURCE: Final = 128
 MAX_MARKS: Final = 3_000_000
 """Most commas, colons and opening brackets between the strings of a body. A thousand events at all
@@ -89,7 +90,7 @@ APP_SESSIONS: Final = Stream(
     name="app_sessions",
     fields={
         **_WHEN,
-        "app": fields.Name(255, may_be_blank=False),
+        "app": fields.Name(MAX_NAME, may_be_blank=False),
         "title": fields.Text(1024),
         "url": fields.Address(MAX_URL),
         "category": fields.Name(64, is_cut=True),
@@ -105,7 +106,7 @@ CODING_SESSIONS: Final = Stream(
     fields={
         **_WHEN,
         **_WHERE,
-        "project": fields.Name(255, may_be_blank=False),
+        "project": fields.Name(MAX_NAME, may_be_blank=False),
         "language": fields.Name(64, is_cut=True),
         "file": fields.Text(1024, keeps_end=True),
         "branch": fields.Name(255, is_cut=True),

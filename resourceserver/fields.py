@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 MAX_DEPTH: Final = 32
@@ -45,6 +45,11 @@ _INFINITE: Final = "holds a number outside the range of a double"
 def is_storable(text: str) -> bool:
     """Tell whether PostgreSQL can hold ``text``."""
     return text.isprintable() or _UNSTORABLE.search(text) is None
+
+
+def storable(text: str) -> str:
+    """Return ``text`` with a replacement character for each that PostgreSQL cannot hold."""
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def normal(text: str, limit: int) -> str:
@@ -196,6 +201,12 @@ class Instant:
         since = at - _EPOCH
         # Half as long as it takes to divide one timedelta by another, and there are two a session.
         return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+
+
+def timestamp(at_ms: int) -> str:
+    """Return an instant in milliseconds since 1970 as RFC 3339 spells it."""
+    at = _EPOCH + timedelta(milliseconds=at_ms)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
 
 
 def _whole(value: Any) -> int:

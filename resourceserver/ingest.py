@@ -17,7 +17,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,10 @@ STATEMENTS: Final = {
     name: lines.statement(text)
     for name, text in queries.load(Path(__file__).with_name("ingest.sql")).items()
 }
+
+Columns = dict[str, str]
+"""Parameters of the statements that write a batch: JSON arrays, one value an event."""
+_Judged = tuple[Verdict, Columns]
 
 STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
 """The streams that are open. The statement ``add_<stream>`` of each writes its events."""
@@ -177,18 +181,20 @@ def _route(stream: Stream, chosen: Settings, reader: Reader, writers: Lines, loa
         try:
             await read_body(request, body, load)
             now_ms = time.time_ns() // 1_000_000
-            judged = partial(judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
-            verdict = judged() if len(body) <= _SMALL else await _in_turn(judged, load.turn)
+            judged = partial(_judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
+            verdict, columns = (
+                judged() if len(body) <= _SMALL else await _in_turn(judged, load.turn)
+            )
         finally:
             load.held -= len(body)
-        accepted = await write(writers, who, stream, verdict.rows)
+        accepted = await write(writers, who, stream, verdict.rows, columns)
         result = _result(verdict, accepted, now_ms)
         return Response(result, headers=PRIVATE, media_type="application/json")
 
     return Route(described.path, answer, methods=[described.method], name=described.name)
 
 
-async def _in_turn(judged: Callable[[], Verdict], turn: asyncio.Lock) -> Verdict:
+async def _in_turn(judged: Callable[[], _Judged], turn: asyncio.Lock) -> _Judged:
     """Return what ``judged`` does, in a thread. Raises what it does, and Busy.
 
     In a thread, so that the milliseconds of a full batch hold no other request up; in turn, since
@@ -260,10 +266,18 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 rest = inflater.unconsumed_tail
                 yield inflated
                 await asyncio.sleep(0)
+            # What follows the member is not read on, for zlib would copy each piece with all before it.
+            if inflater.unused_data:
+                break
     except zlib.error as error:
         raise InvalidJSON("the body is not gzip") from error
     if not inflater.eof or inflater.unused_data:
         raise InvalidJSON("the body is not one whole gzip member")
+
+
+def _judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> _Judged:
+    verdict = judge(stream, body, now_ms=now_ms, full_urls=full_urls)
+    return verdict, columns_of(stream, verdict.rows)
 
 
 def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> Verdict:
@@ -284,24 +298,33 @@ def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> V
     return events.judge(stream, batch, now_ms=now_ms, full_urls=full_urls)
 
 
-async def write(writers: Lines, who: Credential, stream: Stream, rows: list[Row]) -> int:
-    """Write ``rows`` in one transaction and return how many of them were new.
+def columns_of(stream: Stream, rows: list[Row]) -> Columns:
+    """Return the parameters by which ``rows`` and their devices are written."""
+    add = STATEMENTS[f"add_{stream.name}"]
+    return {
+        "id": fields.compact(_ids(len(rows))),
+        "devices": fields.compact(_devices(rows)),
+    } | {
+        name: fields.compact([row.get(name) for row in rows])
+        for name in add.parameters
+        if name not in ("id", "user_id", "source")
+    }
+
+
+async def write(
+    writers: Lines, who: Credential, stream: Stream, rows: list[Row], columns: Columns
+) -> int:
+    """Write ``rows``, given as ``columns``, in one transaction and return how many of them were new.
 
     Raises Unauthorized, InsufficientScope and DatabaseUnavailable; then nothing was written.
     """
     if not rows:
         return 0
-    add = STATEMENTS[f"add_{stream.name}"]
     common = {"user_id": who.token.user_id, "source": rows[0]["source"]}
-    columns = {"id": fields.compact(_ids(len(rows)))} | {
-        name: fields.compact([row.get(name) for row in rows])
-        for name in add.parameters
-        if name != "id" and name not in common
-    }
     steps = (
         (session.OPEN_SESSION, who.parameters()),
-        (STATEMENTS["add_devices"], common | {"devices": fields.compact(_devices(rows))}),
-        (add, columns | common),
+        (STATEMENTS["add_devices"], columns | common),
+        (STATEMENTS[f"add_{stream.name}"], columns | common),
     )
     follow_up = Sequel(
         (STATEMENTS["mark_days"], STATEMENTS["count_up"]),
@@ -380,12 +403,6 @@ def _consequences(rows: list[Row], written: PGresult) -> dict[str, Any]:
     }
 
 
-def timestamp(at_ms: int) -> str:
-    """Return how an instant is written in answers."""
-    seconds, milliseconds = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
-
-
 def _result(verdict: Verdict, accepted: int, now_ms: int) -> bytes:
     """Return the answer's body. A valid event that was not written is a duplicate of one that was."""
     return json.dumps(
@@ -393,6 +410,6 @@ def _result(verdict: Verdict, accepted: int, now_ms: int) -> bytes:
             "accepted": accepted,
             "duplicates": len(verdict.rows) - accepted + verdict.repeated,
             "rejected": verdict.rejected,
-            "server_time": timestamp(now_ms),
+            "server_time": fields.timestamp(now_ms),
         }
     ).encode()

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import event_schema, events, ingest
+from resourceserver import event_schema, events, fields, ingest
 from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Stream
 from resourceserver.operation import INGEST, Operation
@@ -188,7 +188,7 @@ def _stream(stream: Stream) -> IngestStream:
             max_body_bytes=ingest.MAX_BODY,
             max_session_ms=events.MAX_SESSION_MS,
             max_future_ms=events.MAX_FUTURE_MS,
-            min_timestamp=ingest.timestamp(events.MIN_TIMESTAMP_MS),
+            min_timestamp=fields.timestamp(events.MIN_TIMESTAMP_MS),
         ),
         example=EXAMPLES[stream.name],
     )

@@ -23,10 +23,16 @@ MAX_EVENTS: Final = 1000
 FOREVER: Final = sys.maxsize
 """As a number of retries."""
 _LONGEST_DELAY_S: Final = 300.0
+_REFUSALS: Final = ("unauthorized", "insufficient_scope")
+"""Codes of an answer about the token."""
 
 
 class PostingError(Exception):
     """Events that cannot be read or sent; the message is one line."""
+
+
+class RefusedError(PostingError):
+    """The server knows what is asked of it and refuses the token; no waiting changes that."""
 
 
 STREAMS: Final = ("app-sessions", "coding-sessions")
@@ -333,7 +339,10 @@ def _result(answer: httpx2.Response, sent: int, first: int) -> Result:
             except (ValueError, TypeError, KeyError) as error:
                 raise PostingError(f"{answer.url} is no ingest endpoint") from error
         case 401 | 403:
-            raise PostingError(f"the token is refused: {_error(answer)[1]}")
+            code, message = _error(answer)
+            # What stands between us and the server may have its own reasons to refuse everybody.
+            problem = RefusedError if code in _REFUSALS else PostingError
+            raise problem(f"the token is refused: {message}")
         case status if 300 <= status < 400 and "location" in answer.headers:
             raise PostingError(f"{answer.url} has moved to {answer.headers['location']}")
         case 404 | 405:

@@ -18,7 +18,7 @@ from uuid import uuid4
 import click
 import psycopg
 
-from resourceserver import events, ingest
+from resourceserver import events, fields, ingest
 from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream
 from tests.bench.load import Order
 from tests.conftest import Person
@@ -150,8 +150,8 @@ class Copying:
                         str(device_id),
                         str(uuid4()),
                         row["idempotency_key"],
-                        ingest.timestamp(row["started_ms"]),
-                        ingest.timestamp(row["ended_ms"]),
+                        fields.timestamp(row["started_ms"]),
+                        fields.timestamp(row["ended_ms"]),
                         *(_cell(row, name) for name in _COLUMNS[self.stream.name]),
                     ]
                 )

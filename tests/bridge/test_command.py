@@ -203,6 +203,33 @@ def test_an_interrupt_while_it_waits_is_no_failure(
     assert err.read_text().count("\n") == 1
 
 
+def test_what_may_pass_is_waited_for_and_a_refused_token_is_not(
+    filled: Watch, server: str, alice: Person, tmp_path: Path
+) -> None:
+    token = alice.token("ingest:coding_sessions")
+    err = tmp_path / "err"
+
+    def staying(to: str) -> subprocess.Popen[bytes]:
+        words = ["bridge", "activitywatch", "--url", filled.address, "--to", to, "--every", "1"]
+        with err.open("w") as said:
+            return subprocess.Popen(
+                [*SELF.command, *words],
+                env=SELF.variables | {"SVC_TOKEN": token, "XDG_STATE_HOME": str(tmp_path)},
+                stderr=said,
+            )
+
+    # Something else may answer for a while where the server will be.
+    waiting = staying(filled.address)
+    wait_for(lambda: "looking again every 1 s" in err.read_text(), waiting, err)
+    waiting.send_signal(signal.SIGTERM)
+    assert waiting.wait(timeout=20) == 0
+    assert "is no ingest endpoint" in err.read_text()
+
+    refused = staying(server)
+    assert refused.wait(timeout=60) == 1
+    assert err.read_text() == "Error: the token is refused: ingest:app_sessions is required\n"
+
+
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], err: Path) -> None:
     until = time.monotonic() + 60
     while not condition():

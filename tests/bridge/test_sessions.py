@@ -420,6 +420,70 @@ def test_events_of_a_clock_that_is_ahead_wait(
     assert after == {"app-sessions": (1, 0, 0)}
 
 
+def test_a_clock_that_was_ahead_and_is_set_right_loses_nothing(
+    watch: Watch, crossing: Crossing, alice: Person
+) -> None:
+    watch.make(WINDOWS, "currentwindow")
+    watch.insert(WINDOWS, event("09:50:00", 600, app="Code"), event("10:00:01", 60, app="Mail"))
+    crossing.run("10:05:00")
+    watch.insert(WINDOWS, event("08:06:00", 600, app="Code"), event("08:16:01", 60, app="Mail"))
+
+    early = crossing.run("08:20:00")
+    late = crossing.run("10:30:00")
+
+    assert early == {"app-sessions": (1, 0, 0)}
+    assert late == {"app-sessions": (1, 1, 0)}
+    assert sessions(alice) == [
+        ("Code", "08:06:00.000", "08:16:00.000"),
+        ("Mail", "08:16:01.000", "08:17:01.000"),
+        ("Code", "09:50:00.000", "10:00:00.000"),
+    ]
+
+
+def test_presence_that_overlaps_counts_as_a_whole(
+    laptop: Watch, crossing: Crossing, alice: Person
+) -> None:
+    laptop.insert(
+        PRESENCE,
+        event("08:00:00", 7200, status="not-afk"),
+        event("08:30:00", 3600, status="not-afk"),
+        event("08:59:59", 0, status="not-afk"),
+        event("10:00:00", 60, status="afk"),
+    )
+    laptop.insert(
+        WINDOWS,
+        event("09:00:00", 600, app="Code"),
+        event("09:35:00", 600, app="Mail"),
+        event("09:50:00", 1, app="Code"),
+    )
+
+    done = crossing.run("11:00:00")
+
+    assert done["app-sessions"] == (3, 0, 0)
+    assert sessions(alice)[:2] == [
+        ("Code", "09:00:00.000", "09:10:00.000"),
+        ("Mail", "09:35:00.000", "09:45:00.000"),
+    ]
+
+
+def test_of_two_watchers_of_presence_the_one_that_lags_behind_is_waited_for(
+    laptop: Watch, crossing: Crossing, alice: Person
+) -> None:
+    laptop.make(f"{PRESENCE}_too", "afkstatus")
+    laptop.insert(WINDOWS, event("09:00:00", 600, app="Code"), event("09:10:01", 60, app="Mail"))
+    laptop.insert(PRESENCE, event("08:00:00", 60, status="not-afk"))
+    laptop.insert(PRESENCE, event("08:55:00", 60, status="not-afk"))
+    laptop.insert(f"{PRESENCE}_too", event("08:55:00", 1800, status="afk"))
+
+    early = crossing.run("09:25:00")
+    laptop.insert(PRESENCE, event("08:56:00", 1800, status="not-afk"))
+    late = crossing.run("09:26:00")
+
+    assert early == {}
+    assert late == {"app-sessions": (1, 0, 0)}
+    assert sessions(alice) == [("Code", "09:00:00.000", "09:10:00.000")]
+
+
 def test_events_that_end_far_in_the_future_are_named_once_and_hold_up_no_others(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver import ingest, session
+from resourceserver import session
 from resourceserver.errors import Unauthorized
 from resourceserver.events import APP_SESSIONS, judge, read_batch
 from shared import database, tokens
@@ -18,7 +18,7 @@ from shared.lines import Lines
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
-from tests.ingest.test_transaction import encoded, together
+from tests.ingest.test_transaction import encoded, together, write
 
 CODING_PATH = "/api/v1/ingest/coding-sessions"
 CODING_SCOPE = "ingest:coding_sessions"
@@ -251,7 +251,7 @@ def test_a_token_revoked_between_the_events_and_the_counters_writes_nothing(
             with owner.transaction(force_rollback=True):
                 # The events are written, and then their day has to wait for somebody else's mark.
                 owner.execute(HOLD_DAY)
-                later = asyncio.create_task(ingest.write(writers, who, APP_SESSIONS, rows))
+                later = asyncio.create_task(write(writers, who, rows))
                 await asyncio.sleep(0.3)
                 assert not later.done()
                 with psycopg.connect(owner.info.dsn, password=owner.info.password) as other:

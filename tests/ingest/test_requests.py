@@ -410,6 +410,18 @@ def test_what_is_not_one_gzip_member_is_refused(
     assert code(answer) == (400, "invalid_json")
 
 
+def test_what_follows_a_gzip_member_is_not_read_to_its_end(
+    exchange: Any, headers: dict[str, str]
+) -> None:
+    # zlib copies each piece of it together with all those before.
+    pieces = iter([gzip.compress(b'{"events":[]}'), *[bytes(1024)] * 1000])
+
+    refused = exchange(headers | {"Content-Encoding": "gzip"}, pieces, ends=True)
+
+    assert (refused.status, refused.body["error"]) == (400, "invalid_json")
+    assert len(list(pieces)) > 990
+
+
 def bomb(mebibytes: int) -> bytes:
     """A gzip member of blanks, without its end."""
     squeeze = zlib.compressobj(9, wbits=zlib.MAX_WBITS + 16)

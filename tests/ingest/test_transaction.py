@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, LiteralString
@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from resourceserver import ingest, session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
-from resourceserver.events import APP_SESSIONS, judge, read_batch
+from resourceserver.events import APP_SESSIONS, Row, judge, read_batch
 from shared import database, tokens
 from shared.lines import Lines
 from shared.settings import Settings
@@ -31,6 +31,12 @@ def count(person: Person) -> int:
 
 def encoded(*events: Any) -> bytes:
     return json.dumps({"events": events}).encode()
+
+
+def write(writers: Lines, who: session.Credential, rows: list[Row]) -> Coroutine[Any, Any, int]:
+    """Write app sessions as a request does whose body was judged."""
+    columns = ingest.columns_of(APP_SESSIONS, rows)
+    return ingest.write(writers, who, APP_SESSIONS, rows, columns)
 
 
 def interrupted(body: bytes, interrupt: Callable[[], object]) -> Iterator[bytes]:
@@ -114,18 +120,18 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
     async def run() -> None:
         login = database.login(deployment, "ingester")
         with closing(Lines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
-            assert await ingest.write(writers, who, APP_SESSIONS, [first]) == 1
+            assert await write(writers, who, [first]) == 1
             with owner.transaction():
                 # The device is found, and then the sessions have to wait until it is gone.
                 owner.execute("lock table activity.app_session in exclusive mode")
-                later = asyncio.create_task(ingest.write(writers, who, APP_SESSIONS, [second]))
+                later = asyncio.create_task(write(writers, who, [second]))
                 await asyncio.sleep(0.3)
                 assert not later.done()
                 owner.execute("delete from activity.device")
             with pytest.raises(DatabaseUnavailable):
                 await later
 
-            assert await ingest.write(writers, who, APP_SESSIONS, [second]) == 1
+            assert await write(writers, who, [second]) == 1
 
     asyncio.run(run())
     assert count(alice) == 1
@@ -146,7 +152,7 @@ def test_a_token_revoked_while_the_batch_waits_writes_nothing(
             with owner.transaction():
                 # The session is open, and then the batch waits for somebody else's device.
                 owner.execute(HOLD_DEVICE_NAMED, ["default"])
-                later = asyncio.create_task(ingest.write(writers, who, APP_SESSIONS, rows))
+                later = asyncio.create_task(write(writers, who, rows))
                 await asyncio.sleep(0.3)
                 assert not later.done()
                 with psycopg.connect(owner.info.dsn, password=owner.info.password) as other:
