@@ -45,15 +45,18 @@ screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
 proof: .venv/.dev chromium $(PROVIDER)/node_modules $(REDOCLY)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
-	@$(BIN)/pytest -n auto -m "hypothesis or provider or proof" --hypothesis-profile=$(PROFILE)
+	@$(BIN)/pytest -n auto -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
+MARKS ?= hypothesis or provider or proof
 
 openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service says of itself
 	@$(BIN)/python -m tests.endpoints.snapshot
 
 test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
-	@tests/oldest.sh
+	@tests/oldest.sh $(ONLY)
+
+ONLY ?= tests/sql tests/endpoints tests/ingest tests/oauth tests/pages
 
 lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests that speak SQL on the oldest PostgreSQL that is supported, 15, as a login that may
+# Runs the tests that are named on the oldest PostgreSQL that is supported, 15, as a login that may
 # create roles and databases and nothing more. Debian's packages are installed where they are missing
 # and the rights are there. The server is private, on a Unix socket, and gone afterwards.
 set -euo pipefail
@@ -38,4 +38,4 @@ chmod 755 "$scratch"
 
 # Random examples say more of the queries than of the server, and were tried on the newer one.
 TEST_DATABASE_URL="host=$scratch user=tester dbname=postgres" \
-    .venv/bin/python -m pytest -n 2 -m "not hypothesis" tests/sql tests/endpoints tests/ingest tests/oauth tests/pages "$@"
+    .venv/bin/python -m pytest -n 2 -m "not hypothesis" "$@"

@@ -484,6 +484,19 @@ def test_of_two_watchers_of_presence_the_one_that_lags_behind_is_waited_for(
     assert sessions(alice) == [("Code", "09:00:00.000", "09:10:00.000")]
 
 
+def test_a_watcher_of_presence_that_was_given_up_is_not_waited_for(
+    laptop: Watch, crossing: Crossing, alice: Person
+) -> None:
+    laptop.make(f"{PRESENCE}_before", "afkstatus")
+    laptop.insert(f"{PRESENCE}_before", event("07:00:00", 60, status="afk"))
+    laptop.insert(PRESENCE, event("08:55:00", 1800, status="not-afk"))
+    laptop.insert(WINDOWS, event("09:00:00", 600, app="Code"), event("09:10:01", 60, app="Mail"))
+
+    done = crossing.run("09:25:00")
+
+    assert done == {"app-sessions": (1, 0, 0)}
+
+
 def test_events_that_end_far_in_the_future_are_named_once_and_hold_up_no_others(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:

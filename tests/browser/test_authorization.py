@@ -1,5 +1,6 @@
 """An authorization as a person meets it, in a real browser against the running servers."""
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -168,21 +169,22 @@ def test_back_after_consent_where_the_browser_kept_the_page_and_pressed_again(
         args=ARGUMENTS,
         ignore_default_args=["--disable-back-forward-cache"],
     )
-    page = keeping.new_page()
-    page.set_default_timeout(5000)
-    page.goto(application.authorize_url())
-    sign_in(page, person)
-    page.get_by_role("button", name="Allow").click()
-    expect(page).to_have_title("Done")
-    page.evaluate("history.back()")
-    page.wait_for_url("**/oauth/consent?*", wait_until="commit")
-    allow = page.get_by_role("button", name="Allow")
-    # It is there as it was, unless the browser was short of memory and asked for it once more.
-    if allow.count():
-        allow.click()
+    with closing(keeping):
+        page = keeping.new_page()
+        page.set_default_timeout(5000)
+        page.goto(application.authorize_url())
+        sign_in(page, person)
+        page.get_by_role("button", name="Allow").click()
+        expect(page).to_have_title("Done")
+        # A little later, for what is evaluated has to have its answer before the page is gone.
+        page.evaluate("setTimeout(() => history.back())")
+        page.wait_for_url("**/oauth/consent?*", wait_until="commit")
+        allow = page.get_by_role("button", name="Allow")
+        # It is there as it was, unless the browser was short of memory and asked for it once more.
+        if allow.count():
+            allow.click()
 
-    expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
-    keeping.close()
+        expect(page.get_by_role("heading")).to_have_text("This request is no longer open")
     assert len(application.answers) == 1
 
 
