@@ -16,6 +16,7 @@ from authserver import (
     account_sessions,
     api_access,
     authorize,
+    categories,
     confirm,
     connected_apps,
     consent,
@@ -68,6 +69,7 @@ def create(
         ):
             yield
         this.database.close()
+        this.slow.close()
         if this.provider is not None:
             await this.provider.close()
 
@@ -119,6 +121,7 @@ def page_routes(this: Server) -> list[Route]:
         Route("/reset", partial(reset.submit, this), methods=["POST"], name="reset"),
         *sign_in_method_routes(this),
         *account_routes(this),
+        *category_routes(this),
         *provider_routes(this),
         *granted_routes(this),
         Route("/oauth/authorize", partial(authorize.show, this), name="authorize"),
@@ -176,6 +179,35 @@ def account_routes(this: Server) -> list[Route]:
         Route(deletion.PATH, partial(deletion.show, this), name="show_delete_account"),
         Route(
             deletion.PATH, partial(deletion.submit, this), methods=["POST"], name="delete_account"
+        ),
+    ]
+
+
+def category_routes(this: Server) -> list[Route]:
+    """Return what sorts somebody's time."""
+    path = categories.PATH
+    return [
+        Route(path, partial(categories.show, this), name="categories"),
+        Route(
+            f"{path}/put", partial(categories.put, this), methods=["POST"], name="put_into_category"
+        ),
+        Route(
+            f"{path}/rules",
+            partial(categories.add, this),
+            methods=["POST"],
+            name="add_category_rule",
+        ),
+        Route(
+            f"{path}/order",
+            partial(categories.change, this),
+            methods=["POST"],
+            name="change_category_rule",
+        ),
+        Route(
+            f"{path}/scores",
+            partial(categories.score, this),
+            methods=["POST"],
+            name="score_category",
         ),
     ]
 

@@ -52,6 +52,11 @@ SECTIONS: Final = (
         "Applications that you have let in, what they may do, and a way to end it.",
     ),
     Section(
+        "/settings/categories",
+        "Categories",
+        "Which applications and sites count as what, and how productive that is.",
+    ),
+    Section(
         "/settings/account",
         "Account",
         "Your name and time zone, how you sign in and where, what happened, and your data.",

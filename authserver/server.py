@@ -1,6 +1,7 @@
 """What every handler of the authorization server is given."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import Request
 
@@ -22,6 +23,8 @@ from authserver.throttle import Throttle
 from authserver.zones import Zones
 from shared.settings import Settings
 
+_SLOW_LINES: Final = 2
+
 
 @dataclass(frozen=True)
 class Server:
@@ -34,6 +37,8 @@ class Server:
     hasher: Hasher
     throttle: Throttle
     zones: Zones
+    slow: Database
+    """For what may take long: nobody else waits on its connections."""
     provider: Provider | None = None
     """Who else people may sign in through."""
 
@@ -82,5 +87,6 @@ def server(chosen: Settings) -> Server:
         hasher=Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),
+        slow=rows.connect(chosen, size=_SLOW_LINES, depth=1),
         provider=provider.provider(chosen),
     )

@@ -17,7 +17,7 @@ import psycopg
 
 import authserver.commands
 import resourceserver.commands
-from deploy import embedded, migrate, people, up
+from deploy import categories, embedded, migrate, people, rollups, up
 from deploy.demo.command import demo
 from shared import VERSION, settings
 from shared.serving import AddressError
@@ -135,6 +135,8 @@ def main() -> NoReturn:
 for _command in (
     demo,
     *people.COMMANDS,
+    *categories.COMMANDS,
+    *rollups.COMMANDS,
     *authserver.commands.COMMANDS,
     *resourceserver.commands.COMMANDS,
 ):

@@ -1,9 +1,9 @@
 """Brings roles and schema up to date: what ``svc migrate`` does, and each start before its servers.
 
 Two kinds of files: ``sql/migrations/`` hold tables, are numbered, run once and never change again;
-the others (session, formats, policies, retention, deletion, usage, summaries, grants) say what holds
-now and run again whenever their text differs from what ran last. All of it is under a lock, so any
-number of servers may start at once.
+the others (session, formats, policies, retention, deletion, usage, summaries, rollups,
+categories, grants) say what holds now and run again whenever their text differs from what ran last.
+All of it is under a lock, so any number of servers may start at once.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ OLDEST_SERVER: Final = 150000
 # Policies name functions and tables, grants name everything; so they come in this order.
 _STANDING: Final = (
     *("session.sql", "formats.sql", "policies.sql"),
-    *("retention.sql", "deletion.sql", "usage.sql", "summaries.sql", "grants.sql"),
+    *("retention.sql", "deletion.sql", "usage.sql", "summaries.sql", "rollups.sql"),
+    *("categories.sql", "grants.sql"),
 )
 _STATEMENTS: Final = queries.load(SQL_DIR / "migrate.sql")
 

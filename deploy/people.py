@@ -16,7 +16,7 @@ import psycopg
 
 from authserver import accounts, terminal
 from authserver.accounts import UnacceptableEmail
-from resourceserver import summaries
+from resourceserver import jobs, summaries
 from resourceserver.metrics import ActivityMetric
 from shared import database, queries
 from shared.settings import Settings, SettingsError
@@ -402,7 +402,7 @@ def make_summaries(chosen: Settings, email: str | None, *, is_for_all: bool) -> 
                 people = [row[0] for row in connection.execute(SQL["accounts"])]
 
     async def make() -> int:
-        async with summaries.connected(database.login(chosen, "worker")) as worker:
+        async with jobs.connected(database.login(chosen, "worker")) as worker:
             if people is None:
                 return await summaries.make_due(worker)
             return sum([await summaries.make_all(worker, user_id) for user_id in people])

@@ -12,8 +12,9 @@ select user_id
  where email = %(email)s
 
 -- name: accounts
--- Everybody who has an account.
-select user_id
+-- Everybody who has an account, and their addresses.
+select user_id,
+       email
   from identity.user
  order by user_id
 

@@ -17,6 +17,7 @@ from resourceserver import (
     metadata,
     openapi,
     probes,
+    rollups,
     summaries,
     usage,
 )
@@ -37,12 +38,13 @@ def create(
     *,
     note_uses_every: timedelta = usage.INTERVAL,
     sum_up_every: timedelta = summaries.INTERVAL,
+    roll_up_every: timedelta = rollups.INTERVAL,
 ) -> Starlette:
     """Return the application for ``chosen``, by default what the environment says.
 
-    While it runs, it writes down about ``note_uses_every`` when tokens were used last, and sums days up
-    about ``sum_up_every``. Raises SettingsError where a role has no login; one that does not work costs
-    what needs that role.
+    While it runs, it writes down about ``note_uses_every`` when tokens were used last, sums days up about
+    ``sum_up_every``, and makes rollups about ``roll_up_every``. Raises SettingsError where a role has no
+    login; one that does not work costs what needs that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
@@ -68,6 +70,7 @@ def create(
         async with (
             usage.written(reader.usage, worker, note_uses_every),
             summaries.made(database.login(chosen, "worker"), sum_up_every),
+            rollups.made(database.login(chosen, "worker"), roll_up_every),
         ):
             yield
         for connections in (reader, writers, worker):

@@ -11,6 +11,7 @@
     │   ├── MissingParameter
     │   └── InvalidParameter
     ├── DatabaseUnavailable  503
+    │   └── TookTooLong
     └── InternalError        500
 
 Raised where the fact is known, turned into an answer here, once, at the edge.
@@ -86,6 +87,10 @@ class DatabaseUnavailable(Problem):
 
     status = 503
     code = "database_unavailable"
+
+
+class TookTooLong(DatabaseUnavailable):
+    """the database did not finish in time; try again later, or with less at once"""
 
 
 class Unauthorized(Problem):

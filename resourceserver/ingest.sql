@@ -177,16 +177,27 @@ select %(user_id)s,
 returning idempotency_key
 
 -- name: mark_days
--- Marks the days in UTC that a batch's new events touch as ones whose summaries are out of date. A mark that
--- is set again becomes another one even where no clock has moved on, for that is how summaries.sql tells that
--- there is more to sum up.
-insert into activity.summary_due (user_id, date)
+-- Marks the days in UTC that a batch's new events touch as ones whose summaries and rollups are out of date. A
+-- mark that is set again becomes another one even where no clock has moved on, for that is how summaries.sql
+-- tells that there is more to sum up. Rollups are marked after the events are written, for that is what
+-- rollups.sql relies on.
+with to_sum_up as (
+    insert into activity.summary_due (user_id, date)
+    select %(user_id)s::uuid,
+           touched.date
+      from unnest(%(days)s::date[]) as touched (date)
+     order by touched.date
+        on conflict (user_id, date) do update
+       set marked_at = greatest(now(), summary_due.marked_at + interval '1 microsecond')
+)
+insert into activity.rollup_due (user_id, date)
 select %(user_id)s::uuid,
        touched.date
   from unnest(%(days)s::date[]) as touched (date)
  order by touched.date
     on conflict (user_id, date) do update
-   set marked_at = greatest(now(), summary_due.marked_at + interval '1 microsecond')
+   set marked_at = now(),
+       is_left_raw = false
 
 -- name: count_up
 -- Notes for each device of the batch that it has sent something now, new or not, and counts what was new.

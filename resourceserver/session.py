@@ -20,6 +20,7 @@ from resourceserver.errors import (
     DatabaseUnavailable,
     InsufficientScope,
     InvalidParameter,
+    TookTooLong,
     Unauthorized,
 )
 from resourceserver.usage import Usage
@@ -141,6 +142,9 @@ def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) 
         case "22023" if "tz" in params:
             # Python knows the zone and the database does not.
             return InvalidParameter("tz", "is not known to the database")
+        case "57014":
+            # Nobody but its own time limit cancels a statement.
+            return TookTooLong()
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable()
     return error

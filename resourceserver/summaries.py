@@ -10,19 +10,18 @@ lock marks only at the very end. Every server does this; a person is one server'
 go on to the next. Days are those of the person's own zone as it is when they are summed up.
 """
 
-import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import date, datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 import psycopg
 
+from resourceserver import jobs
+from resourceserver.jobs import Connection, Days
 from shared import queries
 
 log = logging.getLogger("svc.summaries")
@@ -30,6 +29,7 @@ log = logging.getLogger("svc.summaries")
 _HERE: Final = Path(__file__).parent
 SQL: Final = queries.load(
     _HERE / "endpoints" / "timeline.sql",
+    _HERE / "endpoints" / "segments.sql",
     _HERE / "endpoints" / "metrics.sql",
     _HERE / "summaries.sql",
 )
@@ -38,56 +38,21 @@ INTERVAL: Final = timedelta(minutes=5)
 """A tracker that sends something every minute has its day summed up no more often."""
 _PEOPLE: Final = 100
 """Asked for at a time."""
-_MARKS: Final = 31
-"""Read in one transaction, and days of one stretch, so that neither takes long."""
+_MARKS: Final = jobs.MONTH
+"""Read in one transaction, so that it does not take long."""
 _NOBODY: Final = UUID(int=0)
 
-Connection = psycopg.AsyncConnection[Any]
 Mark = tuple[date, datetime]
 """A day in UTC, and when it was marked."""
-Days = tuple[date, date]
-"""The first and the last of some days in a row."""
 EVER: Final[Days] = (date.min, date.max)
 
 
-@asynccontextmanager
-async def made(url: str, every: timedelta = INTERVAL) -> AsyncIterator[None]:
+def made(url: str, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
     """Have days summed up about ``every`` so often until the end of the block.
 
-    ``url`` is where the ``worker`` role connects. What is under way at the end is given up, and done by
-    whoever comes next.
+    ``url`` is where the ``worker`` role connects.
     """
-    turns = asyncio.create_task(_take_turns(url, every.total_seconds()))
-    try:
-        yield
-    finally:
-        turns.cancel()
-        await asyncio.gather(turns, return_exceptions=True)
-
-
-async def _take_turns(url: str, interval_s: float) -> None:
-    # Servers that are started together shall not all come at once.
-    await asyncio.sleep(interval_s * random.random())  # noqa: S311 -- nobody gains by guessing it
-    while True:
-        try:
-            async with connected(url) as worker:
-                await make_due(worker)
-        except psycopg.Error as error:
-            log.warning("days are summed up later: %s", type(error).__name__)
-        except Exception:
-            # Nobody waits for this task, so it would end without a word.
-            log.exception("days are summed up later")
-        await asyncio.sleep(interval_s)
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Connection]:
-    """A connection for the time of the block; its statements are seldom enough not to be prepared."""
-    worker = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
-    try:
-        yield worker
-    finally:
-        await worker.close()
+    return jobs.repeated(make_due, url, every, log, "days are summed up later")
 
 
 async def make_due(worker: Connection) -> int:
@@ -137,11 +102,11 @@ async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> i
         await _forget(worker, user_id, EVER)
         return 0
     due = set(await _dates(worker, "days_whose_time_has_come", user_id=user_id))
-    for first, last in in_a_row(marks):
+    for first, last in jobs.in_a_row(marks):
         days = {"from": first, "to": last}
         affected = await _row(worker, "affected_days", user_id=user_id, tz=person[0], **days)
         due.update(_every_day(*affected) if affected is not None else ())
-    return await _make(worker, user_id, person[0], in_a_row(due))
+    return await _make(worker, user_id, person[0], jobs.in_a_row(due))
 
 
 async def make_all(worker: Connection, user_id: UUID) -> int:
@@ -160,7 +125,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
         else:
             extent = {"user_id": user_id, "from": person[1], "to": person[2]}
             await worker.execute(SQL["forget_other_days"], extent)
-            parts = list(in_a_row(_every_day(person[1], person[2])))
+            parts = list(jobs.in_a_row(_every_day(person[1], person[2])))
     made = 0
     for part in parts:
         async with _turn(worker, user_id):
@@ -221,17 +186,6 @@ async def _value(worker: Connection, name: str, **parameters: Any) -> Any:
 
 async def _dates(worker: Connection, name: str, **parameters: Any) -> list[date]:
     return [day for (day,) in await (await worker.execute(SQL[name], parameters)).fetchall()]
-
-
-def in_a_row(days: Iterable[date], most: int = _MARKS) -> Iterator[Days]:
-    """Yield the days as few stretches without a gap, each of at most ``most`` days."""
-    # Days in a row have the same distance from their places in the order.
-    ordered = enumerate(sorted(days))
-    for _, stretch in groupby(ordered, key=lambda numbered: numbered[1].toordinal() - numbered[0]):
-        together = [day for _, day in stretch]
-        for start in range(0, len(together), most):
-            part = together[start : start + most]
-            yield part[0], part[-1]
 
 
 def _every_day(first: date, last: date) -> Iterator[date]:

@@ -85,6 +85,65 @@ delete
            )
        )
 
+-- fragment: unbroken
+-- `bounds`: the range of `asked`, made longer at both ends until nobody was there for more than five
+-- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
+-- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
+-- by its neighbour, which is why the one before is looked at first.
+bounds as (
+    select coalesce(
+               (
+                   select session.started_at
+                     from activity.app_session as session
+                    where session.user_id = %(user_id)s
+                      and session.started_at <= asked.starts_at
+                      and session.ended_at > session.started_at
+                      and not session.idle
+                      and (
+                              select true
+                                from activity.app_session as earlier
+                               where earlier.user_id = %(user_id)s
+                                 and earlier.started_at < session.started_at
+                                 and earlier.started_at >= session.started_at - interval '24 hours 5 minutes'
+                                 and earlier.ended_at > earlier.started_at
+                                 and earlier.ended_at >= session.started_at - interval '5 minutes'
+                                 and not earlier.idle
+                               order by earlier.started_at desc
+                               limit 1
+                          ) is null
+                    order by session.started_at desc
+                    limit 1
+               ),
+               asked.starts_at
+           ) as starts_at,
+           coalesce(
+               (
+                   select session.started_at
+                     from activity.app_session as session
+                    where session.user_id = %(user_id)s
+                      and session.started_at >= asked.ends_at
+                      and session.ended_at > session.started_at
+                      and not session.idle
+                      and (
+                              select true
+                                from activity.app_session as earlier
+                               where earlier.user_id = %(user_id)s
+                                 and earlier.started_at < session.started_at
+                                 and earlier.started_at >= session.started_at - interval '24 hours 5 minutes'
+                                 and earlier.ended_at > earlier.started_at
+                                 and earlier.ended_at >= session.started_at - interval '5 minutes'
+                                 and not earlier.idle
+                               order by earlier.started_at desc
+                               limit 1
+                          ) is null
+                    order by session.started_at
+                    limit 1
+               ),
+               'infinity'
+           ) as ends_at
+      from asked
+),
+
 -- name: affected_days
 -- The first and the last local day that may have changed when something was measured on days in UTC: those
 -- of the sessions that began on them, and those of the time without a break around, over which switches and
@@ -179,16 +238,14 @@ wanted as (
            ]) as metric
 ),
 --include asked_days
---include unbroken
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include switches
---include streaks
---include pieces
---include coding_pieces
+--include app_time
+--include coding_time
+--include switched
+--include focused
 --include activity_by_day
 summed as (
     select position,

@@ -5,8 +5,8 @@ A file is a series of blocks, each opened by a header line:
     -- name: app_usage          a statement, with named parameters such as %(from)s
     -- fragment: timeline       common table expressions that several statements share
 
-A statement takes a fragment in with a line of its own, ``--include timeline``. There is no other
-templating: what is executed can be read in the file.
+A statement or a fragment takes a fragment in with a line of its own, ``--include timeline``. There is no
+other templating: what is executed can be read in the file.
 """
 
 import re
@@ -30,7 +30,8 @@ def load(*paths: Path) -> dict[str, str]:
             if name in blocks:
                 raise ValueError(f"{path.name}: {name} is defined twice")
             blocks[name] = text.strip()
-    return {
-        name: _INCLUDE.sub(lambda include: fragments[include[1]], text)
-        for name, text in statements.items()
-    }
+
+    def whole(text: str) -> str:
+        return _INCLUDE.sub(lambda include: whole(fragments[include[1]]), text)
+
+    return {name: whole(text) for name, text in statements.items()}

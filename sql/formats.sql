@@ -166,10 +166,13 @@ begin atomic
     ),
     change as (
         select compared.at,
+               compared.at_before,
                compared.utc_offset
           from (
                    select sample.at,
                           sample.utc_offset,
+                          -- Whatever was before the first one is of no interest.
+                          lag(sample.at, 1, sample.at) over (order by sample.at) as at_before,
                           lag(sample.utc_offset) over (order by sample.at) as offset_before
                      from sample
                ) as compared
@@ -184,7 +187,7 @@ begin atomic
          cross join lateral (
                    select min(candidate.at) as at
                      from generate_series(
-                              change.at - interval '1 hour',
+                              change.at_before,
                               change.at,
                               interval '1 second'
                           ) as candidate (at)
@@ -225,6 +228,109 @@ begin atomic
      where local_hour.at::date between p_from and p_to
        and local_hour.starts_at < local_hour.ends_at;
 end;
+
+-- What buckets of time are made of: cuts each into few spans, in order. A span of grain 0 is left to raw
+-- sessions. One of another grain is a run of whole slots for which there are rollups: quarters of an hour
+-- (1), hours (2), days (3) or months (4), all of UTC. Raw are the days of `p_raw_days`, which come in order,
+-- and what lies between the edge of a bucket and the next quarter. Buckets are in order of time and do not
+-- overlap; one without length has no spans. `position` is the bucket's, from 1.
+--
+--     bucket   |-----------------------------------------------------------|
+--     spans     raw  quarters  hours  days  months  days  hours  quarters  raw
+create or replace function svc.cover(
+    p_starts   timestamptz[],
+    p_ends     timestamptz[],
+    p_raw_days date[]
+)
+returns table (
+    "position" integer,
+    is_first   boolean,
+    grain      smallint,
+    starts_at  timestamptz,
+    ends_at    timestamptz
+)
+language plpgsql
+immutable
+parallel safe
+as $$
+declare
+    quarter constant interval := '15 minutes';
+    hour    constant interval := '1 hour';
+    day     constant interval := '24 hours';
+    origin  constant timestamptz := '2000-01-01 00:00:00+00';
+    n_raw   integer := 0;
+    raw_at  timestamptz := '-infinity';
+    at      timestamptz;
+    upto    timestamptz;
+    next_at timestamptz;
+    month   timestamp;
+    found   smallint;
+begin
+    for i in 1 .. coalesce(cardinality(p_starts), 0) loop
+        position := i;
+        grain := null;
+        at := p_starts[i];
+        while at < p_ends[i] loop
+            while raw_at + day <= at loop
+                n_raw := n_raw + 1;
+                raw_at := coalesce(p_raw_days[n_raw]::timestamp at time zone 'UTC', 'infinity');
+            end loop;
+            -- Until then no day is raw, so what begins and ends here has rollups.
+            upto := least(p_ends[i], raw_at);
+            if at >= raw_at then
+                found := 0;
+                upto := least(p_ends[i], raw_at + day);
+            elsif at = date_bin(hour, at, origin) and at + hour <= upto then
+                month := date_trunc('month', at at time zone 'UTC');
+                next_at := (month + interval '1 month') at time zone 'UTC';
+                if at = month at time zone 'UTC' and next_at <= upto then
+                    found := 4;
+                    upto := date_trunc('month', upto at time zone 'UTC') at time zone 'UTC';
+                elsif at = date_bin(day, at, origin) and at + day <= upto then
+                    found := 3;
+                    month := month + interval '2 months';
+                    upto := case
+                        when month at time zone 'UTC' <= upto then next_at
+                        else date_bin(day, upto, origin)
+                    end;
+                else
+                    found := 2;
+                    next_at := date_bin(day, at, origin) + day;
+                    upto := case
+                        when next_at + day <= upto then next_at
+                        else date_bin(hour, upto, origin)
+                    end;
+                end if;
+            elsif at = date_bin(quarter, at, origin) and at + quarter <= upto then
+                found := 1;
+                next_at := date_bin(hour, at, origin) + hour;
+                upto := case
+                    when next_at + hour <= upto then next_at
+                    else date_bin(quarter, upto, origin)
+                end;
+            else
+                found := 0;
+                next_at := date_bin(quarter, at, origin) + quarter;
+                upto := case when next_at + quarter <= upto then next_at else upto end;
+            end if;
+            -- Raw spans that touch are one.
+            if found is distinct from grain then
+                if grain is not null then
+                    return next;
+                end if;
+                grain := found;
+                starts_at := at;
+                is_first := at = p_starts[i];
+            end if;
+            ends_at := upto;
+            at := upto;
+        end loop;
+        if grain is not null then
+            return next;
+        end if;
+    end loop;
+end
+$$;
 
 -- Who owns the time: given the starts and ends of sessions ordered by start (and, among equal starts,
 -- with the one that shall own the time last), returns the segments in which each is the latest started
@@ -273,8 +379,80 @@ begin
 end
 $$;
 
--- Where somebody worked without losing the thread: given owned segments in order of time, and what each
--- one's category scores, returns the streaks of focus among them. Positions count segments from 1.
+-- What sessions own of spans of time: given sessions as svc.owned_segments takes them, and spans in order of
+-- time that do not overlap, both numbered from 1, returns for each span every session that counts in it:
+-- whether it starts there, for how long it owns the time, and the edges of the first and the last segment in
+-- which it does.
+create or replace function svc.owned_parts(
+    p_starts      timestamptz[],
+    p_ends        timestamptz[],
+    p_span_starts timestamptz[],
+    p_span_ends   timestamptz[]
+)
+returns table (
+    n         integer,
+    span      integer,
+    is_start  boolean,
+    owned_ms  bigint,
+    first_at  timestamptz,
+    last_at   timestamptz
+)
+language sql
+immutable
+parallel safe
+begin atomic
+    select piece.n,
+           piece.span,
+           bool_or(piece.is_session and piece.starts_at >= p_span_starts[piece.span]),
+           coalesce(
+               svc.duration_ms(
+                   sum(
+                       least(piece.ends_at, p_span_ends[piece.span])
+                       - greatest(piece.starts_at, p_span_starts[piece.span])
+                   ) filter (where not piece.is_session)
+               ),
+               0
+           ),
+           min(greatest(piece.starts_at, p_span_starts[piece.span])) filter (where not piece.is_session),
+           max(least(piece.ends_at, p_span_ends[piece.span])) filter (where not piece.is_session)
+      from (
+               -- A binary search finds the spans that a session or a segment touches, so that the cost
+               -- never grows with the product of both.
+               select owner.n,
+                      owner.starts_at,
+                      owner.ends_at,
+                      owner.is_session,
+                      generate_series(
+                          greatest(width_bucket(owner.starts_at, p_span_starts), 1),
+                          width_bucket(owner.ends_at, p_span_starts)
+                      ) as span
+                 from (
+                          select session.n::integer as n,
+                                 session.starts_at,
+                                 session.ends_at,
+                                 true as is_session
+                            from unnest(p_starts, p_ends) with ordinality
+                                     as session (starts_at, ends_at, n)
+                           union all
+                          select segment.n,
+                                 segment.starts_at,
+                                 segment.ends_at,
+                                 false
+                            from svc.owned_segments(p_starts, p_ends) as segment
+                      ) as owner
+           ) as piece
+     where piece.starts_at < p_span_ends[piece.span]
+       and (
+               piece.ends_at > p_span_starts[piece.span]
+               or piece.starts_at >= p_span_starts[piece.span]
+           )
+     group by piece.n,
+              piece.span;
+end;
+
+-- Where somebody worked without losing the thread: given owned segments in order of time, their edges in
+-- milliseconds since any instant, and what each one's category scores, returns the streaks of focus among
+-- them. Positions count segments from 1.
 --
 --                     productive                        productive: both counters to 0
 --                    ------------>             <---------------------------------------.
@@ -284,83 +462,154 @@ $$;
 --        30 s of distracting time: distraction, or        else: its counter grows
 --        more than 2 min of neutral time: neutral
 --
--- A streak ends with its last productive segment and is told of if it is ten minutes long. One that
--- nothing has broken has no reason; it is then as `broken_at` the end of the last segment of all.
-create or replace function svc.focus_streaks(
-    p_starts timestamptz[],
-    p_ends   timestamptz[],
-    p_scores integer[]
-)
+-- A streak ends with its last productive segment and is told of if it is ten minutes long. What broke it is
+-- `reason` and `breaker_position`, which is the segment after the pause, or the one that was too much. One that
+-- nothing has broken has neither.
+create or replace function svc.focus_streaks(p_starts bigint[], p_ends bigint[], p_scores integer[])
 returns table (
     first_position   integer,
     last_position    integer,
-    started_at       timestamptz,
-    ended_at         timestamptz,
-    productive       interval,
     reason           text,
-    broken_at        timestamptz,
-    breaker_position integer,
-    gap              interval
+    breaker_position integer
 )
 language plpgsql
 immutable
 parallel safe
 as $$
 declare
-    min_streak        constant interval := '10 minutes';
-    idle_gap          constant interval := '5 minutes';
-    distraction       constant interval := '30 seconds';
-    neutral_tolerance constant interval := '2 minutes';
+    min_streak_ms        constant bigint := 600000;
+    idle_gap_ms          constant bigint := 300000;
+    distraction_ms       constant bigint := 30000;
+    neutral_tolerance_ms constant bigint := 120000;
     is_open    boolean := false;
-    distracted interval;
-    neutral    interval;
+    distracted bigint;
+    neutral    bigint;
 begin
     for i in 1 .. coalesce(cardinality(p_starts), 0) loop
         if is_open then
-            if p_starts[i] - p_ends[i - 1] > idle_gap then
+            if p_starts[i] - p_ends[i - 1] > idle_gap_ms then
                 reason := 'idle';
-                broken_at := p_ends[i - 1];
-                gap := p_starts[i] - p_ends[i - 1];
-                is_open := false;
-            elsif p_scores[i] <= -1 then
-                distracted := distracted + (p_ends[i] - p_starts[i]);
-                if distracted >= distraction then
-                    reason := 'distraction';
-                    broken_at := p_starts[i];
-                    breaker_position := i;
-                    is_open := false;
+            elsif p_scores[i] >= 1 then
+                last_position := i;
+                continue;
+            else
+                -- Counters begin anew after productive time; there are fewer segments like this one.
+                if last_position = i - 1 then
+                    distracted := 0;
+                    neutral := 0;
                 end if;
-            elsif p_scores[i] = 0 then
-                neutral := neutral + (p_ends[i] - p_starts[i]);
-                if neutral > neutral_tolerance then
+                if p_scores[i] = 0 then
+                    neutral := neutral + (p_ends[i] - p_starts[i]);
+                    continue when neutral <= neutral_tolerance_ms;
                     reason := 'neutral';
-                    broken_at := p_starts[i];
-                    breaker_position := i;
-                    is_open := false;
+                else
+                    distracted := distracted + (p_ends[i] - p_starts[i]);
+                    continue when distracted < distraction_ms;
+                    reason := 'distraction';
                 end if;
             end if;
-            if not is_open and ended_at - started_at >= min_streak then
+            is_open := false;
+            if p_ends[last_position] - p_starts[first_position] >= min_streak_ms then
+                breaker_position := i;
                 return next;
             end if;
         end if;
         continue when p_scores[i] < 1;
-        if not is_open then
-            is_open := true;
-            first_position := i;
-            started_at := p_starts[i];
-            productive := interval '0';
-            reason := null;
-            breaker_position := null;
-            gap := null;
-        end if;
+        is_open := true;
+        first_position := i;
         last_position := i;
-        ended_at := p_ends[i];
-        productive := productive + (p_ends[i] - p_starts[i]);
-        distracted := interval '0';
-        neutral := interval '0';
     end loop;
-    if is_open and ended_at - started_at >= min_streak then
-        broken_at := p_ends[cardinality(p_ends)];
+    if is_open and p_ends[last_position] - p_starts[first_position] >= min_streak_ms then
+        reason := null;
+        breaker_position := null;
+        return next;
+    end if;
+end
+$$;
+
+-- Where one application took over from another: given owned segments in order of time, their edges in
+-- milliseconds since any instant, and which application each one's is, returns for every switch the
+-- positions, counted from 1, of the segment with which the new run begins and of the longest segments of the
+-- run before and of the new one, of several the first; and for how long the run before owned the time.
+--
+-- A spell is one application's segments with neither another's nor more than five minutes of nothing between.
+-- A run is the same of spells, where those of less than a second are left out as glances. Runs of two
+-- applications make a switch unless more than five minutes are between them. Since the new run's longest
+-- segment is known only when it is over, a switch is told of then.
+--
+--     segment --(its spell is over)--> spell --(it is no glance)--> run --(the next run begins)--> switch
+create or replace function svc.switches(p_starts bigint[], p_ends bigint[], p_apps integer[])
+returns table (
+    at_position   integer,
+    from_position integer,
+    to_position   integer,
+    before_ms     bigint
+)
+language plpgsql
+immutable
+parallel safe
+as $$
+declare
+    max_gap_ms     constant bigint := 300000;
+    min_session_ms constant bigint := 1000;
+    length         bigint;
+    spell_app      integer;
+    spell_first    integer;
+    spell_longest  integer;
+    spell_length   bigint;
+    spell_own      bigint;
+    spell_end      bigint;
+    run_app        integer;
+    run_longest    integer;
+    run_length     bigint;
+    run_own        bigint;
+    run_end        bigint;
+    is_switch      boolean := false;
+begin
+    -- One step more than there are segments: nothing continues a spell, so the last one is over, too.
+    for i in 1 .. coalesce(cardinality(p_starts), 0) + 1 loop
+        if p_apps[i] = spell_app and p_starts[i] - spell_end <= max_gap_ms then
+            length := p_ends[i] - p_starts[i];
+            spell_own := spell_own + length;
+            spell_end := p_ends[i];
+            if length > spell_length then
+                spell_length := length;
+                spell_longest := i;
+            end if;
+            continue;
+        end if;
+        if spell_own >= min_session_ms then
+            if spell_app = run_app and p_starts[spell_first] - run_end <= max_gap_ms then
+                run_own := run_own + spell_own;
+                if spell_length > run_length then
+                    run_length := spell_length;
+                    run_longest := spell_longest;
+                end if;
+            else
+                if is_switch then
+                    to_position := run_longest;
+                    return next;
+                end if;
+                is_switch := spell_app <> run_app and p_starts[spell_first] - run_end <= max_gap_ms;
+                at_position := spell_first;
+                from_position := run_longest;
+                before_ms := run_own;
+                run_app := spell_app;
+                run_longest := spell_longest;
+                run_length := spell_length;
+                run_own := spell_own;
+            end if;
+            run_end := spell_end;
+        end if;
+        spell_app := p_apps[i];
+        spell_first := i;
+        spell_longest := i;
+        spell_own := p_ends[i] - p_starts[i];
+        spell_length := spell_own;
+        spell_end := p_ends[i];
+    end loop;
+    if is_switch then
+        to_position := run_longest;
         return next;
     end if;
 end

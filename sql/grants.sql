@@ -31,6 +31,17 @@ grant execute
                 svc.delete_account,
                 svc.forget_departed
     to svc_authserver;
+-- Each asks for the sign-in of the person that it is about (categories.sql).
+grant execute
+    on function svc.category_rules,
+                svc.category_scores,
+                svc.uncategorized_time,
+                svc.preview_category_rule,
+                svc.add_category_rule,
+                svc.remove_category_rule,
+                svc.move_category_rule,
+                svc.score_category
+    to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,
@@ -56,10 +67,14 @@ grant execute
                 svc.day_start,
                 svc.days,
                 svc.hours,
+                svc.cover,
                 svc.owned_segments,
+                svc.owned_parts,
+                svc.switches,
                 svc.focus_streaks,
                 svc.cursor,
-                svc.matches
+                svc.matches,
+                svc.category_of_site
     to svc_reader;
 grant select on reference.category, reference.category_rule to svc_reader;
 grant select on profile.organization, profile.team to svc_reader;
@@ -77,6 +92,9 @@ grant select (idempotency_key), insert on activity.app_session, activity.coding_
 grant select (user_id, date, marked_at), insert, update (marked_at)
     on activity.summary_due
     to svc_ingester;
+grant select (user_id, date), insert, update (marked_at, is_left_raw)
+    on activity.rollup_due
+    to svc_ingester;
 grant select, insert, update (source, last_sync_at, last_event_at, event_count)
     on activity.device_stream
     to svc_ingester;
@@ -93,9 +111,13 @@ grant execute
                 svc.duration_ms,
                 svc.day_start,
                 svc.days,
+                svc.cover,
                 svc.owned_segments,
+                svc.owned_parts,
+                svc.switches,
                 svc.focus_streaks,
-                svc.matches
+                svc.matches,
+                svc.category_of_site
     to svc_worker;
 grant select (user_id, timezone) on identity.user to svc_worker;
 grant select on reference.category, reference.category_rule to svc_worker;
@@ -109,3 +131,13 @@ grant select
 grant select, insert, delete on activity.daily_summary to svc_worker;
 -- It locks the marks that it removes, which Postgres calls an update.
 grant select, update (marked_at), delete on activity.summary_due to svc_worker;
+
+-- The job that makes rollups.
+grant execute on function svc.people_with_rollups_due, svc.mark_all_days, svc.instant to svc_worker;
+grant select, insert, delete
+    on activity.label,
+       activity.app_time,
+       activity.coding_time,
+       activity.app_timeline
+    to svc_worker;
+grant select, insert, update (marked_at, is_left_raw), delete on activity.rollup_due to svc_worker;

@@ -86,3 +86,7 @@ alter role svc_reader set default_transaction_read_only = on;
 -- 68 s instead of 3 ms for the edges of a day in a history of a year.
 alter role svc_reader set enable_bitmapscan = off;
 alter role svc_worker set enable_bitmapscan = off;
+-- A question has the same plan whatever it asks for, the one that is looked at when it is written. Otherwise a
+-- connection makes the plan of each anew five times, which takes as long as many answers do; and told the
+-- edges of a range, the planner expects so many rows that some take three times as long.
+alter role svc_reader set plan_cache_mode = force_generic_plan;

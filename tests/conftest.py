@@ -4,6 +4,7 @@ The server is the embedded one, or the one that TEST_DATABASE_URL names: a login
 and databases. Nothing of ours is replaced by a stand-in anywhere.
 """
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -26,6 +27,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
+from resourceserver import jobs, rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -283,7 +285,8 @@ def resource_client(deployment: Settings) -> Iterator[TestClient]:
     """The resource server, asked without a network but with everything else."""
     chosen = replace(deployment, base_url="http://testserver")
     # Tests look at what is there, so nothing shall come by itself.
-    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=7))
+    never = timedelta(days=7)
+    app = resourceserver.app.create(chosen, sum_up_every=never, roll_up_every=never)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
@@ -293,3 +296,25 @@ def api(resource_client: TestClient, owner: psycopg.Connection[Any]) -> TestClie
     """The resource server on data that is committed, and gone after the test."""
     assert not owner.closed
     return resource_client
+
+
+MakeRollups = Callable[[], int]
+
+
+@pytest.fixture
+def make_rollups(deployment: Settings) -> MakeRollups:
+    """Makes everybody's marked days at once, however long they have been quiet, and returns how many.
+
+    Ingest marks days; who writes sessions in SQL calls ``mark_all_days``.
+    """
+
+    async def make() -> int:
+        async with jobs.connected(database.login(deployment, "worker")) as worker:
+            return await rollups.make_due(worker, quiet=timedelta(0))
+
+    return lambda: asyncio.run(make())
+
+
+def mark_all_days(owner: psycopg.Connection[Any]) -> None:
+    """Mark all days of everybody, as whoever wrote to them would have done."""
+    owner.execute("select svc.mark_all_days(user_id) from identity.user order by user_id")

@@ -82,6 +82,8 @@ def _write(
         raise click.ClickException(f"no day before {_FIRST} can be invented")
     life = Life(user_id, seed, last - timedelta(days=days - 1), last, home)
     midnight = datetime.combine(last + timedelta(days=1), time(), ZoneInfo(home))
+    # No rollups are made of rows that are about to go.
+    connection.execute(SQL["mark_rollups"], {"user_id": user_id})
     _make_room(connection, email, user_id, replace=replace)
     progress = click.progressbar(
         length=days, label=f"{days} days", file=sys.stderr, hidden=not sys.stderr.isatty()
@@ -93,6 +95,7 @@ def _write(
             bar.update(count)
     for name in ("count_streams", "mark_days"):
         written += connection.execute(SQL[name], {"user_id": user_id}).rowcount
+    connection.execute(SQL["mark_rollups"], {"user_id": user_id})
     for table in _tables(connection):
         connection.execute(sql.SQL(SQL["look_at"]).format(table=table))
     return written

@@ -99,6 +99,11 @@ select distinct %(user_id)s::uuid,
                   )
        ) as touched (date)
 
+-- name: mark_rollups
+-- Marks all days for the job that makes rollups, and keeps it away until the end of the transaction
+-- (sql/rollups.sql).
+select svc.mark_all_days(%(user_id)s)
+
 -- name: look_at
 -- Has the planner look at a table anew, so that it need not take a year of rows for none.
 analyze {table}

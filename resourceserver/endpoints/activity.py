@@ -25,7 +25,7 @@ from resourceserver.parameters import DayRange, InstantRange, InstantRangeInZone
 from shared import queries
 
 HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(HERE / "timeline.sql", HERE / "activity.sql")
+SQL: Final = queries.load(HERE / "timeline.sql", HERE / "segments.sql", HERE / "activity.sql")
 
 
 class AppUsage(Body):

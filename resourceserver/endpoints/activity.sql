@@ -7,58 +7,31 @@ with slot as (
            ends_at
       from svc.days(%(from)s::date, %(to)s::date, %(tz)s)
 ),
-asked as (
-    select min(starts_at) as starts_at,
-           max(ends_at) as ends_at
-      from slot
-),
---include unbroken
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include switches
---include pieces
---include coding_pieces
-spent as (
-    select position,
-           category,
-           sum(ends_at - starts_at) as duration,
-           count(*) filter (where starts_at is null) as session_count,
-           min(starts_at) as first_at,
-           max(ends_at) as last_at
-      from piece
-     group by position,
-              category
-),
+--include app_time
+--include per_category
+--include coding_time
 measured as (
     select position,
-           svc.duration_ms(sum(duration)) as tracked_ms,
-           svc.duration_ms(sum(duration) filter (where score >= 1)) as productive_ms,
-           svc.duration_ms(sum(duration) filter (where score <= -1)) as distracted_ms,
+           sum(total_ms)::bigint as tracked_ms,
+           sum(total_ms) filter (where score >= 1)::bigint as productive_ms,
+           sum(total_ms) filter (where score <= -1)::bigint as distracted_ms,
            sum(session_count)::bigint as session_count,
            min(first_at) as first_at,
            max(last_at) as last_at
-      from spent
-      left join score as known using (category)
+      from per_category
      group by position
 ),
 coded as (
     select position,
-           svc.duration_ms(sum(ends_at - starts_at)) as coding_ms
-      from coding_piece
+           sum(owned_ms)::bigint as coding_ms
+      from coding_spent
      group by position
 ),
-switched as (
-    select touched.position,
-           count(*) as app_switches
-      from switch
-     cross join slots
-     cross join lateral width_bucket(switch.at, slots.starts) as touched (position)
-     where switch.at < slots.ends[touched.position]
-     group by touched.position
-),
+--include switched
 row as (
     select slot.date,
            svc.instant(slot.starts_at) as starts_at,
@@ -104,14 +77,17 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
 
 -- name: app_usage
 -- Time spent per application in a range, longest first.
-with bounds as (
-    select %(from)s::timestamptz as starts_at,
+with slot as (
+    select 1 as position,
+           %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
+--include app_time
+--include per_session
 --include apps
 row as (
     select per_app.app,
@@ -133,36 +109,38 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
              from row
        ) as data,
        (select row_to_json(total) from total) as totals
-  from bounds
+  from slot
 
 -- name: categories
 -- Time spent per category in a range, longest first, and how productive it counts.
-with bounds as (
-    select %(from)s::timestamptz as starts_at,
+with slot as (
+    select 1 as position,
+           %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
-spent as (
+--include app_time
+per_app as (
     select category,
            app,
-           sum(ends_at - starts_at) as duration,
-           count(*) filter (where starts_at is null) as session_count
-      from stretch
+           sum(owned_ms) as total_ms,
+           sum(started + continued) as session_count
+      from spent
      group by category,
               app
 ),
 per_category as (
-    select spent.category,
+    select per_app.category,
            coalesce(known.score, 0) as score,
-           coalesce(svc.duration_ms(sum(spent.duration)), 0) as total_ms,
+           sum(per_app.total_ms)::bigint as total_ms,
            count(*) as app_count,
-           sum(spent.session_count)::bigint as session_count
-      from spent
+           sum(per_app.session_count)::bigint as session_count
+      from per_app
       left join score as known using (category)
-     group by spent.category,
+     group by per_app.category,
               known.score
 ),
 total as (
@@ -190,40 +168,27 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
              from row
        ) as data,
        (select row_to_json(total) from total) as totals
-  from bounds
+  from slot
 
 -- name: daily_categories
 -- Time spent per category on every day that a range touches, days in order, categories longest first.
 with
 --include touched_days
-bounds as (
-    select starts_at,
-           ends_at
-      from asked
-),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include pieces
-spent as (
-    select position,
-           category,
-           coalesce(svc.duration_ms(sum(ends_at - starts_at)), 0) as total_ms
-      from piece
-     group by position,
-              category
-),
+--include app_time
+--include per_category
 part as (
-    select spent.position,
-           sum(spent.total_ms) over day as tracked_ms,
-           spent.category,
-           svc.productivity(coalesce(known.score, 0)) as productivity,
-           spent.total_ms,
-           svc.percent(spent.total_ms, (sum(spent.total_ms) over day)::bigint) as percent
-      from spent
-      left join score as known using (category)
-    window day as (partition by spent.position)
+    select position,
+           sum(total_ms) over day as tracked_ms,
+           category,
+           svc.productivity(score) as productivity,
+           total_ms,
+           svc.percent(total_ms, (sum(total_ms) over day)::bigint) as percent
+      from per_category
+    window day as (partition by position)
 ),
 measured as (
     select position,

@@ -15,7 +15,7 @@ from resourceserver.parameters import FixedList, InstantRange
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "attention.sql")
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "segments.sql", _HERE / "attention.sql")
 
 
 class SwitchPage(InstantRange, FixedList):

@@ -1,51 +1,86 @@
 -- name: context_switches
 -- Switches from one application to another in a range, the newest first; the pairs of applications between
 -- which they happened most often; and how long they were used before, over the whole range.
-with asked as (
+with recursive asked as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
---include unbroken
+asked_ms as (
+    select (extract(epoch from starts_at) * 1000)::bigint as starts,
+           (extract(epoch from ends_at) * 1000)::bigint as ends,
+           (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint as before
+      from asked
+),
+--include reach_of_switches
+--include timeline_days
 --include categories
---include sessions_in_bounds
+--include shown_in_days
 --include judged
---include app_timeline
+--include judged_labels
+--include walked_segments
+--include walked_switches
 --include switches
-happened as (
-    select switch.*,
-           svc.duration_ms(switch.before) as before_ms
+happened as materialized (
+    select at_ms,
+           from_label,
+           to_label,
+           (select apps from label_map)[width_bucket(from_label, (select ids from label_map))] as from_app,
+           (select apps from label_map)[width_bucket(to_label, (select ids from label_map))] as to_app,
+           before_ms
       from switch
-     cross join asked
-     where switch.at >= asked.starts_at
-       and switch.at < asked.ends_at
+     where at_ms >= (select starts from asked_ms)
+       and at_ms < (select ends from asked_ms)
 ),
+-- Days that lie in the range are added up already.
 tracked as (
-    select svc.duration_ms(
-               sum(
-                   least(segment.ends_at, asked.ends_at)
-                   - greatest(segment.starts_at, asked.starts_at)
-               )
-           ) as ms
-      from segment
-     cross join asked
-     where segment.starts_at < asked.ends_at
-       and segment.ends_at > asked.starts_at
+    select sum(ms)::bigint as ms
+      from (
+               select owned_ms as ms
+                 from activity.app_time
+                where user_id = %(user_id)s
+                  and grain = 3
+                  and starts_at >= (select starts_at from asked)
+                  and starts_at <= (select ends_at - interval '24 hours' from asked)
+                  and (starts_at at time zone 'UTC')::date not in (select date from marked_day)
+                union all
+               select least(day.date_ms + segment.ends_ms, asked_ms.ends)
+                          - greatest(day.date_ms + segment.starts_ms, asked_ms.starts)
+                 from timeline_day as day
+                cross join asked_ms
+                cross join lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
+                where (
+                          day.date in (select date from marked_day)
+                          or day.date_ms < asked_ms.starts
+                          or day.date_ms + 86400000 > asked_ms.ends
+                      )
+                  and day.date_ms + segment.starts_ms < asked_ms.ends
+                  and day.date_ms + segment.ends_ms > asked_ms.starts
+           ) as part
 ),
-pair as (
+frequent as (
     select from_app,
            to_app,
-           count(*) as count,
-           round(avg(before_ms))::bigint as average_before_ms,
-           -- As a number, since a double would be rounded to the even neighbour.
-           round(percentile_cont(0.5) within group (order by before_ms)::numeric)::bigint
-               as median_before_ms
+           count(*) as count
       from happened
      group by from_app,
               to_app
      order by count(*) desc,
-              from_app collate "C",
-              to_app collate "C"
+              from_app,
+              to_app
      limit 50
+),
+pair as (
+    select (select apps from names)[happened.from_app] as from_app,
+           (select apps from names)[happened.to_app] as to_app,
+           count(*) as count,
+           round(avg(happened.before_ms))::bigint as average_before_ms,
+           -- As a number, since a double would be rounded to the even neighbour.
+           round(percentile_cont(0.5) within group (order by happened.before_ms)::numeric)::bigint
+               as median_before_ms
+      from happened
+     where (happened.from_app, happened.to_app) in (select from_app, to_app from frequent)
+     group by happened.from_app,
+              happened.to_app
 ),
 total as (
     select count(*) as switch_count,
@@ -61,20 +96,26 @@ found as (
            row_to_json(line) as line
       from (
                -- No two happen at once, so any id will do for the cursor.
-               select happened.*,
-                      uuid '00000000-0000-0000-0000-000000000000' as id
+               select timestamptz 'epoch' + at_ms * interval '1 millisecond' as at,
+                      uuid '00000000-0000-0000-0000-000000000000' as id,
+                      width_bucket(from_label, (select ids from label_map)) as from_place,
+                      width_bucket(to_label, (select ids from label_map)) as to_place,
+                      from_app,
+                      to_app,
+                      before_ms
                  from happened
-                where (at, uuid '00000000-0000-0000-0000-000000000000')
-                      < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
-                order by at desc
+                where at_ms < (select before from asked_ms)
+                order by at_ms desc
                 limit %(limit)s::bigint + 1
            ) as shown
      cross join lateral (
                select svc.instant(shown.at) as at,
-                      shown.from_app,
-                      shown.to_app,
-                      shown.from_category,
-                      shown.to_category,
+                      (select apps from names)[shown.from_app] as from_app,
+                      (select apps from names)[shown.to_app] as to_app,
+                      (select categories from names)[(select categories from label_map)[shown.from_place]]
+                          as from_category,
+                      (select categories from names)[(select categories from label_map)[shown.to_place]]
+                          as to_category,
                       shown.before_ms
            ) as line
 ),
@@ -98,27 +139,35 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 -- name: focus_streaks
 -- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
 -- of the range they fill.
-with asked as (
+with recursive asked as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
---include unbroken
+asked_ms as (
+    select (extract(epoch from starts_at) * 1000)::bigint as starts,
+           (extract(epoch from ends_at) * 1000)::bigint as ends,
+           (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint as before
+      from asked
+),
+--include reach_of_streaks
+--include timeline_days
 --include categories
---include sessions_in_bounds
+--include shown_in_days
 --include judged
---include app_timeline
---include switches
+--include judged_labels
+--include walked_segments
+--include walked_switches
 --include streaks
+--include switch_times
 overlapping as (
     select streak.*,
-           svc.duration_ms(
-               least(streak.ended_at, asked.ends_at) - greatest(streak.started_at, asked.starts_at)
-           ) as clipped_ms
+           least(streak.ended_ms, asked_ms.ends) - greatest(streak.started_ms, asked_ms.starts)
+               as clipped_ms
       from streak
-     cross join asked
-     where streak.started_at < asked.ends_at
-       and streak.ended_at > asked.starts_at
-       and asked.starts_at < asked.ends_at
+     cross join asked_ms
+     where streak.started_ms < asked_ms.ends
+       and streak.ended_ms > asked_ms.starts
+       and asked_ms.starts < asked_ms.ends
 ),
 total as (
     select count(*) as streak_count,
@@ -127,86 +176,100 @@ total as (
            round(avg(clipped_ms))::bigint as average_ms
       from overlapping
 ),
-shown as (
+told as (
     -- No two start at once, so any id will do for the cursor.
     select overlapping.*,
+           timestamptz 'epoch' + started_ms * interval '1 millisecond' as at,
            uuid '00000000-0000-0000-0000-000000000000' as id
       from overlapping
-     where (started_at, uuid '00000000-0000-0000-0000-000000000000')
-           < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
-     order by started_at desc
+     where started_ms < (select before from asked_ms)
+     order by started_ms desc
      limit %(limit)s::bigint + 1
 ),
-part as (
-    select shown.started_at,
-           segment.app,
-           segment.category,
-           segment.ends_at - segment.starts_at as own,
-           switch.at is not null as is_switch
-      from shown
-     cross join lateral generate_series(shown.first_position, shown.last_position) as inside (position)
-      join segment using (position)
-      -- A run begins where one of its segments does.
-      left join switch on switch.at = segment.starts_at
+part as materialized (
+    select told.started_ms,
+           (select apps from label_map)[segment.place] as app,
+           (select categories from label_map)[segment.place] as category,
+           (select scores from label_map)[segment.place] as score,
+           segment.own_ms
+      from told
+     cross join lateral (
+               select (select places from segments)[position] as place,
+                      (select ends from segments)[position] - (select starts from segments)[position]
+                          as own_ms
+                 from generate_series(told.first_position, told.last_position) as inside (position)
+           ) as segment
 ),
 top_app as (
-    select distinct on (started_at)
-           started_at,
+    select distinct on (started_ms)
+           started_ms,
            app,
-           count(*) over (partition by started_at) as app_count,
-           sum(switch_count) over (partition by started_at)::bigint as switch_count
+           count(*) over (partition by started_ms) as app_count
       from (
-               select started_at,
+               select started_ms,
                       app,
-                      sum(own) as own,
-                      count(*) filter (where is_switch) as switch_count
+                      sum(own_ms) as own_ms
                  from part
-                group by started_at,
+                group by started_ms,
                          app
            ) as used
-     order by started_at,
-              own desc,
-              app collate "C"
+     order by started_ms,
+              own_ms desc,
+              app
 ),
 top_category as (
-    select distinct on (started_at)
-           started_at,
-           category
+    select distinct on (started_ms)
+           started_ms,
+           category,
+           (sum(productive_ms) over (partition by started_ms))::bigint as productive_ms
       from (
-               select started_at,
+               select started_ms,
                       category,
-                      sum(own) as own
+                      sum(own_ms) as own_ms,
+                      sum(own_ms) filter (where score >= 1) as productive_ms
                  from part
-                group by started_at,
+                group by started_ms,
                          category
            ) as used
-     order by started_at,
-              own desc,
-              category collate "C"
+     order by started_ms,
+              own_ms desc,
+              category
 ),
 found as (
-    select shown.started_at as at,
-           shown.id,
+    select told.at,
+           told.id,
            row_to_json(line) as line
-      from shown
-      join top_app using (started_at)
-      join top_category using (started_at)
-      left join segment as breaker on breaker.position = shown.breaker_position
+      from told
+      join top_app using (started_ms)
+      join top_category using (started_ms)
      cross join lateral (
-               select svc.instant(shown.started_at) as started_at,
-                      svc.instant(shown.ended_at) as ended_at,
-                      svc.duration_ms(shown.ended_at - shown.started_at) as duration_ms,
-                      svc.duration_ms(shown.productive) as productive_ms,
-                      top_app.app as top_app,
-                      top_category.category as top_category,
+               select case
+                          when told.reason in ('distraction', 'neutral')
+                              then (select places from segments)[told.breaker_position]
+                      end as place
+           ) as breaker
+     cross join lateral (
+               select svc.instant(told.at) as started_at,
+                      svc.instant(timestamptz 'epoch' + told.ended_ms * interval '1 millisecond')
+                          as ended_at,
+                      told.ended_ms - told.started_ms as duration_ms,
+                      top_category.productive_ms,
+                      (select apps from names)[top_app.app] as top_app,
+                      (select categories from names)[top_category.category] as top_category,
                       top_app.app_count,
-                      top_app.switch_count,
+                      width_bucket(told.ended_ms - 1, (select at_ms from switch_times))
+                          - width_bucket(told.started_ms - 1, (select at_ms from switch_times))
+                          as switch_count,
                       json_build_object(
-                          'reason', shown.reason,
-                          'at', svc.instant(shown.broken_at),
-                          'app', breaker.app,
-                          'category', breaker.category,
-                          'gap_ms', svc.duration_ms(shown.gap)
+                          'reason', told.reason,
+                          'at', svc.instant(
+                              timestamptz 'epoch' + told.broken_ms * interval '1 millisecond'
+                          ),
+                          'app', (select apps from names)[(select apps from label_map)[breaker.place]],
+                          'category', (select categories from names)[
+                              (select categories from label_map)[breaker.place]
+                          ],
+                          'gap_ms', told.gap_ms
                       ) as broken_by
            ) as line
 ),

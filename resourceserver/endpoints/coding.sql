@@ -1,17 +1,21 @@
 -- name: coding
 -- Coding time in a range by project, with its languages, and by language, longest first.
-with asked as (
-    select %(from)s::timestamptz as starts_at,
+with slot as (
+    select 1 as position,
+           %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
---include coding_timeline
+--include spans
+--include coding_time
 spent as (
     select project,
            language,
-           coalesce(svc.duration_ms(sum(ends_at - starts_at)), 0) as total_ms,
-           count(*) filter (where starts_at is null) as session_count,
-           max(ends_at) as last_at
-      from coding_stretch
+           sum(owned_ms)::bigint as total_ms,
+           sum(started + continued)::bigint as session_count,
+           max(last_at) as last_at,
+           sum(lines_added) as lines_added,
+           sum(lines_removed) as lines_removed
+      from coding_spent
      group by project,
               language
 ),
@@ -20,8 +24,8 @@ total as (
            coalesce(sum(session_count), 0)::bigint as session_count,
            count(distinct project) as project_count,
            count(distinct language) as language_count,
-           (select coalesce(sum(lines_added), 0) from coding_counted) as lines_added,
-           (select coalesce(sum(lines_removed), 0) from coding_counted) as lines_removed
+           coalesce(sum(lines_added), 0)::bigint as lines_added,
+           coalesce(sum(lines_removed), 0)::bigint as lines_removed
       from spent
 ),
 per_project as (
@@ -83,4 +87,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            )
        ) as data,
        (select row_to_json(total) from total) as totals
-  from asked
+  from slot

@@ -23,6 +23,7 @@ from shared import queries
 _HERE: Final = Path(__file__).parent
 SQL: Final = queries.load(
     _HERE / "timeline.sql",
+    _HERE / "segments.sql",
     _HERE / "wearables.sql",
     _HERE / "metrics.sql",
     _HERE / "correlation.sql",

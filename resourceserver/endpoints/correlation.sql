@@ -31,16 +31,14 @@ asked_date as (
       from slot
 ),
 --include asked_days
---include unbroken
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include switches
---include streaks
---include pieces
---include coding_pieces
+--include app_time
+--include coding_time
+--include switched
+--include focused
 --include activity_by_day
 --include health_amounts
 --include recovery_days

@@ -12,7 +12,9 @@ from resourceserver.parameters import NoParams
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "metrics.sql", _HERE / "goals.sql")
+SQL: Final = queries.load(
+    _HERE / "timeline.sql", _HERE / "segments.sql", _HERE / "metrics.sql", _HERE / "goals.sql"
+)
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]

@@ -24,40 +24,47 @@ wanted as (
 period_day as (
     select period.kind,
            period.first_day,
-           slot.position
+           slot.position,
+           slot.position = min(slot.position) filter (where slot.starts_at < slot.ends_at)
+               over (partition by period.kind, period.first_day) as is_first
       from period
       join slot
         on slot.date between period.first_day and period.last_day
 ),
 -- A session that lasts over midnight is one session of the week.
-session_of_period as (
-    select distinct period_day.kind,
+sessions_of_period as (
+    select period_day.kind,
            period_day.first_day,
-           piece.n,
-           piece.app,
-           piece.category
-      from piece
+           spent.app,
+           spent.category,
+           sum(
+               spent.started + case when period_day.is_first then spent.continued else 0 end
+           ) as session_count
+      from spent
       join period_day using (position)
-     where piece.starts_at is null
-       and exists (select from wanted where metric = 'session_count')
+     where exists (select from wanted where metric = 'session_count')
+     group by period_day.kind,
+              period_day.first_day,
+              spent.app,
+              spent.category
 ),
 -- A streak that lasts over midnight is one streak of the week.
 streak_of_period as (
     select period.kind,
            period.first_day,
            max(
-               least(streak.ended_at, edge.ends_at) - greatest(streak.started_at, edge.starts_at)
-           ) as longest
+               least(streak.ended_ms, edge.ends_ms) - greatest(streak.started_ms, edge.starts_ms)
+           ) as longest_ms
       from period
      cross join lateral (
-               select min(slot.starts_at) as starts_at,
-                      max(slot.ends_at) as ends_at
+               select (extract(epoch from min(slot.starts_at)) * 1000)::bigint as starts_ms,
+                      (extract(epoch from max(slot.ends_at)) * 1000)::bigint as ends_ms
                  from slot
                 where slot.date between period.first_day and period.last_day
            ) as edge
       join streak
-        on streak.started_at < edge.ends_at
-       and streak.ended_at > edge.starts_at
+        on streak.started_ms < edge.ends_ms
+       and streak.ended_ms > edge.starts_ms
      where exists (select from wanted where metric = 'longest_focus_ms')
      group by period.kind,
               period.first_day
@@ -87,8 +94,8 @@ reached as (
                       category,
                       null,
                       null,
-                      1
-                 from session_of_period
+                      session_count
+                 from sessions_of_period
                 union all
                select kind,
                       first_day,
@@ -97,7 +104,7 @@ reached as (
                       null,
                       null,
                       null,
-                      svc.duration_ms(longest)
+                      longest_ms
                  from streak_of_period
            ) as part
         on part.kind = goal.kind
@@ -218,16 +225,14 @@ recent as (
     ),
 --include days_of_goals
 --include asked_days
---include unbroken
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include switches
---include streaks
---include pieces
---include coding_pieces
+--include app_time
+--include coding_time
+--include switched
+--include focused
 --include activity_by_day
 --include reached
 --include outcome
@@ -249,16 +254,14 @@ older as (
     ),
 --include days_of_goals
 --include asked_days
---include unbroken
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include switches
---include streaks
---include pieces
---include coding_pieces
+--include app_time
+--include coding_time
+--include switched
+--include focused
 --include activity_by_day
 --include reached
 --include outcome

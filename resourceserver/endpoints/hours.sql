@@ -13,33 +13,13 @@ asked as (
            coalesce(max(ends_at), svc.day_start(%(date)s::date, %(tz)s)) as ends_at
       from slot
 ),
-bounds as (
-    select starts_at,
-           ends_at
-      from asked
-),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include pieces
---include coding_pieces
-spent as (
-    select part.position,
-           part.category,
-           coalesce(known.score, 0) as score,
-           part.total_ms
-      from (
-               select position,
-                      category,
-                      coalesce(svc.duration_ms(sum(ends_at - starts_at)), 0) as total_ms
-                 from piece
-                group by position,
-                         category
-           ) as part
-      left join score as known using (category)
-),
+--include app_time
+--include per_category
+--include coding_time
 measured as (
     select position,
            sum(total_ms)::bigint as total_ms,
@@ -55,13 +35,13 @@ measured as (
                order by total_ms desc,
                         category collate "C"
            ) as categories
-      from spent
+      from per_category
      group by position
 ),
 coded as (
     select position,
-           svc.duration_ms(sum(ends_at - starts_at)) as coding_ms
-      from coding_piece
+           sum(owned_ms)::bigint as coding_ms
+      from coding_spent
      group by position
 ),
 row as (
@@ -96,7 +76,7 @@ select %(date)s::date as date,
 -- that is seldom worked on must not look full. Some have only an editor tracked, so time in either timeline
 -- makes a day a tracked one. An hour that a change of clocks left out did not occur, and
 -- one that it doubled occurred once.
-with span as (
+with asked as (
     select today - 7 * %(weeks)s::integer as first_day,
            today - 1 as last_day
       from (select (now() at time zone %(tz)s)::date as today) as clock
@@ -130,58 +110,69 @@ slot as (
            hour.hour,
            hour.starts_at,
            hour.ends_at
-      from span
-     cross join lateral svc.hours(span.first_day, span.last_day, %(tz)s) as hour
-),
-asked as (
-    select min(starts_at) as starts_at,
-           max(ends_at) as ends_at
-      from slot
-),
-bounds as (
-    select starts_at,
-           ends_at
       from asked
+     cross join lateral svc.hours(asked.first_day, asked.last_day, %(tz)s) as hour
 ),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_runs
 --include judged
---include app_timeline
---include coding_timeline
---include pieces
---include coding_pieces
+--include raw_time
+--include coding_time
+-- By the place of a label's id in the one, its score in the other.
+label_score as (
+    select array_agg(label_id order by label_id) as ids,
+           array_agg(coalesce(known.score, 0) order by label_id) as scores
+      from judged
+      left join score as known on known.category = judged.known_as
+     where label_id is not null
+),
 measured as (
     select position,
-           sum(duration) as tracked,
-           sum(duration) filter (where score >= 1) as productive,
-           sum(duration) filter (where score <= -1) as distracted
+           sum(owned_ms) as tracked_ms,
+           sum(owned_ms) filter (where score >= 1) as productive_ms,
+           sum(owned_ms) filter (where score <= -1) as distracted_ms
       from (
-               select position,
-                      category,
-                      sum(ends_at - starts_at) as duration
-                 from piece
-                where starts_at is not null
-                group by position,
-                         category
+               select width_bucket(part.starts_at, slots.starts) as position,
+                      label_score.scores[width_bucket(part.label_id, label_score.ids)] as score,
+                      part.owned_ms
+                 from slots
+                cross join label_score
+                cross join run
+                cross join lateral (
+                          select starts_at,
+                                 label_id,
+                                 owned_ms
+                            from activity.app_time
+                           where user_id = %(user_id)s
+                             and grain = run.grain
+                             and starts_at >= run.starts_at
+                             and starts_at < run.ends_at
+                          offset 0
+                      ) as part
+                union all
+               select raw_spent.position,
+                      known.score,
+                      raw_spent.owned_ms
+                 from raw_spent
+                 left join score as known using (category)
            ) as spent
-      left join score as known using (category)
      group by position
 ),
 coded as (
     select position,
-           sum(ends_at - starts_at) as coding
-      from coding_piece
-     where starts_at is not null
+           sum(owned_ms) as coding_ms
+      from coding_spent
      group by position
 ),
 occurrence as (
     select slot.date,
            extract(isodow from slot.date)::integer as day_of_week,
            slot.hour,
-           measured.tracked,
-           measured.productive,
-           measured.distracted,
-           coded.coding
+           measured.tracked_ms,
+           measured.productive_ms,
+           measured.distracted_ms,
+           coded.coding_ms
       from slot
       left join measured using (position)
       left join coded using (position)
@@ -189,10 +180,10 @@ occurrence as (
 per_hour as (
     select day_of_week,
            hour,
-           svc.duration_ms(sum(tracked)) as tracked_ms,
-           svc.duration_ms(sum(productive)) as productive_ms,
-           svc.duration_ms(sum(distracted)) as distracted_ms,
-           svc.duration_ms(sum(coding)) as coding_ms,
+           sum(tracked_ms) as tracked_ms,
+           sum(productive_ms) as productive_ms,
+           sum(distracted_ms) as distracted_ms,
+           sum(coding_ms) as coding_ms,
            count(distinct date) as sample_count
       from occurrence
      where date >= (select date from first_tracked)
@@ -201,7 +192,7 @@ per_hour as (
 ),
 per_day as (
     select day_of_week,
-           svc.duration_ms(sum(tracked)) as tracked_ms,
+           sum(tracked_ms) as tracked_ms,
            count(distinct date) as sample_count
       from occurrence
      where date >= (select date from first_tracked)
@@ -210,12 +201,12 @@ per_day as (
 row as (
     select day_of_week,
            hour,
-           round(coalesce(tracked_ms, 0)::numeric / coalesce(sample_count, 1))::bigint as average_ms,
-           round(coalesce(productive_ms, 0)::numeric / coalesce(sample_count, 1))::bigint
+           round(coalesce(tracked_ms, 0) / coalesce(sample_count, 1))::bigint as average_ms,
+           round(coalesce(productive_ms, 0) / coalesce(sample_count, 1))::bigint
                as productive_average_ms,
-           round(coalesce(distracted_ms, 0)::numeric / coalesce(sample_count, 1))::bigint
+           round(coalesce(distracted_ms, 0) / coalesce(sample_count, 1))::bigint
                as distracted_average_ms,
-           round(coalesce(coding_ms, 0)::numeric / coalesce(sample_count, 1))::bigint
+           round(coalesce(coding_ms, 0) / coalesce(sample_count, 1))::bigint
                as coding_average_ms,
            coalesce(sample_count, 0) as sample_count
       from generate_series(1, 7) as day_of_week
@@ -224,7 +215,7 @@ row as (
 ),
 day_row as (
     select day_of_week,
-           round(coalesce(tracked_ms, 0)::numeric / coalesce(sample_count, 1))::bigint as average_ms,
+           round(coalesce(tracked_ms, 0) / coalesce(sample_count, 1))::bigint as average_ms,
            coalesce(sample_count, 0) as sample_count
       from generate_series(1, 7) as day_of_week
       left join per_day using (day_of_week)
@@ -235,9 +226,9 @@ select %(weeks)s::integer as weeks,
        (
            select count(distinct (date - first_day) / 7)
              from occurrence
-            where tracked > interval '0'
-               or coding > interval '0'
+            where tracked_ms > 0
+               or coding_ms > 0
        ) as weeks_with_data,
        (select json_agg(row order by day_of_week, hour) from row) as data,
        (select json_agg(day_row order by day_of_week) from day_row) as by_day
-  from span
+  from asked

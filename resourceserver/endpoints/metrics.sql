@@ -15,32 +15,7 @@ asked as (
 
 -- fragment: activity_by_day
 -- `measure`: each day's activity, by what it can be filtered by; a metric's values for a day add up to its
--- value of that day. Needs all fragments about the timeline.
-spent as (
-    select position,
-           app,
-           category,
-           svc.duration_ms(sum(ends_at - starts_at)) as spent_ms,
-           count(*) filter (where starts_at is null) as session_count
-      from piece
-     group by position,
-              app,
-              category
-),
-focus as (
-    select touched.position,
-           least(streak.ended_at, slots.ends[touched.position])
-               - greatest(streak.started_at, slots.starts[touched.position]) as duration
-      from streak
-     cross join slots
-     cross join lateral generate_series(
-               greatest(width_bucket(streak.started_at, slots.starts), 1),
-               width_bucket(streak.ended_at, slots.starts)
-           ) as touched (position)
-     where streak.started_at < slots.ends[touched.position]
-       and streak.ended_at > slots.starts[touched.position]
-       and slots.starts[touched.position] < slots.ends[touched.position]
-),
+-- value of that day. Needs `spent` and `coding_spent`, `switched` and `focused`.
 measure as (
     select spent.position,
            told.metric,
@@ -49,7 +24,17 @@ measure as (
            null as project,
            null as language,
            told.value
-      from spent
+      from (
+               select position,
+                      app,
+                      category,
+                      nullif(sum(owned_ms), 0)::bigint as spent_ms,
+                      sum(started + continued)::bigint as session_count
+                 from spent
+                group by position,
+                         app,
+                         category
+           ) as spent
       left join score as known using (category)
      cross join lateral (
                values ('tracked_ms', spent.spent_ms),
@@ -81,26 +66,22 @@ measure as (
            null,
            project,
            language,
-           svc.duration_ms(sum(ends_at - starts_at))
-      from coding_piece
+           nullif(sum(owned_ms), 0)::bigint
+      from coding_spent
      where exists (select from wanted where metric = 'coding_ms')
      group by position,
               project,
               language
      union all
-    select touched.position,
+    select position,
            'app_switches',
            null,
            null,
            null,
            null,
-           count(*)
-      from switch
-     cross join slots
-     cross join lateral width_bucket(switch.at, slots.starts) as touched (position)
+           app_switches
+      from switched
      where exists (select from wanted where metric = 'app_switches')
-       and switch.at < slots.ends[touched.position]
-     group by touched.position
      union all
     select summed.position,
            told.metric,
@@ -108,22 +89,22 @@ measure as (
            null,
            null,
            null,
-           svc.duration_ms(told.duration)
+           told.value
       from (
                select position,
-                      sum(duration) as duration,
-                      max(duration) as longest
-                 from focus
+                      sum(focus_ms)::bigint as focus_ms,
+                      max(focus_ms) as longest_focus_ms
+                 from focused
                 group by position
            ) as summed
      cross join lateral (
-               values ('focus_ms', summed.duration), ('longest_focus_ms', summed.longest)
-           ) as told (metric, duration)
+               values ('focus_ms', summed.focus_ms), ('longest_focus_ms', summed.longest_focus_ms)
+           ) as told (metric, value)
      where exists (select from wanted where metric in ('focus_ms', 'longest_focus_ms'))
 ),
 
 -- fragment: other_measures
--- `other_measure`: the same of all domains but activity, which nothing filters. Needs `asked_days`, `pieces`,
+-- `other_measure`: the same of all domains but activity, which nothing filters. Needs `asked_days`, `spans`,
 -- `recovery_days`, and `health_amounts`, for which `metric` is what is wanted of it and adds up.
 code_event as (
     select width_bucket(occurred_at, slots.starts) as position,

@@ -3,7 +3,7 @@
 -- no category is asked for, no more sessions are judged than are shown.
 with
 --include categories
-session_in_bounds as (
+shown as (
     select session.app_session_id,
            session.started_at,
            session.ended_at,
@@ -12,6 +12,7 @@ session_in_bounds as (
            session.url,
            session.domain,
            session.category,
+           null::uuid as title_rule,
            session.idle,
            session.device_id,
            session.source
@@ -77,51 +78,52 @@ select json_build_object(
 
 -- name: sessions_by_app
 -- Sessions in a range by application, most time first, each with its newest sessions.
-with bounds as (
-    select %(from)s::timestamptz as starts_at,
+with slot as (
+    select 1 as position,
+           %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
+--include app_time
+--include per_session
 --include apps
-newest as (
-    select app,
-           app_session_id,
-           started_at
-      from (
-               select app,
-                      app_session_id,
-                      started_at,
-                      row_number() over (
-                          partition by app
-                          order by started_at desc,
-                                   app_session_id desc
-                      ) as place
-                 from session_in_bounds
-           ) as ordered
-     where place <= 20
-),
 listed as (
-    select newest.app,
-           json_agg(
-               json_build_object(
-                   'id', session.app_session_id,
-                   'started_at', svc.instant(session.started_at),
-                   'ended_at', svc.instant(session.ended_at),
-                   'duration_ms', svc.duration_ms(session.ended_at - session.started_at),
-                   'title', session.title
-               )
-               order by session.started_at desc,
-                        session.app_session_id desc
-           ) as sessions
-      from newest
-      join activity.app_session as session
-        on session.user_id = %(user_id)s
-       and session.started_at = newest.started_at
-       and session.app_session_id = newest.app_session_id
-     group by newest.app
+    select per_app.app,
+           newest.sessions
+      from per_app
+     cross join slot
+     cross join lateral (
+               select json_agg(
+                          json_build_object(
+                              'id', session.app_session_id,
+                              'started_at', svc.instant(session.started_at),
+                              'ended_at', svc.instant(session.ended_at),
+                              'duration_ms', svc.duration_ms(session.ended_at - session.started_at),
+                              'title', session.title
+                          )
+                          order by session.started_at desc,
+                                   session.app_session_id desc
+                      ) as sessions
+                 from (
+                          select app_session_id,
+                                 started_at,
+                                 ended_at,
+                                 title
+                            from activity.app_session
+                           where user_id = %(user_id)s
+                             and app = per_app.app
+                             and started_at > slot.starts_at - interval '24 hours'
+                             and started_at < slot.ends_at
+                             and (ended_at > slot.starts_at or started_at >= slot.starts_at)
+                             and not idle
+                           order by started_at desc,
+                                    app_session_id desc
+                           limit 20
+                      ) as session
+           ) as newest
 ),
 row as (
     select per_app.app,
@@ -146,7 +148,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
              from row
        ) as data,
        (select row_to_json(total) from total) as totals
-  from bounds
+  from slot
 
 -- name: coding_sessions
 -- Coding sessions that overlap a range, the newest first, each with its own whole duration.
@@ -204,36 +206,19 @@ select json_build_object(
 -- How many sessions there were on every day that a range touches, and how long they were; days in order.
 with
 --include touched_days
-bounds as (
-    select starts_at,
-           ends_at
-      from asked
-),
+--include spans
 --include categories
---include sessions_in_bounds
+--include shown_in_spans
 --include judged
---include app_timeline
---include coding_timeline
---include pieces
---include coding_pieces
-per_session as (
-    select position,
-           n,
-           app,
-           coalesce(sum(ends_at - starts_at), interval '0') as duration,
-           min(starts_at) as first_at,
-           max(ends_at) as last_at
-      from piece
-     group by position,
-              n,
-              app
-),
+--include app_time
+--include coding_time
+--include per_session
 per_app as (
     select position,
            app,
-           sum(duration) as duration,
-           max(duration) as longest,
-           count(*) as session_count,
+           sum(total_ms) as total_ms,
+           max(longest_ms) as longest_ms,
+           sum(session_count) as session_count,
            min(first_at) as first_at,
            max(last_at) as last_at
       from per_session
@@ -242,9 +227,9 @@ per_app as (
 ),
 measured as (
     select position,
-           svc.duration_ms(sum(duration)) as tracked_ms,
-           svc.duration_ms(max(longest)) as longest_session_ms,
-           (array_agg(app order by longest desc, app collate "C"))[1] as longest_session_app,
+           sum(total_ms)::bigint as tracked_ms,
+           max(longest_ms)::bigint as longest_session_ms,
+           (array_agg(app order by longest_ms desc, app collate "C"))[1] as longest_session_app,
            sum(session_count)::bigint as session_count,
            count(*) as app_count,
            min(first_at) as first_at,
@@ -254,9 +239,9 @@ measured as (
 ),
 coded as (
     select position,
-           svc.duration_ms(sum(ends_at - starts_at)) as coding_ms,
-           count(*) filter (where starts_at is null) as session_count
-      from coding_piece
+           sum(owned_ms)::bigint as coding_ms,
+           sum(started + continued)::bigint as session_count
+      from coding_spent
      group by position
 ),
 row as (
@@ -279,7 +264,14 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        %(tz)s::text as tz,
        (select coalesce(json_agg(row order by date), '[]') from row) as data,
        json_build_object(
-           'session_count', (select count(*) from counted),
+           'session_count',
+           (
+               select (
+                          coalesce(sum(started), 0)
+                          + coalesce(sum(continued) filter (where position = 1), 0)
+                      )::bigint
+                 from spent
+           ),
            'tracked_ms', (select coalesce(sum(tracked_ms), 0)::bigint from row)
        ) as totals
   from asked

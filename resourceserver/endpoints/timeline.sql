@@ -1,11 +1,16 @@
--- What the questions about activity share: which time is whose, what falls into which category, what lies
--- in which day or hour, how far a stretch without a break reaches, and how a list is cut into pages.
+-- What the questions about activity share: what falls into which category, what days, hours and other slots
+-- come to, and how a list is cut into pages.
+--
+-- A question about sums defines `slot` and includes `spans`, `categories`, `shown_in_spans`, `judged` and
+-- `app_time`, in this order, or `spans` and `coding_time`. It finds whatever is rolled up in rollups and the
+-- rest in raw sessions, all in one statement and so at one moment.
 
 -- fragment: categories
 -- `rule`: the caller's own category rules. `score`: how productive time in each category is, the caller's
 -- own opinion before the service's; a category that is not there scores 0.
 rule as (
-    select field,
+    select category_rule_id,
+           field,
            match,
            pattern,
            category,
@@ -30,53 +35,231 @@ score as (
      where category not in (select category from own_score)
 ),
 
--- fragment: sessions_in_bounds
--- `session_in_bounds`: the sessions that count between the edges of `bounds`.
-session_in_bounds as (
-    select session.app_session_id,
+-- fragment: spans
+-- `span`: what each `slot` is made of (svc.cover): spans of grain 0, for which sessions are read, and runs of
+-- whole quarters of an hour, hours, days or months, for which rollups are. `raw_span`: those of grain 0, each
+-- with the end of the one before. `run`: those of another grain, as one where they follow one another. Needs
+-- `slot` (position, starts_at, ends_at), numbered from 1 in order of time without overlaps.
+slots as (
+    select array_agg(starts_at order by position) as starts,
+           array_agg(ends_at order by position) as ends
+      from slot
+),
+span as materialized (
+    select covered.position,
+           covered.is_first,
+           covered.grain,
+           covered.starts_at,
+           covered.ends_at
+      from slots
+     cross join lateral svc.cover(
+               slots.starts,
+               slots.ends,
+               array(
+                   select date
+                     from activity.rollup_due
+                    where user_id = %(user_id)s
+                      and date >= (slots.starts[1] at time zone 'UTC')::date
+                      and date <= (slots.ends[cardinality(slots.ends)] at time zone 'UTC')::date
+                    order by date
+               )
+           ) as covered
+),
+raw_span as (
+    select position,
+           is_first,
+           starts_at,
+           ends_at,
+           lag(ends_at, 1, '-infinity') over (order by starts_at) as before_ends_at
+      from span
+     where grain = 0
+),
+raw_spans as (
+    select array_agg(position order by starts_at) as positions,
+           array_agg(is_first order by starts_at) as are_first,
+           array_agg(starts_at order by starts_at) as starts,
+           array_agg(ends_at order by starts_at) as ends
+      from raw_span
+),
+run as (
+    select grain,
+           min(starts_at) as starts_at,
+           max(ends_at) as ends_at
+      from (
+               select *,
+                      count(*) filter (where is_new) over (order by starts_at) as n
+                 from (
+                          select grain,
+                                 starts_at,
+                                 ends_at,
+                                 lag(grain) over ordered is distinct from grain
+                                     or lag(ends_at) over ordered <> starts_at as is_new
+                            from span
+                           where grain > 0
+                          window ordered as (order by starts_at)
+                      ) as compared
+           ) as numbered
+     group by n,
+              grain
+),
+
+-- fragment: raw_shown
+-- `raw_shown`: the sessions of raw spans, as `shown` has them.
+--
+-- Whatever is looked for in a span is a subquery of its own that cannot be taken apart, by its groups or by
+-- `offset`. That holds the planner to one search of an index for each span, however many it expects.
+raw_shown as (
+    select null::bigint as label_id,
            session.app,
            session.title,
            session.domain,
            session.category,
+           null::uuid as title_rule,
+           session.app_session_id,
            session.started_at,
            session.ended_at,
            session.idempotency_key,
            session.device_id
-      from activity.app_session as session
-     where session.user_id = %(user_id)s
-           -- No session is longer than a day, so the index on its start bounds the search.
-       and session.started_at > (select starts_at - interval '24 hours' from bounds)
-       and session.started_at < (select ends_at from bounds)
-       and (
-               session.ended_at > (select starts_at from bounds)
-               or session.started_at >= (select starts_at from bounds)
-           )
-       and (select starts_at < ends_at from bounds)
-       and not session.idle
+      from raw_span
+     cross join lateral (
+               select app,
+                      title,
+                      domain,
+                      category,
+                      app_session_id,
+                      started_at,
+                      ended_at,
+                      idempotency_key,
+                      device_id
+                 from activity.app_session
+                where user_id = %(user_id)s
+                      -- One that reaches into several spans is found with the first of them.
+                  and started_at >= raw_span.before_ends_at
+                      -- No session is longer than a day, so the index on its start bounds the search.
+                  and started_at > raw_span.starts_at - interval '24 hours'
+                  and started_at < raw_span.ends_at
+                  and (ended_at > raw_span.starts_at or started_at >= raw_span.starts_at)
+                  and not idle
+               offset 0
+           ) as session
+),
+
+-- fragment: shown_in_spans
+-- `rolled`: what rollups say of each span by label and session (0016_rollups.sql). Of sessions that began
+-- before it, only those of a slot's first span count. `shown`: what is shown to category rules, the labels of
+-- `rolled` and the sessions of raw spans. Needs the fragment `spans`.
+--include raw_shown
+rolled as (
+    select span.position,
+           part.label_id,
+           part.session_id,
+           part.started,
+           case when span.is_first then part.continued else 0 end as continued,
+           part.owned_ms,
+           part.longest_ms,
+           part.first_at,
+           part.last_at
+      from span
+     cross join lateral (
+               select label_id,
+                      session_id,
+                      sum(started) as started,
+                      coalesce(sum(continued) filter (where starts_at = span.starts_at), 0) as continued,
+                      sum(owned_ms)::bigint as owned_ms,
+                      max(longest_ms) as longest_ms,
+                      min(first_at) as first_at,
+                      max(last_at) as last_at
+                 from activity.app_time
+                where user_id = %(user_id)s
+                  and grain = span.grain
+                  and starts_at >= span.starts_at
+                  and starts_at < span.ends_at
+                group by label_id,
+                         session_id
+           ) as part
+     where span.grain > 0
+),
+shown as (
+    select label.label_id,
+           label.app,
+           null as title,
+           label.domain,
+           label.category,
+           label.title_rule,
+           null::uuid as app_session_id,
+           null::timestamptz as started_at,
+           null::timestamptz as ended_at,
+           null as idempotency_key,
+           null::uuid as device_id
+      from (select distinct label_id from rolled) as used
+      join activity.label as label
+        on label.user_id = %(user_id)s
+       and label.label_id = used.label_id
+     union all
+    select *
+      from raw_shown
+),
+
+-- fragment: shown_in_runs
+-- `shown`: the same, where rollups are read by `run` and slot by slot. Which labels they have is told by the
+-- index alone, and for what is finer than days by their days.
+--include raw_shown
+shown as (
+    select label.label_id,
+           label.app,
+           null as title,
+           label.domain,
+           label.category,
+           label.title_rule,
+           null::uuid as app_session_id,
+           null::timestamptz as started_at,
+           null::timestamptz as ended_at,
+           null as idempotency_key,
+           null::uuid as device_id
+      from (
+               select distinct part.label_id
+                 from run
+                cross join lateral (
+                          select label_id
+                            from activity.app_time
+                           where user_id = %(user_id)s
+                             and grain = greatest(run.grain, 3)
+                             and starts_at >= date_trunc('day', run.starts_at, 'UTC')
+                             and starts_at < run.ends_at
+                          offset 0
+                      ) as part
+           ) as used
+      join activity.label as label
+        on label.user_id = %(user_id)s
+       and label.label_id = used.label_id
+     union all
+    select *
+      from raw_shown
 ),
 
 -- fragment: judged
--- `judged`: the sessions of `session_in_bounds`, each with the category that is `known_as`. Needs the fragment
--- `categories`.
+-- `judged`: what is in `shown`, sessions and labels, each with the category that is `known_as`. A label has no
+-- title, and the first of the title rules that match it. Needs the fragment `categories`.
 --
 -- What decides first: the caller's rules, then what the tracker said, then the service's rules, a site's
--- before an application's. Rules are tried once for each thing they can look at, not for each session,
--- and `ruled` holds maps from those things to the position of the first rule that matches.
+-- before an application's. Rules are tried once for each thing they can look at, not for each session, and
+-- sessions look up what came of it: `ruled` holds maps from things to the position of the first rule that
+-- matches, `known_site` one from sites to what the service says of them.
 looked_at as materialized (
     select 'app' as field,
            app as thing
-      from session_in_bounds
+      from shown
      where exists (select from rule where field = 'app')
      union
     select 'title',
            title
-      from session_in_bounds
+      from shown
      where title is not null
        and exists (select from rule where field = 'title')
      union
     select 'domain',
            domain
-      from session_in_bounds
+      from shown
      where domain is not null
        and exists (select from rule where field = 'domain')
 ),
@@ -103,6 +286,11 @@ ruled as (
                          found.thing
            ) as first_match
 ),
+title_rules as (
+    select jsonb_object_agg(category_rule_id, position) as by_id
+      from rule
+     where field = 'title'
+),
 rule_category as (
     select array_agg(category order by position) as categories
       from rule
@@ -112,81 +300,128 @@ known_rule as (
            jsonb_object_agg(pattern, category) filter (where field = 'domain') as by_domain
       from reference.category_rule
 ),
+known_site as (
+    select jsonb_object_agg(
+               domain,
+               svc.category_of_site((select by_domain from known_rule), domain)
+           ) as by_domain
+      from (
+               select distinct domain
+                 from shown
+                where domain is not null
+           ) as site
+),
 judged as (
-    select session.*,
+    select shown.*,
            coalesce(
                (select categories from rule_category)[
                    least(
-                       ((select by_app from ruled) -> session.app)::integer,
-                       ((select by_title from ruled) -> session.title)::integer,
-                       ((select by_domain from ruled) -> session.domain)::integer
+                       ((select by_app from ruled) -> shown.app)::integer,
+                       ((select by_title from ruled) -> shown.title)::integer,
+                       ((select by_id from title_rules) -> shown.title_rule::text)::integer,
+                       ((select by_domain from ruled) -> shown.domain)::integer
                    )
                ],
-               session.category,
-               (select by_domain from known_rule) ->> session.domain,
-               (select by_app from known_rule) ->> lower(session.app),
+               shown.category,
+               (select by_domain from known_site) ->> shown.domain,
+               (select by_app from known_rule) ->> lower(shown.app),
                'Uncategorized'
            ) as known_as
-      from session_in_bounds as session
+      from shown
 ),
 
--- fragment: app_timeline
--- `counted`: the sessions that count between the edges of `bounds`, clipped, and numbered so that of
--- two with the same start the owner comes last. `stretch`: each of them once without times, and once
--- for every segment in which it owns the time. Needs the fragments `sessions_in_bounds` and `judged`.
+-- fragment: raw_time
+-- `raw_spent`: what raw sessions own in each slot, as `spent` has it (fragment `app_time`). Needs the fragments
+-- `raw_shown` and `judged`.
 --
--- Sessions look rules up in maps, and segments learn their session's names through a window; neither is a
--- join. Fresh data has no statistics, the planner takes thousands of rows for one, and a nested loop over
--- them is quadratic: a week took 12 s that way and takes 30 ms this way.
-counted as (
+-- Raw sessions are numbered so that of two with the same start the owner comes last. Nothing is known of how
+-- many there are, and a join of thousands of rows that are taken for one is a loop in a loop, unless it is a
+-- full one, which is never done that way. Here all rows have a partner on the other side.
+raw_session as (
     select row_number() over (
                order by session.started_at,
                         device.name collate "C" desc,
                         session.app collate "C" desc,
                         session.idempotency_key collate "C" desc
-           ) as n,
+           )::integer as n,
+           session.app_session_id,
            session.app,
            session.known_as as category,
-           greatest(session.started_at, (select starts_at from bounds)) as starts_at,
-           least(session.ended_at, (select ends_at from bounds)) as ends_at
+           session.started_at,
+           session.ended_at
       from judged as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
 ),
-stretch as (
-    select n,
-           max(app) over session as app,
-           max(category) over session as category,
-           starts_at,
-           ends_at
-      from (
-               select n,
-                      app,
-                      category,
-                      null::timestamptz as starts_at,
-                      null::timestamptz as ends_at
-                 from counted
-                union all
-               select segment.n,
-                      null,
-                      null,
-                      segment.starts_at,
-                      segment.ends_at
-                 from (
-                          select array_agg(starts_at order by n) as starts,
-                                 array_agg(ends_at order by n) as ends
-                            from counted
-                      ) as timeline
-                cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
+raw_timeline as (
+    select array_agg(started_at order by n) as starts,
+           array_agg(ended_at order by n) as ends
+      from raw_session
+),
+raw_part as (
+    select part.*
+      from raw_timeline
+     cross join raw_spans
+     cross join lateral svc.owned_parts(
+               raw_timeline.starts,
+               raw_timeline.ends,
+               raw_spans.starts,
+               raw_spans.ends
            ) as part
-    window session as (partition by n)
+),
+raw_spent as (
+    select raw_spans.positions[part.span] as position,
+           session.app,
+           session.category,
+           session.app_session_id as session_id,
+           case when part.is_start then 1 else 0 end as started,
+           case when not part.is_start and raw_spans.are_first[part.span] then 1 else 0 end as continued,
+           part.owned_ms,
+           part.owned_ms as longest_ms,
+           part.first_at,
+           part.last_at
+      from raw_part as part
+      full join raw_session as session using (n)
+     cross join raw_spans
 ),
 
--- fragment: coding_timeline
--- The same for coding sessions, which own time among themselves: `coding_counted` and `coding_stretch`.
--- A session without a language has the name that answers show for it. Needs `asked`.
-coding_counted as (
+-- fragment: app_time
+-- `spent`: how much time applications and categories own in each slot, in parts that add up: how many sessions
+-- start in it, how many go on from before it, and milliseconds. Parts of one session have its id, those of
+-- several together the nil UUID and the time of the longest one. Needs the fragments `spans`,
+-- `shown_in_spans` and `judged`. As in `raw_time`, all rows of the join have a partner.
+--include raw_time
+spent as (
+    select rolled.position,
+           label.app,
+           label.known_as as category,
+           rolled.session_id,
+           rolled.started,
+           rolled.continued,
+           rolled.owned_ms,
+           rolled.longest_ms,
+           rolled.first_at,
+           rolled.last_at
+      from rolled
+      full join (
+               select label_id,
+                      app,
+                      known_as
+                 from judged
+                where label_id is not null
+           ) as label
+           using (label_id)
+     union all
+    select *
+      from raw_spent
+),
+
+-- fragment: coding_time
+-- `coding_spent`: the same of coding sessions, which own time among themselves, by project and language, with
+-- the lines of sessions that start in the slot. A session without a language has the name that answers show
+-- for it. Needs the fragment `spans`.
+raw_coding_session as (
     select row_number() over (
                order by session.started_at,
                         device.name collate "C" desc,
@@ -194,146 +429,98 @@ coding_counted as (
                         coalesce(session.language, '') collate "C" desc,
                         coalesce(session.file, '') collate "C" desc,
                         session.idempotency_key collate "C" desc
-           ) as n,
+           )::integer as n,
            session.project,
            coalesce(session.language, 'unknown') as language,
-           case
-               when session.started_at >= (select starts_at from asked) then session.lines_added
-           end as lines_added,
-           case
-               when session.started_at >= (select starts_at from asked) then session.lines_removed
-           end as lines_removed,
-           greatest(session.started_at, (select starts_at from asked)) as starts_at,
-           least(session.ended_at, (select ends_at from asked)) as ends_at
-      from activity.coding_session as session
+           session.started_at,
+           session.ended_at,
+           session.lines_added,
+           session.lines_removed
+      from raw_span
+     cross join lateral (
+               select project,
+                      language,
+                      file,
+                      started_at,
+                      ended_at,
+                      lines_added,
+                      lines_removed,
+                      idempotency_key,
+                      device_id
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at >= raw_span.before_ends_at
+                  and started_at > raw_span.starts_at - interval '24 hours'
+                  and started_at < raw_span.ends_at
+                  and (ended_at > raw_span.starts_at or started_at >= raw_span.starts_at)
+               offset 0
+           ) as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
-     where session.user_id = %(user_id)s
-       and session.started_at > (select starts_at - interval '24 hours' from asked)
-       and session.started_at < (select ends_at from asked)
-       and (
-               session.ended_at > (select starts_at from asked)
-               or session.started_at >= (select starts_at from asked)
-           )
-       and (select starts_at < ends_at from asked)
 ),
-coding_stretch as (
-    select n,
-           max(project) over session as project,
-           max(language) over session as language,
-           starts_at,
-           ends_at
-      from (
-               select n,
+raw_coding_timeline as (
+    select array_agg(started_at order by n) as starts,
+           array_agg(ended_at order by n) as ends
+      from raw_coding_session
+),
+raw_coding_part as (
+    select part.*
+      from raw_coding_timeline as timeline
+     cross join raw_spans
+     cross join lateral svc.owned_parts(
+               timeline.starts,
+               timeline.ends,
+               raw_spans.starts,
+               raw_spans.ends
+           ) as part
+),
+coding_spent as (
+    select width_bucket(part.starts_at, slots.starts) as position,
+           part.project,
+           part.language,
+           part.started,
+           case
+               when part.starts_at = slots.starts[width_bucket(part.starts_at, slots.starts)]
+                   then part.continued
+               else 0
+           end as continued,
+           part.owned_ms,
+           part.last_at,
+           part.lines_added,
+           part.lines_removed
+      from slots
+     cross join run
+     cross join lateral (
+               select starts_at,
                       project,
                       language,
-                      null::timestamptz as starts_at,
-                      null::timestamptz as ends_at
-                 from coding_counted
-                union all
-               select segment.n,
-                      null,
-                      null,
-                      segment.starts_at,
-                      segment.ends_at
-                 from (
-                          select array_agg(starts_at order by n) as starts,
-                                 array_agg(ends_at order by n) as ends
-                            from coding_counted
-                      ) as timeline
-                cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
+                      started,
+                      continued,
+                      owned_ms,
+                      last_at,
+                      lines_added,
+                      lines_removed
+                 from activity.coding_time
+                where user_id = %(user_id)s
+                  and grain = run.grain
+                  and starts_at >= run.starts_at
+                  and starts_at < run.ends_at
+               offset 0
            ) as part
-    window session as (partition by n)
-),
-
--- fragment: pieces
--- `piece`: what of the timeline falls into which `slot`, that is, each session once without times for every
--- slot in which it counts, and once for every part of a segment in which it owns the slot's time. Needs
--- `slot` (position, starts_at, ends_at), numbered from 1 in order of time without overlaps, and the
--- fragment `app_timeline`.
---
--- A binary search among the slots finds those that a stretch touches, and arrays tell their edges, so that
--- the cost never grows with the product of stretches and slots, whatever the planner takes for their number.
-slots as (
-    select array_agg(starts_at order by position) as starts,
-           array_agg(ends_at order by position) as ends
-      from slot
-),
-piece as (
-    select touched.position,
-           counted.n,
-           counted.app,
-           counted.category,
-           null::timestamptz as starts_at,
-           null::timestamptz as ends_at
-      from counted
-     cross join slots
-     cross join lateral generate_series(
-               greatest(width_bucket(counted.starts_at, slots.starts), 1),
-               width_bucket(counted.ends_at, slots.starts)
-           ) as touched (position)
-     where counted.starts_at < slots.ends[touched.position]
-       and (
-               counted.ends_at > slots.starts[touched.position]
-               or counted.starts_at >= slots.starts[touched.position]
-           )
-       and slots.starts[touched.position] < slots.ends[touched.position]
      union all
-    select touched.position,
-           stretch.n,
-           stretch.app,
-           stretch.category,
-           greatest(stretch.starts_at, slots.starts[touched.position]),
-           least(stretch.ends_at, slots.ends[touched.position])
-      from stretch
-     cross join slots
-     cross join lateral generate_series(
-               greatest(width_bucket(stretch.starts_at, slots.starts), 1),
-               width_bucket(stretch.ends_at, slots.starts)
-           ) as touched (position)
-     where stretch.starts_at < slots.ends[touched.position]
-       and stretch.ends_at > slots.starts[touched.position]
-       and slots.starts[touched.position] < slots.ends[touched.position]
-),
-
--- fragment: coding_pieces
--- The same of coding sessions: `coding_piece`. Needs the fragments `pieces` and `coding_timeline`.
-coding_piece as (
-    select touched.position,
-           coding_counted.n,
-           coding_counted.project,
-           coding_counted.language,
-           null::timestamptz as starts_at,
-           null::timestamptz as ends_at
-      from coding_counted
-     cross join slots
-     cross join lateral generate_series(
-               greatest(width_bucket(coding_counted.starts_at, slots.starts), 1),
-               width_bucket(coding_counted.ends_at, slots.starts)
-           ) as touched (position)
-     where coding_counted.starts_at < slots.ends[touched.position]
-       and (
-               coding_counted.ends_at > slots.starts[touched.position]
-               or coding_counted.starts_at >= slots.starts[touched.position]
-           )
-       and slots.starts[touched.position] < slots.ends[touched.position]
-     union all
-    select touched.position,
-           coding_stretch.n,
-           coding_stretch.project,
-           coding_stretch.language,
-           greatest(coding_stretch.starts_at, slots.starts[touched.position]),
-           least(coding_stretch.ends_at, slots.ends[touched.position])
-      from coding_stretch
-     cross join slots
-     cross join lateral generate_series(
-               greatest(width_bucket(coding_stretch.starts_at, slots.starts), 1),
-               width_bucket(coding_stretch.ends_at, slots.starts)
-           ) as touched (position)
-     where coding_stretch.starts_at < slots.ends[touched.position]
-       and coding_stretch.ends_at > slots.starts[touched.position]
-       and slots.starts[touched.position] < slots.ends[touched.position]
+    select raw_spans.positions[part.span],
+           session.project,
+           session.language,
+           case when part.is_start then 1 else 0 end,
+           case when not part.is_start and raw_spans.are_first[part.span] then 1 else 0 end,
+           part.owned_ms,
+           part.last_at,
+           case when part.is_start then session.lines_added end,
+           case when part.is_start then session.lines_removed end
+      from raw_coding_part as part
+      full join raw_coding_session as session using (n)
+     cross join raw_spans
 ),
 
 -- fragment: touched_days
@@ -363,27 +550,56 @@ slot as (
      where starts_at < ends_at
 ),
 
--- fragment: apps
--- `per_app`: each application's sessions and what they owned between the edges of `bounds`. Its category is
--- the one with most of its time. `total`: their sums. Needs the fragment `app_timeline`.
+-- fragment: per_category
+-- `per_category`: what is in `spent` by slot and category, with the category's score. Needs the fragment
+-- `app_time`.
+per_category as (
+    select grouped.*,
+           coalesce(known.score, 0) as score
+      from (
+               select position,
+                      category,
+                      sum(owned_ms)::bigint as total_ms,
+                      sum(started + continued)::bigint as session_count,
+                      min(first_at) as first_at,
+                      max(last_at) as last_at
+                 from spent
+                group by position,
+                         category
+           ) as grouped
+      left join score as known using (category)
+),
+
+-- fragment: per_session
+-- `per_session`: the parts of `spent`, those of one session in a slot as one. Needs the fragment `app_time`.
 per_session as (
-    select n,
+    select position,
            app,
            category,
-           coalesce(sum(ends_at - starts_at), interval '0') as duration,
-           min(starts_at) as first_at,
-           max(ends_at) as last_at
-      from stretch
-     group by n,
+           sum(started + continued) as session_count,
+           sum(owned_ms) as total_ms,
+           case session_id
+               when '00000000-0000-0000-0000-000000000000' then max(longest_ms)
+               else sum(owned_ms)
+           end as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from spent
+     group by position,
               app,
-              category
+              category,
+              session_id
 ),
+
+-- fragment: apps
+-- `per_app`: each application's sessions and what they own in the one slot. Its category is the one with most
+-- of its time. `total`: their sums. Needs the fragment `per_session`.
 per_category as (
     select app,
            category,
-           sum(duration) as duration,
-           max(duration) as longest,
-           count(*) as session_count,
+           sum(total_ms) as total_ms,
+           max(longest_ms) as longest_ms,
+           sum(session_count) as session_count,
            min(first_at) as first_at,
            max(last_at) as last_at
       from per_session
@@ -392,9 +608,9 @@ per_category as (
 ),
 per_app as (
     select app,
-           (array_agg(category order by duration desc, category collate "C"))[1] as category,
-           svc.duration_ms(sum(duration)) as total_ms,
-           svc.duration_ms(max(longest)) as longest_ms,
+           (array_agg(category order by total_ms desc, category collate "C"))[1] as category,
+           sum(total_ms)::bigint as total_ms,
+           max(longest_ms)::bigint as longest_ms,
            sum(session_count)::bigint as session_count,
            min(first_at) as first_at,
            max(last_at) as last_at
@@ -406,180 +622,6 @@ total as (
            count(*) as app_count,
            coalesce(sum(session_count), 0)::bigint as session_count
       from per_app
-),
-
--- fragment: unbroken
--- `bounds`: the range of `asked`, made longer at both ends until nobody was there for more than five
--- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
--- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
--- by its neighbour, which is why the one before is looked at first.
-bounds as (
-    select coalesce(
-               (
-                   select session.started_at
-                     from activity.app_session as session
-                    where session.user_id = %(user_id)s
-                      and session.started_at <= asked.starts_at
-                      and session.ended_at > session.started_at
-                      and not session.idle
-                      and (
-                              select true
-                                from activity.app_session as earlier
-                               where earlier.user_id = %(user_id)s
-                                 and earlier.started_at < session.started_at
-                                 and earlier.started_at > session.started_at - interval '24 hours 5 minutes'
-                                 and earlier.ended_at > earlier.started_at
-                                 and earlier.ended_at >= session.started_at - interval '5 minutes'
-                                 and not earlier.idle
-                               order by earlier.started_at desc
-                               limit 1
-                          ) is null
-                    order by session.started_at desc
-                    limit 1
-               ),
-               asked.starts_at
-           ) as starts_at,
-           coalesce(
-               (
-                   select session.started_at
-                     from activity.app_session as session
-                    where session.user_id = %(user_id)s
-                      and session.started_at >= asked.ends_at
-                      and session.ended_at > session.started_at
-                      and not session.idle
-                      and (
-                              select true
-                                from activity.app_session as earlier
-                               where earlier.user_id = %(user_id)s
-                                 and earlier.started_at < session.started_at
-                                 and earlier.started_at > session.started_at - interval '24 hours 5 minutes'
-                                 and earlier.ended_at > earlier.started_at
-                                 and earlier.ended_at >= session.started_at - interval '5 minutes'
-                                 and not earlier.idle
-                               order by earlier.started_at desc
-                               limit 1
-                          ) is null
-                    order by session.started_at
-                    limit 1
-               ),
-               'infinity'
-           ) as ends_at
-      from asked
-),
-
--- fragment: switches
--- `segment`: the owned segments of `bounds` in order of time, each with what its category scores. `spell`:
--- one application's segments with neither another's nor more than five minutes of nothing between. `run`:
--- the same once more, where spells of less than a second have been left out as glances; its category is
--- that of its longest segment. `switch`: where a run follows one of another application within five
--- minutes; `before` is the time that the one before owned, in the range or not. Needs `bounds` by `unbroken`.
-segment as (
-    select row_number() over (order by stretch.starts_at)::integer as position,
-           stretch.app,
-           stretch.category,
-           coalesce(known.score, 0)::integer as score,
-           stretch.starts_at,
-           stretch.ends_at
-      from stretch
-      left join score as known using (category)
-     where stretch.starts_at is not null
-),
-joined_segment as (
-    select *,
-           count(*) filter (where is_first) over (order by position) as n
-      from (
-               select *,
-                      lag(app) over ordered is distinct from app
-                          or starts_at - lag(ends_at) over ordered > interval '5 minutes' as is_first
-                 from segment
-               window ordered as (order by position)
-           ) as compared
-),
-spell as (
-    select app,
-           (array_agg(category order by ends_at - starts_at desc, position))[1] as category,
-           max(ends_at - starts_at) as longest,
-           sum(ends_at - starts_at) as own,
-           min(starts_at) as starts_at,
-           max(ends_at) as ends_at
-      from joined_segment
-     group by n,
-              app
-),
-joined_spell as (
-    select *,
-           count(*) filter (where is_first) over (order by starts_at) as n
-      from (
-               select *,
-                      lag(app) over ordered is distinct from app
-                          or starts_at - lag(ends_at) over ordered > interval '5 minutes' as is_first
-                 from spell
-                where own >= interval '1 second'
-               window ordered as (order by starts_at)
-           ) as compared
-),
-run as (
-    select app,
-           (array_agg(category order by longest desc, starts_at))[1] as category,
-           sum(own) as own,
-           min(starts_at) as starts_at,
-           max(ends_at) as ends_at
-      from joined_spell
-     group by n,
-              app
-),
-switch as (
-    select at,
-           from_app,
-           to_app,
-           from_category,
-           to_category,
-           before
-      from (
-               select starts_at as at,
-                      lag(app) over ordered as from_app,
-                      app as to_app,
-                      lag(category) over ordered as from_category,
-                      category as to_category,
-                      lag(own) over ordered as before,
-                      starts_at - lag(ends_at) over ordered as pause
-                 from run
-               window ordered as (order by starts_at)
-           ) as followed
-     where from_app <> to_app
-       and pause <= interval '5 minutes'
-),
-
--- fragment: streaks
--- `streak`: the streaks of focus in `bounds` (svc.focus_streaks), each whole, however much of it lies in the
--- range, with the reason for its end. Positions are those of `segment`. Needs the fragment `switches`.
-streak as (
-    select walk.first_position,
-           walk.last_position,
-           walk.started_at,
-           walk.ended_at,
-           walk.productive,
-           case
-               when walk.reason is not null then walk.reason
-               -- What comes after `bounds` comes after a pause of more than five minutes.
-               when bounds.ends_at < 'infinity' then 'idle'
-               when now() - walk.broken_at < interval '5 minutes' then 'ongoing'
-               else 'end_of_data'
-           end as reason,
-           walk.broken_at,
-           walk.breaker_position,
-           case
-               when walk.reason is not null then walk.gap
-               when bounds.ends_at < 'infinity' then bounds.ends_at - walk.broken_at
-           end as gap
-      from bounds
-     cross join (
-               select array_agg(starts_at order by position) as starts,
-                      array_agg(ends_at order by position) as ends,
-                      array_agg(score order by position) as scores
-                 from segment
-           ) as timeline
-     cross join lateral svc.focus_streaks(timeline.starts, timeline.ends, timeline.scores) as walk
 ),
 
 -- fragment: page

@@ -55,6 +55,7 @@ class Tour:
             self._api_access,
             self._consent,
             self._connected_apps,
+            self._categories,
             self._account,
             self._provider,
             self._signing_in,
@@ -159,6 +160,57 @@ class Tour:
         yield "connected-apps"
         self.page.get_by_role("link", name="Revoke access").first.click()
         yield "revoke-app"
+
+    def _categories(self) -> Iterator[str]:
+        self._open("/settings/categories")
+        yield "categories-empty"
+        self._record()
+        self._open("/settings/categories")
+        yield "categories"
+        self.page.get_by_label("Put what I press below into").select_option("Reference")
+        self.page.get_by_role("button", name="above: tides.example").click()
+        self.page.get_by_label("What it looks at").select_option("Window title")
+        self.page.get_by_label("How it compares").select_option("contains")
+        self._fill("With what", "tide")
+        self._press("See what it matches")
+        yield "categories-preview"
+        self.page.locator("#category").fill("Field work")
+        self._press("Add rule")
+        self.page.locator("#scored").fill("Field work")
+        self.page.get_by_label("Counts as").select_option("Productive")
+        self._press("Save")
+        yield "categories-sorted"
+        self.page.get_by_label("How it compares").select_option("matches the expression")
+        self._fill("With what", "(?=tide)")
+        self._press("Add rule")
+        yield "categories-refused"
+
+    def _record(self) -> None:
+        """Have had the person do something yesterday."""
+        self.owner.execute(
+            """
+            with laptop as (
+                insert into activity.device (user_id, name)
+                select user_id, 'laptop' from identity.user
+                    on conflict (user_id, name) do update set platform = null
+                returning user_id, device_id
+            )
+            insert into activity.app_session (
+                user_id, device_id, idempotency_key, app, title, domain, started_at, ended_at
+            )
+            select user_id, device_id, n::text, app, title, domain,
+                   now() - n * interval '2 hours',
+                   now() - n * interval '2 hours' + minutes * interval '1 minute'
+              from laptop,
+                   (
+                       values (1, 'Firefox', 'The tide table, hour by hour', 'tides.example', 95),
+                              (2, 'Mystery Tool', 'Tide gauge 7', null, 61),
+                              (3, 'com.example.a.very.long.name.of.an.application', null, null, 24),
+                              (4, 'Firefox', 'New tab', null, 3),
+                              (5, 'Code', 'main.py', null, 80)
+                   ) as done (n, app, title, domain, minutes)
+            """
+        )
 
     def _account(self) -> Iterator[str]:
         self._open("/settings/account")

@@ -4,10 +4,11 @@ All times are whole milliseconds since EPOCH.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.endpoints.timeline import SCORES, Session, segments
+from tests.endpoints.timeline import Session, segments
 
 LONGEST_GAP = 300_000
 SHORTEST_RUN = 1000
@@ -32,10 +33,10 @@ class Segment:
     @property
     def score(self) -> int:
         """What its category scores."""
-        return SCORES.get(self.session.category, 0)
+        return self.session.score
 
 
-def whole_timeline(sessions: list[Session]) -> list[Segment]:
+def whole_timeline(sessions: Sequence[Session]) -> list[Segment]:
     """Return all that is owned, in order; neighbours of the same session are one segment."""
     whole: list[Segment] = []
     edges = [edge for s in sessions for edge in (s.started, s.ended)]

@@ -9,7 +9,7 @@ import psycopg
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from tests.conftest import Person
+from tests.conftest import Person, mark_all_days
 from tests.endpoints.timeline import EPOCH, CodingSession, Session, instant
 
 Owner = psycopg.Connection[Any]
@@ -68,6 +68,7 @@ def add_sessions(owner: Owner, person: Person, sessions: Iterable[Session]) -> N
                 for s in sessions
             ],
         )
+    mark_all_days(owner)
 
 
 def add_coding(owner: Owner, person: Person, sessions: Iterable[CodingSession]) -> None:
@@ -99,6 +100,7 @@ def add_coding(owner: Owner, person: Person, sessions: Iterable[CodingSession]) 
                 for s in sessions
             ],
         )
+    mark_all_days(owner)
 
 
 @dataclass(frozen=True)
@@ -113,19 +115,26 @@ class History:
     end: int
 
 
-PLACES = [
-    ("UTC", date(2025, 6, 16)),
-    ("Asia/Kathmandu", date(2025, 6, 16)),
+Place = tuple[str, date]
+
+ORDINARY: list[Place] = [("UTC", date(2025, 6, 16)), ("UTC", date(2024, 2, 29))]
+ODD: list[Place] = [("Asia/Kathmandu", date(2025, 6, 16)), ("Pacific/Apia", date(2011, 12, 30))]
+"""Where hours begin in the middle of others', and where a day was left out."""
+FORWARD: list[Place] = [
     ("Europe/Berlin", date(2025, 3, 30)),
-    ("Europe/Berlin", date(2025, 10, 26)),
-    ("Australia/Lord_Howe", date(2025, 4, 6)),
     ("Australia/Lord_Howe", date(2025, 10, 5)),
     ("America/Sao_Paulo", date(2017, 10, 15)),
+    ("Africa/Cairo", date(2025, 4, 25)),
+]
+"""Days on which clocks went forward."""
+BACK: list[Place] = [
+    ("Europe/Berlin", date(2025, 10, 26)),
+    ("Australia/Lord_Howe", date(2025, 4, 6)),
     ("America/Havana", date(2025, 11, 2)),
     ("America/St_Johns", date(2006, 10, 29)),
-    ("Pacific/Apia", date(2011, 12, 30)),
 ]
-"""Ordinary days, and days on which clocks change or that are not there at all."""
+"""Days on which clocks went back."""
+PLACES = [*ORDINARY, *ODD, *FORWARD, *BACK]
 
 
 @st.composite

@@ -3,19 +3,11 @@
 from typing import Any
 
 import psycopg
-from hypothesis import given
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.endpoints.histories import History, add_coding, ask, carol_with, histories
-from tests.endpoints.timeline import (
-    CodingSession,
-    counted,
-    instant,
-    owned_ms,
-    percent,
-    segments,
-)
+from tests.endpoints.histories import add_coding, ask
+from tests.endpoints.timeline import CodingSession
 
 PATH = "/api/v1/analytics/coding"
 DAY = {"start": "2025-06-16T00:00:00Z", "end": "2025-06-17T00:00:00Z"}
@@ -147,84 +139,3 @@ def test_of_equal_starts_device_project_language_file_and_key_decide(
         ("x", 300_000),
         ("X", 60_000),
     ]
-
-
-def spent(history: History, project: str | None = None, language: str | None = None) -> int:
-    """Return the time of a project, a language, both or everything."""
-    owned = owned_ms(history.coding, history.start, history.end)
-    return sum(
-        ms
-        for s, ms in owned.items()
-        if project in (None, s.project) and language in (None, s.language or "unknown")
-    )
-
-
-def ranked(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Return rows in the order of answers."""
-    return sorted(rows, key=lambda row: (-row["total_ms"], row[name].encode()))
-
-
-def project_row(history: History, project: str) -> dict[str, Any]:
-    """Return what the model makes of a project."""
-    present = [
-        s for s in counted(history.coding, history.start, history.end) if s.project == project
-    ]
-    ends = [
-        end
-        for _, end, s in segments(history.coding, history.start, history.end)
-        if s.project == project
-    ]
-    own = spent(history, project)
-    languages = [
-        {
-            "language": language,
-            "total_ms": spent(history, project, language),
-            "percent": percent(spent(history, project, language), own),
-        }
-        for language in {s.language or "unknown" for s in present}
-    ]
-    return {
-        "project": project,
-        "total_ms": own,
-        "percent": percent(own, spent(history)),
-        "session_count": len(present),
-        "last_coded_at": instant(max(ends)) if ends else None,
-        "languages": ranked(languages, "language"),
-    }
-
-
-def language_row(history: History, language: str) -> dict[str, Any]:
-    """Return what the model makes of a language."""
-    present = counted(history.coding, history.start, history.end)
-    return {
-        "language": language,
-        "total_ms": spent(history, language=language),
-        "percent": percent(spent(history, language=language), spent(history)),
-        "session_count": len([s for s in present if (s.language or "unknown") == language]),
-    }
-
-
-@given(history=histories())
-def test_any_history_gives_what_the_slow_model_gives(
-    api: TestClient, owner: Owner, history: History
-) -> None:
-    carol = carol_with(owner, history)
-
-    body = ask(api, carol, PATH, start=instant(history.start), end=instant(history.end))
-
-    present = counted(history.coding, history.start, history.end)
-    projects = [project_row(history, name) for name in {s.project for s in present}]
-    languages = [language_row(history, name) for name in {s.language or "unknown" for s in present}]
-    begun = [s for s in present if s.started >= history.start]
-    assert body["data"] == {
-        "projects": ranked(projects, "project"),
-        "languages": ranked(languages, "language"),
-    }
-    assert body["totals"] == {
-        "coding_ms": spent(history),
-        "session_count": len(present),
-        "project_count": len(projects),
-        "language_count": len(languages),
-        "lines_added": sum(s.added or 0 for s in begun),
-        "lines_removed": sum(s.removed or 0 for s in begun),
-    }

@@ -258,6 +258,72 @@ def test_a_range_takes_the_switches_within_it_as_they_are_on_the_whole_timeline(
     assert [(row["to_app"], row["before_ms"]) for row in just_before["data"]] == [("C", 600_000)]
 
 
+def test_a_run_over_midnight_is_one_run(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    hour, midnight = 3_600_000, 86_400_000
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("1", "a", "A", midnight - 4 * hour, midnight - 3 * hour),
+            Session("2", "a", "B", midnight - 3 * hour, midnight - 2 * hour),
+            Session("3", "a", "C", midnight - 2 * hour, midnight - hour),
+            Session("4", "a", "D", midnight - hour, midnight, False, "Writing"),
+            Session("5", "a", "D", midnight, midnight + 2 * hour, False, "Development"),
+            Session("6", "a", "E", midnight + 2 * hour, midnight + 3 * hour),
+            Session("7", "a", "F", midnight + 3 * hour, midnight + 4 * hour),
+            Session("8", "a", "G", midnight + 4 * hour, midnight + 5 * hour),
+        ],
+    )
+
+    body = ask(api, alice, PATH, start="2025-06-16T00:00:00Z", end="2025-06-18T00:00:00Z")
+
+    assert [(row["to_app"], row["to_category"], row["before_ms"]) for row in body["data"]] == [
+        ("G", "Uncategorized", hour),
+        ("F", "Uncategorized", hour),
+        ("E", "Uncategorized", 3 * hour),
+        ("D", "Development", hour),
+        ("C", "Uncategorized", hour),
+        ("B", "Uncategorized", hour),
+    ]
+    assert body["data"][2]["from_category"] == "Development"
+
+
+def test_five_minutes_after_a_session_of_a_whole_day_is_soon_enough(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    day = 86_400_000
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("1", "a", "Code", 0, day),
+            Session("2", "a", "Slack", day + 300_000, day + 360_000),
+        ],
+    )
+
+    body = ask(api, alice, PATH, start="2025-06-17T00:05:00Z", end="2025-06-17T00:06:00Z")
+
+    assert [(row["from_app"], row["before_ms"]) for row in body["data"]] == [("Code", day)]
+
+
+def test_a_run_of_days_is_as_long_as_it_is(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    day = 86_400_000
+    add_sessions(
+        owner,
+        alice,
+        [Session(f"{n}", "a", "Code", n * day, n * day + day) for n in range(10)]
+        + [Session("end", "a", "Slack", 10 * day, 10 * day + 60_000)],
+    )
+
+    body = ask(api, alice, PATH, start="2025-06-26T00:00:00Z", end="2025-06-26T00:01:00Z")
+
+    assert [(row["to_app"], row["before_ms"]) for row in body["data"]] == [("Slack", 10 * day)]
+
+
 def test_a_range_of_no_length_has_none(api: TestClient, alice: Person) -> None:
     post(api, alice, [event("A", "09:00:00", "09:10:00"), event("B", "09:10:00", "09:20:00")])
 

@@ -1,29 +1,15 @@
 """GET /api/v1/analytics/daily."""
 
-from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.endpoints.attention import switches, whole_timeline
-from tests.endpoints.histories import History, add_coding, add_sessions, carol_with, histories
-from tests.endpoints.test_app_usage import post
-from tests.endpoints.timeline import (
-    CodingSession,
-    Session,
-    average,
-    by_productivity,
-    counted,
-    days,
-    instant,
-    owned_ms,
-    per_category,
-    segments,
-)
+from tests.endpoints.histories import add_coding, add_sessions
+from tests.endpoints.test_app_usage import event, post
+from tests.endpoints.timeline import CodingSession, Session
 
 PATH = "/api/v1/analytics/daily"
 
@@ -181,6 +167,24 @@ def test_a_day_begins_at_the_first_instant_of_its_date(
     assert [(day["starts_at"], day["ends_at"]) for day in body["data"]] == [(starts_at, ends_at)]
 
 
+def test_a_switch_at_midnight_is_one_of_the_day_that_begins(api: TestClient, alice: Person) -> None:
+    post(
+        api,
+        alice,
+        [
+            event("A", "20:30:00", "21:00:00"),
+            event("B", "21:00:00", "21:30:00"),
+            event("C", "21:30:00", "22:00:00"),
+            event("D", "22:00:00", "22:30:00"),
+            event("E", "22:30:00", "23:00:00"),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-16", "2025-06-17", "Europe/Berlin")
+
+    assert [day["app_switches"] for day in body["data"]] == [2, 2]
+
+
 def test_a_day_that_the_zone_skipped_has_nothing_even_within_a_session(
     api: TestClient, alice: Person
 ) -> None:
@@ -213,53 +217,6 @@ def test_ten_years_of_days_are_listed_and_one_more_is_refused(
     assert refused.status_code == 400
     assert refused.json()["parameter"] == "to"
     assert longest["daily_average"]["tracked_ms"] is None
-
-
-@given(history=histories())
-def test_any_history_gives_the_days_that_the_slow_model_gives(
-    api: TestClient, owner: psycopg.Connection[Any], history: History
-) -> None:
-    carol = carol_with(owner, history)
-    first, last = history.date - timedelta(days=1), history.date + timedelta(days=1)
-
-    body = ask(api, carol, str(first), str(last), history.zone)
-
-    switched = [switch.at for switch in switches(whole_timeline(history.sessions))]
-    expected: list[dict[str, Any]] = []
-    for day in days(first, last, history.zone):
-        owned = segments(history.sessions, day.start, day.end)
-        tracked = sum(end - start for start, end, _ in owned)
-        coding = sum(owned_ms(history.coding, day.start, day.end).values())
-        expected.append(
-            {
-                "date": str(day.date),
-                "starts_at": instant(day.start),
-                "ends_at": instant(day.end),
-                "tracked_ms": tracked,
-                **by_productivity(per_category(history.sessions, day.start, day.end)),
-                "coding_ms": coding,
-                "app_switches": len([at for at in switched if day.start <= at < day.end]),
-                "session_count": len(counted(history.sessions, day.start, day.end)),
-                "first_activity_at": instant(owned[0][0]) if owned else None,
-                "last_activity_at": instant(owned[-1][1]) if owned else None,
-                "has_data": tracked > 0 or coding > 0,
-            }
-        )
-    assert body["data"] == expected
-    assert body["totals"]["active_days"] == sum(day["has_data"] for day in expected)
-    for name in (
-        "tracked_ms",
-        "productive_ms",
-        "neutral_ms",
-        "distracted_ms",
-        "coding_ms",
-        "app_switches",
-    ):
-        assert body["totals"][name] == sum(day[name] for day in expected)
-    for name in ("tracked_ms", "productive_ms", "distracted_ms", "coding_ms"):
-        assert body["daily_average"][name] == average(
-            body["totals"][name], body["totals"]["active_days"]
-        )
 
 
 @pytest.mark.parametrize("date", ["0001-01-01", "1899-12-31", "9999-01-01"])

@@ -1,16 +1,11 @@
 """GET /api/v1/analytics/daily-categories."""
 
-from typing import Any
-
-import psycopg
 import pytest
-from hypothesis import given
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.endpoints.histories import History, ask, carol_with, histories
+from tests.endpoints.histories import ask
 from tests.endpoints.test_app_usage import event, post
-from tests.endpoints.timeline import instant, per_category, percent, touched
 
 PATH = "/api/v1/analytics/daily-categories"
 
@@ -99,6 +94,28 @@ def test_where_clocks_go_back_over_midnight_the_day_that_had_begun_goes_on(
     ]
 
 
+def test_a_day_that_the_zone_skipped_is_not_touched(api: TestClient, alice: Person) -> None:
+    post(
+        api,
+        alice,
+        [{"app": "Code", "started_at": "2011-12-30T09:00:00Z", "ended_at": "2011-12-30T11:00:00Z"}],
+    )
+
+    body = ask(
+        api,
+        alice,
+        PATH,
+        start="2011-12-29T10:00:00Z",
+        end="2011-12-31T10:00:00Z",
+        tz="Pacific/Apia",
+    )
+
+    assert [(day["date"], day["tracked_ms"]) for day in body["data"]] == [
+        ("2011-12-29", 3_600_000),
+        ("2011-12-31", 3_600_000),
+    ]
+
+
 def test_days_without_anything_are_listed_too(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, PATH, start="2025-06-16T23:59:59Z", end="2025-06-18T00:00:00Z")
 
@@ -140,41 +157,3 @@ def test_days_that_no_calendar_lists_are_refused(
 
     assert answer.status_code == 400
     assert answer.json()["parameter"] == parameter
-
-
-@given(history=histories())
-def test_any_history_gives_the_days_that_the_slow_model_gives(
-    api: TestClient, owner: psycopg.Connection[Any], history: History
-) -> None:
-    carol = carol_with(owner, history)
-
-    body = ask(
-        api,
-        carol,
-        PATH,
-        start=instant(history.start),
-        end=instant(history.end),
-        tz=history.zone,
-    )
-
-    expected: list[dict[str, Any]] = []
-    for day in touched(history.start, history.end, history.zone):
-        rows = per_category(history.sessions, day.start, day.end)
-        tracked = sum(row["total_ms"] for row in rows)
-        expected.append(
-            {
-                "date": str(day.date),
-                "tracked_ms": tracked,
-                "categories": [
-                    {
-                        "category": row["category"],
-                        "productivity": row["productivity"],
-                        "total_ms": row["total_ms"],
-                        "percent": percent(row["total_ms"], tracked),
-                    }
-                    for row in rows
-                ],
-            }
-        )
-    assert body["data"] == expected
-    assert body["totals"]["tracked_ms"] == sum(day["tracked_ms"] for day in expected)

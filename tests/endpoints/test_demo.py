@@ -15,7 +15,7 @@ from psycopg import sql
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver import summaries
+from resourceserver import jobs, summaries
 from resourceserver.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES, Resource
@@ -71,8 +71,9 @@ def test_every_table_of_user_data_has_rows(alice: Person) -> None:
         ).fetchone()
         is None
     }
-    # The job that sums days up makes these, out of the marks that are there.
-    assert empty - {"activity.daily_summary"} == set(WITHOUT_ROWS)
+    # Jobs make these, out of the marks that are there.
+    made = {"daily_summary", "label", "app_time", "coding_time", "app_timeline"}
+    assert empty - {f"activity.{name}" for name in made} == set(WITHOUT_ROWS)
 
 
 # Every endpoint
@@ -115,7 +116,7 @@ def summed_up(deployment: Settings, alice: Person) -> None:
     """All of alice's days are summed up, as they are some minutes after a demo."""
 
     async def work() -> None:
-        async with summaries.connected(database.login(deployment, "worker")) as worker:
+        async with jobs.connected(database.login(deployment, "worker")) as worker:
             await summaries.make_due(worker)
 
     asyncio.run(work())

@@ -220,6 +220,42 @@ def test_a_pause_of_five_minutes_is_tolerated_and_no_more(api: TestClient, alice
     ]
 
 
+def test_a_pause_may_last_for_days(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    hour, day = 3_600_000, 86_400_000
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("1", "a", "Code", 9 * hour, 10 * hour, False, "Development"),
+            Session("2", "a", "Code", 3 * day, 3 * day + hour, False, "Development"),
+        ],
+    )
+
+    assert ends(api, alice) == [("09:00:00.000", "10:00:00.000", "idle", 3 * day - 10 * hour)]
+
+
+def test_a_streak_of_days_is_told_of_whole(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    day = 86_400_000
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{n}", "a", "Code", n * day, n * day + day, False, "Development")
+            for n in range(10)
+        ],
+    )
+
+    (streak,) = ask(api, alice, PATH, start="2025-06-20T10:00:00Z", end="2025-06-20T11:00:00Z")[
+        "data"
+    ]
+
+    assert (streak["started_at"], streak["duration_ms"]) == ("2025-06-16T00:00:00.000Z", 10 * day)
+
+
 def test_a_pause_is_told_of_even_where_the_range_ends_within_it(
     api: TestClient, alice: Person
 ) -> None:

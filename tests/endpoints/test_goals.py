@@ -16,7 +16,6 @@ from tests.endpoints.attention import streaks, switches, whole_timeline
 from tests.endpoints.histories import add_coding, add_sessions
 from tests.endpoints.timeline import (
     EPOCH,
-    SCORES,
     CodingSession,
     Session,
     counted,
@@ -491,7 +490,7 @@ def reached(goal: dict[str, Any], sessions: list[Session], start: int, end: int)
         "neutral_ms": [0],
     }[metric]
     owned = owned_ms(sessions, start, end)
-    return sum(ms for s, ms in owned.items() if s in match and SCORES.get(s.category, 0) in scores)
+    return sum(ms for s, ms in owned.items() if s in match and s.score in scores)
 
 
 def periods(kind: str, today: date, week_starts_on: int) -> list[tuple[date, date]]:

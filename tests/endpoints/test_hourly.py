@@ -4,20 +4,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.endpoints.histories import History, add_coding, ask, carol_with, histories
+from tests.endpoints.histories import add_coding, add_sessions, ask
 from tests.endpoints.test_app_usage import event, post
-from tests.endpoints.timeline import (
-    CodingSession,
-    by_productivity,
-    hours,
-    instant,
-    owned_ms,
-    per_category,
-)
+from tests.endpoints.timeline import CodingSession, Session, since_epoch
 
 PATH = "/api/v1/analytics/hourly"
 
@@ -173,6 +165,62 @@ def test_a_day_has_the_hours_that_its_clocks_showed(
     assert (body["range"]["from"], body["range"]["to"]) == (rows[0][2], rows[-1][3])
 
 
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("tz", "date", "starts_at", "lengths"),
+    [
+        ("Europe/Berlin", "2025-03-30", "2025-03-29T23:00:00.000Z", [HOUR] * 23),
+        ("Europe/Berlin", "2025-10-26", "2025-10-25T22:00:00.000Z", [HOUR] * 25),
+        (
+            "Australia/Lord_Howe",
+            "2025-04-06",
+            "2025-04-05T13:00:00.000Z",
+            [HOUR] * 2 + [HOUR // 2] + [HOUR] * 22,
+        ),
+        (
+            "Australia/Lord_Howe",
+            "2025-10-05",
+            "2025-10-04T13:30:00.000Z",
+            [HOUR] * 2 + [HOUR // 2] + [HOUR] * 21,
+        ),
+        ("Asia/Kathmandu", "2025-01-01", "2024-12-31T18:15:00.000Z", [HOUR] * 24),
+        ("America/Sao_Paulo", "2017-10-15", "2017-10-15T03:00:00.000Z", [HOUR] * 23),
+        ("America/Havana", "2025-11-02", "2025-11-02T04:00:00.000Z", [HOUR] * 25),
+        ("Africa/Cairo", "2025-04-25", "2025-04-24T22:00:00.000Z", [HOUR] * 23),
+        ("Pacific/Apia", "2011-12-30", "2011-12-30T10:00:00.000Z", []),
+    ],
+)
+def test_whoever_never_rests_fills_all_hours_that_clocks_showed(
+    api: TestClient,
+    owner: Owner,
+    alice: Person,
+    tz: str,
+    date: str,
+    starts_at: str,
+    lengths: list[int],
+) -> None:
+    before = since_epoch(starts_at) - HOUR
+    after = before + 24 * HOUR
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("1", "laptop", "Code", before, after),
+            Session("2", "laptop", "Mail", after, after + 24 * HOUR),
+        ],
+    )
+
+    hours = ask(api, alice, PATH, date=date, tz=tz)
+    days = ask(api, alice, "/api/v1/analytics/daily", start=date, end=date, tz=tz)
+
+    assert [hour["total_ms"] for hour in hours["data"]] == lengths
+    assert [(day["starts_at"], day["tracked_ms"]) for day in days["data"]] == [
+        (starts_at, sum(lengths))
+    ]
+
+
 def test_an_hour_that_clocks_leave_out_is_not_there(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, PATH, date="2025-03-30", tz="Europe/Berlin")
 
@@ -220,33 +268,3 @@ def test_zones_that_postgres_takes_for_fixed_offsets_change_their_clocks(
     body = ask(api, alice, PATH, date="2025-03-30", tz=tz)
 
     assert len(body["data"]) == 23
-
-
-@given(history=histories())
-def test_any_history_gives_the_hours_that_the_slow_model_gives(
-    api: TestClient, owner: Owner, history: History
-) -> None:
-    carol = carol_with(owner, history)
-
-    body = ask(api, carol, PATH, date=str(history.date), tz=history.zone)
-
-    expected: list[dict[str, Any]] = []
-    for hour in hours(history.date, history.date, history.zone):
-        rows = per_category(history.sessions, hour.start, hour.end)
-        expected.append(
-            {
-                "hour": hour.hour,
-                "utc_offset": hour.utc_offset,
-                "starts_at": instant(hour.start),
-                "ends_at": instant(hour.end),
-                "total_ms": sum(row["total_ms"] for row in rows),
-                **by_productivity(rows),
-                "coding_ms": sum(owned_ms(history.coding, hour.start, hour.end).values()),
-                "categories": [
-                    {name: row[name] for name in ("category", "productivity", "total_ms")}
-                    for row in rows
-                ],
-            }
-        )
-    assert body["data"] == expected
-    assert body["totals"]["tracked_ms"] == sum(hour["total_ms"] for hour in expected)

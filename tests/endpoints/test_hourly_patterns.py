@@ -6,30 +6,18 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from resourceserver.endpoints.hours import SQL, HourlyPatternsBody
 from tests.conftest import Person
 from tests.endpoints.histories import (
-    History,
     add_coding,
     add_sessions,
     ask,
-    carol_with,
-    histories,
 )
 from tests.endpoints.timeline import (
     CodingSession,
     Session,
-    Span,
-    average,
-    by_productivity,
-    hours,
-    instant,
-    owned_ms,
-    per_category,
     since_epoch,
 )
 
@@ -236,6 +224,26 @@ def test_an_hour_that_clocks_repeated_is_added_and_counted_once(
     }
 
 
+def test_a_day_that_the_zone_skipped_did_not_occur(owner: Owner, alice: Person) -> None:
+    # Apia had no Friday 30 December 2011: at midnight before it, Saturday began.
+    midnight = since_epoch("2011-12-30T10:00:00+00:00")
+    add_sessions(owner, alice, [Session("1", "laptop", "Code", midnight - HOUR, midnight + HOUR)])
+
+    body = on("2012-01-03 12:00:00+00", owner, alice, 1, "Pacific/Apia")
+
+    assert body["range"] == {"from": "2011-12-28", "to": "2012-01-03"}
+    assert averages(body) == {(4, 23): (HOUR, 1), (6, 0): (HOUR, 1)}
+    assert [(row["average_ms"], row["sample_count"]) for row in body["by_day"]] == [
+        (0, 1),
+        (0, 1),
+        (0, 0),
+        (HOUR, 1),
+        (0, 0),
+        (HOUR, 1),
+        (0, 1),
+    ]
+
+
 def test_somebody_with_only_an_editor_tracked_has_averages_of_coding(
     owner: Owner, alice: Person
 ) -> None:
@@ -312,57 +320,3 @@ def test_a_week_and_a_year_are_not_refused(api: TestClient, alice: Person, weeks
     body = ask(api, alice, PATH, weeks=weeks)
 
     assert body["weeks"] == int(weeks)
-
-
-MEASURES = "average_ms", "productive_average_ms", "distracted_average_ms", "coding_average_ms"
-
-
-def measured(history: History, hour: Span) -> tuple[int, ...]:
-    """Return tracked, productive, distracted and coding time of an hour."""
-    kinds = by_productivity(per_category(history.sessions, hour.start, hour.end))
-    coding = sum(owned_ms(history.coding, hour.start, hour.end).values())
-    return sum(kinds.values()), kinds["productive_ms"], kinds["distracted_ms"], coding
-
-
-def since_the_first_tracked_day(history: History, first: date, last: date) -> list[Span]:
-    """Return the hours that averages are over."""
-    tracked = [
-        hour.date
-        for hour in hours(history.date - timedelta(days=3), last, history.zone)
-        if bool(owned_ms(history.sessions, hour.start, hour.end))
-        or bool(owned_ms(history.coding, hour.start, hour.end))
-    ]
-    return [
-        hour for hour in hours(first, last, history.zone) if tracked and hour.date >= min(tracked)
-    ]
-
-
-@given(history=histories(), weeks=st.sampled_from([1, 2]), later=st.integers(1, 8))
-def test_any_history_gives_the_averages_that_the_slow_model_gives(
-    owner: Owner, history: History, weeks: int, later: int
-) -> None:
-    carol = carol_with(owner, history)
-    today = history.date + timedelta(days=later)
-    first, last = today - timedelta(days=7 * weeks), today - timedelta(days=1)
-    noon = next(hour for hour in hours(today, today, history.zone) if hour.hour == 12)
-
-    body = on(instant(noon.start), owner, carol, weeks, history.zone)
-
-    spans = since_the_first_tracked_day(history, first, last)
-    times = {hour: measured(history, hour) for hour in spans}
-    assert body["range"] == {"from": str(first), "to": str(last)}
-    for row in body["data"]:
-        alike = [
-            hour
-            for hour in spans
-            if (hour.date.isoweekday(), hour.hour) == (row["day_of_week"], row["hour"])
-        ]
-        divisor = len({hour.date for hour in alike})
-        sums = [sum(times[hour][n] for hour in alike) for n in range(len(MEASURES))]
-        assert row["sample_count"] == divisor
-        assert [row[name] for name in MEASURES] == [average(total, divisor) or 0 for total in sums]
-    for row in body["by_day"]:
-        alike = [hour for hour in spans if hour.date.isoweekday() == row["day_of_week"]]
-        divisor = len({hour.date for hour in alike})
-        assert row["sample_count"] == divisor
-        assert row["average_ms"] == (average(sum(times[hour][0] for hour in alike), divisor) or 0)

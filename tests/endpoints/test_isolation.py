@@ -20,7 +20,7 @@ from psycopg.errors import IntegrityError, StringDataRightTruncation
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver import summaries
+from resourceserver import jobs, summaries
 from resourceserver.operation import Operation
 from shared import database
 from shared.settings import Settings
@@ -105,7 +105,7 @@ def fill(deployment: Settings, who: Person, *, seed: int) -> None:
     assert made.exit_code == 0, made.output
 
     async def sum_up() -> None:
-        async with summaries.connected(database.role_url(deployment, "worker")) as worker:
+        async with jobs.connected(database.role_url(deployment, "worker")) as worker:
             await summaries.make_due(worker)
 
     asyncio.run(sum_up())

@@ -3,21 +3,11 @@
 from typing import Any
 
 import psycopg
-from hypothesis import given
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.endpoints.histories import History, ask, carol_with, histories
+from tests.endpoints.histories import ask
 from tests.endpoints.test_app_usage import event, post
-from tests.endpoints.timeline import (
-    average,
-    counted,
-    instant,
-    owned_ms,
-    percent,
-    productivity,
-    segments,
-)
 
 PATH = "/api/v1/sessions/by-app"
 DAY = {"start": "2025-06-16T00:00:00Z", "end": "2025-06-17T00:00:00Z"}
@@ -160,54 +150,3 @@ def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person)
     body = ask(api, bob, PATH, **DAY)
 
     assert body["data"] == []
-
-
-@given(history=histories())
-def test_any_history_gives_the_rows_that_the_slow_model_gives(
-    api: TestClient, owner: Owner, history: History
-) -> None:
-    carol = carol_with(owner, history)
-
-    body = ask(api, carol, PATH, start=instant(history.start), end=instant(history.end))
-
-    owned = owned_ms(history.sessions, history.start, history.end)
-    own = segments(history.sessions, history.start, history.end)
-    present = counted(history.sessions, history.start, history.end)
-    rows: list[dict[str, Any]] = []
-    for app in {s.app for s in present}:
-        of_app = [s for s in present if s.app == app]
-        total = sum(owned.get(s, 0) for s in of_app)
-        by_category = {
-            category: sum(owned.get(s, 0) for s in of_app if s.category == category)
-            for category in {s.category for s in of_app}
-        }
-        category = min(by_category, key=lambda name: (-by_category[name], name.encode()))
-        edges = [(start, end) for start, end, s in own if s.app == app]
-        rows.append(
-            {
-                "app": app,
-                "category": category,
-                "productivity": productivity(category),
-                "total_ms": total,
-                "percent": percent(total, sum(owned.values())),
-                "session_count": len(of_app),
-                "average_ms": average(total, len(of_app)),
-                "longest_ms": max(owned.get(s, 0) for s in of_app),
-                "first_started_at": instant(edges[0][0]) if edges else None,
-                "last_ended_at": instant(edges[-1][1]) if edges else None,
-                "sessions": sorted(
-                    ((instant(s.started), s.ended - s.started) for s in of_app), reverse=True
-                ),
-            }
-        )
-    for row in body["data"]:
-        row["sessions"] = sorted(
-            ((session["started_at"], session["duration_ms"]) for session in row["sessions"]),
-            reverse=True,
-        )
-    assert body["data"] == sorted(rows, key=lambda row: (-row["total_ms"], row["app"].encode()))
-    assert body["totals"] == {
-        "tracked_ms": sum(owned.values()),
-        "app_count": len(rows),
-        "session_count": len(present),
-    }

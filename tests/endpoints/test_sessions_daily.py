@@ -3,22 +3,12 @@
 from typing import Any
 
 import psycopg
-from hypothesis import given
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
-from tests.endpoints.histories import History, add_coding, add_sessions, ask, carol_with, histories
+from tests.endpoints.histories import add_coding, add_sessions, ask
 from tests.endpoints.test_app_usage import event, post
-from tests.endpoints.timeline import (
-    CodingSession,
-    Session,
-    average,
-    counted,
-    instant,
-    owned_ms,
-    segments,
-    touched,
-)
+from tests.endpoints.timeline import CodingSession, Session
 
 PATH = "/api/v1/sessions/daily"
 
@@ -150,46 +140,3 @@ def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person)
 
     assert [day["session_count"] for day in body["data"]] == [0]
     assert body["totals"] == {"session_count": 0, "tracked_ms": 0}
-
-
-@given(history=histories())
-def test_any_history_gives_the_days_that_the_slow_model_gives(
-    api: TestClient, owner: Owner, history: History
-) -> None:
-    carol = carol_with(owner, history)
-
-    body = ask(
-        api,
-        carol,
-        PATH,
-        start=instant(history.start),
-        end=instant(history.end),
-        tz=history.zone,
-    )
-
-    expected: list[dict[str, Any]] = []
-    for day in touched(history.start, history.end, history.zone):
-        owned = owned_ms(history.sessions, day.start, day.end)
-        own = segments(history.sessions, day.start, day.end)
-        present = counted(history.sessions, day.start, day.end)
-        longest = min(((-owned.get(s, 0), s.app.encode(), s.app) for s in present), default=None)
-        expected.append(
-            {
-                "date": str(day.date),
-                "session_count": len(present),
-                "app_count": len({s.app for s in present}),
-                "tracked_ms": sum(owned.values()),
-                "average_session_ms": average(sum(owned.values()), len(present)),
-                "longest_session_ms": -longest[0] if longest else None,
-                "longest_session_app": longest[2] if longest else None,
-                "first_started_at": instant(own[0][0]) if own else None,
-                "last_ended_at": instant(own[-1][1]) if own else None,
-                "coding_session_count": len(counted(history.coding, day.start, day.end)),
-                "coding_ms": sum(owned_ms(history.coding, day.start, day.end).values()),
-            }
-        )
-    assert body["data"] == expected
-    assert body["totals"] == {
-        "session_count": len(counted(history.sessions, history.start, history.end)),
-        "tracked_ms": sum(day["tracked_ms"] for day in expected),
-    }

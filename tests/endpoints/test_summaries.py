@@ -15,8 +15,8 @@ from hypothesis import given
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import summaries
-from resourceserver.summaries import Connection, in_a_row
+from resourceserver import jobs, summaries
+from resourceserver.jobs import Connection, in_a_row
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Connect, Person
@@ -47,7 +47,7 @@ def job(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
     """Return what ``work`` answers, done on a connection of the worker."""
 
     async def run() -> int:
-        async with summaries.connected(database.login(chosen, "worker")) as worker:
+        async with jobs.connected(database.login(chosen, "worker")) as worker:
             return await work(worker)
 
     return asyncio.run(run())
@@ -316,7 +316,7 @@ def test_two_jobs_at_once_share_the_work(deployment: Settings, owner: Rows, alic
 
     async def both() -> tuple[int, int]:
         url = database.login(deployment, "worker")
-        async with summaries.connected(url) as first, summaries.connected(url) as second:
+        async with jobs.connected(url) as first, jobs.connected(url) as second:
             return await asyncio.gather(summaries.make_due(first), summaries.make_due(second))
 
     made = asyncio.run(both())

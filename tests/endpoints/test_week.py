@@ -78,6 +78,17 @@ def test_daily_is_right_to_the_millisecond(
         assert {key: row[key] for key in day} == day
 
 
+def test_all_sessions_count_but_idle_ones(api: TestClient, reading: dict[str, str]) -> None:
+    expected = EXPECTED["sessions"]
+    span = {"from": "2025-10-01T00:00:00Z", "to": "2025-11-01T00:00:00Z"}
+
+    apps = api.get("/api/v1/analytics/app-usage", params=span, headers=reading).json()
+    coding = api.get("/api/v1/analytics/coding", params=span, headers=reading).json()
+
+    assert apps["totals"]["session_count"] == expected["app"] - expected["idle"]
+    assert coding["totals"]["session_count"] == expected["coding"]
+
+
 @pytest.mark.parametrize("part", ["whole", "odd"])
 def test_categories_are_right_to_the_millisecond(
     api: TestClient, reading: dict[str, str], part: str

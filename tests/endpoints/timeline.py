@@ -30,6 +30,15 @@ class Session:
     ended: int
     idle: bool = False
     category: str = "Uncategorized"
+    title: str | None = None
+    domain: str | None = None
+    own_score: int | None = None
+    """What its category scores where its owner has said so."""
+
+    @property
+    def score(self) -> int:
+        """What its category scores."""
+        return SCORES.get(self.category, 0) if self.own_score is None else self.own_score
 
     def rank(self) -> tuple[bytes, ...]:
         """Return what decides between sessions that start at once: the smallest owns the time."""
@@ -103,18 +112,6 @@ def counted(sessions: Sequence[S], start: int, end: int) -> list[S]:
         and s.started < end
         and (s.ended > start or (s.started == s.ended and s.started >= start))
     ]
-
-
-def app_usage(sessions: list[Session], start: int, end: int) -> list[tuple[str, int, int, int]]:
-    """Return (app, total, sessions, longest session) per app, longest first."""
-    owned = owned_ms(sessions, start, end)
-    present = counted(sessions, start, end)
-    rows = []
-    for app in {s.app for s in present}:
-        of_app = [s for s in present if s.app == app]
-        times = [owned.get(s, 0) for s in of_app]
-        rows.append((app, sum(times), len(of_app), max(times)))
-    return sorted(rows, key=lambda row: (-row[1], row[0].encode()))
 
 
 @dataclass(frozen=True)
@@ -209,9 +206,8 @@ def average(total: int, count: int) -> int | None:
     return int(rounded(total, count)) if count else None
 
 
-def productivity(category: str) -> str:
-    """Return what the category's score says."""
-    score = SCORES.get(category, 0)
+def productivity(score: int) -> str:
+    """Return what a category's score says."""
     return "productive" if score >= 1 else "distracting" if score <= -1 else "neutral"
 
 
@@ -219,16 +215,17 @@ def per_category(sessions: Sequence[Session], start: int, end: int) -> list[dict
     """Return one row per category, longest first, without its share."""
     owned = owned_ms(sessions, start, end)
     present = counted(sessions, start, end)
+    scores = {s.category: s.score for s in present}
     rows = [
         {
             "category": category,
-            "productivity": productivity(category),
-            "score": SCORES.get(category, 0),
+            "productivity": productivity(score),
+            "score": score,
             "total_ms": sum(owned.get(s, 0) for s in present if s.category == category),
             "app_count": len({s.app for s in present if s.category == category}),
             "session_count": len([s for s in present if s.category == category]),
         }
-        for category in {s.category for s in present}
+        for category, score in scores.items()
     ]
     return sorted(rows, key=lambda row: (-row["total_ms"], row["category"].encode()))
 

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from authserver import janitor, rows
 from deploy.demo.command import demo
+from deploy.rollups import rollup
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Connect, Person
@@ -38,6 +39,7 @@ TRACKED: Final = {
     "activity.app_session",
     "activity.device",
     "activity.device_stream",
+    "activity.rollup_due",
     "activity.summary_due",
 }
 
@@ -115,7 +117,11 @@ def clean(settings: Settings) -> Clean:
 
 @pytest.fixture
 def life(
-    api: TestClient, welcome: Welcome, register: Register, terminal: Terminal, owner: Rows
+    api: TestClient,
+    welcome: Welcome,
+    register: Register,
+    terminal: Terminal,
+    owner: Rows,
 ) -> Callable[[Person], Visitor]:
     """Gives somebody something of everything that there is, and returns a browser of theirs."""
 
@@ -123,6 +129,8 @@ def life(
         browser = welcome(person)
         invented = CliRunner().invoke(demo, [person.email, "--days", "30"], obj=terminal.settings)
         assert invented.exit_code == 0, invented.output
+        rebuilt = CliRunner().invoke(rollup, ["rebuild", person.email], obj=terminal.settings)
+        assert rebuilt.exit_code == 0, rebuilt.output
         application = register(client_name="Weekly Report")
         pair = application.pair(browser)
         application.refresh(pair["refresh_token"])
@@ -453,8 +461,8 @@ def test_a_large_account_goes_in_batches(
         if not count[0]:
             break
 
-    # 100 sessions on 5 devices, 5 counters, and the one day to be summed up.
-    assert batches == [30, 30, 30, 21, 0]
+    # 100 sessions on 5 devices, 5 counters, and the one day to be summed up and rolled up.
+    assert batches == [30, 30, 30, 22, 0]
     assert left(owner, alice).keys() == KEPT
     assert left(owner, bob)["activity.app_session"] == 5
 
@@ -465,8 +473,8 @@ def test_the_janitor_goes_on_until_nothing_is_left(
     send(api, alice, 50)
     ask(alice_browser, alice.email)
 
-    # The sessions, their device with its counter, and their day.
-    assert clean(batch=7) == 53
+    # The sessions, their device with its counter, and their day's two marks.
+    assert clean(batch=7) == 54
     assert left(owner, alice).keys() == KEPT
 
 
@@ -523,7 +531,7 @@ def test_an_ingest_in_flight_writes_nothing_that_stays(
 
     # The end of the account waited for nobody. What came afterwards is found the next time.
     assert goodbye.status_code == 200
-    assert first == 4
+    assert first == 5
     assert left(owner, alice)["activity.device"] == 1
     assert clean() >= 1
     assert left(owner, alice).keys() == KEPT
@@ -622,7 +630,7 @@ def test_the_operator_deletes_an_account(
     assert result.stdout == "deleted alice@example.org; the janitor removes the data\n"
     assert f"event=account_deleted user_id={alice.user_id}" in result.stderr
     assert status(token) == 401
-    assert clean() == 6
+    assert clean() == 7
     assert left(owner, alice).keys() == KEPT
     assert owner.execute("select email from identity.user").fetchall() == [(bob.email,)]
 

@@ -158,6 +158,53 @@ def test_what_was_measured_before_there_were_summaries_is_marked_and_counted(
         ).fetchall() == [("app_sessions", 4)]
 
 
+def test_what_was_summed_up_before_the_service_knew_applications_is_summed_up_again(
+    empty: Settings,
+) -> None:
+    statements = queries.load(migration.SQL_DIR / "migrate.sql")
+    files = sorted((migration.SQL_DIR / "migrations").glob("00*.sql"))
+    with psycopg.connect(empty.database_url or "") as owner:
+        owner.execute(statements["admit_owner"])
+        owner.execute(statements["become_owner"])
+        owner.execute(statements["prepare_ledger"])
+        for path in files[:16]:
+            owner.execute(path.read_text())
+        owner.execute(
+            """
+            with person as (
+                insert into identity.user (email) values ('alice@example.org') returning user_id
+            ),
+            summary as (
+                insert into activity.daily_summary
+                select user_id, date, 'UTC', 'final', now(), 0, 0, 0, 0, 0, 0, 0, 0, '[]', '[]', '[]'
+                  from person, unnest(array['2025-06-16', '2025-06-18']::date[]) as date
+            )
+            insert into activity.summary_due
+            select user_id, marked.date, marked.at
+              from person,
+                   (
+                       values ('2025-06-18'::date, '2100-01-01 00:00Z'::timestamptz),
+                              ('2025-06-19', '2000-01-01 00:00Z')
+                   ) as marked (date, at)
+            """
+        )
+
+        owner.execute(files[16].read_text())
+
+        assert files[16].name == "0017_default_rules.sql"
+        assert owner.execute(
+            """
+            select date::text, marked_at > '2100-01-01 00:00Z', marked_at < '2000-01-02 00:00Z'
+              from activity.summary_due
+             order by date
+            """
+        ).fetchall() == [
+            ("2025-06-16", False, False),
+            ("2025-06-18", True, False),
+            ("2025-06-19", False, True),
+        ]
+
+
 def test_grants_and_policies_may_run_again(db: psycopg.Connection[Any]) -> None:
     # A clone of a database has the same tables, and not the database's own privileges.
     db.execute(queries.load(migration.SQL_DIR / "migrate.sql")["admit_owner"])
@@ -183,6 +230,8 @@ def test_a_changed_file_brings_the_grants_along(empty: Settings) -> None:
         "applying deletion.sql",
         "applying usage.sql",
         "applying summaries.sql",
+        "applying rollups.sql",
+        "applying categories.sql",
         "applying grants.sql",
     ]
 

@@ -1,4 +1,6 @@
-"""How Postgres would go about each question where a million rows are: by an index, never through a table.
+"""How Postgres goes about each question where a million rows are: by an index, never through a table.
+
+Sums over long ranges are read from rollups, and from sessions where there are none.
 
 The rows are alice's invented month, given to many others too: to forty where it is long, and to thousands
 where it is a handful, so that no table is so small that reading all of it would be no loss. Plans are
@@ -7,8 +9,10 @@ generic ones, as the servers' prepared statements get them, for the reader's rol
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import psycopg
@@ -17,12 +21,13 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from deploy.demo.command import demo
-from resourceserver import summaries
+from resourceserver import ingest, jobs, rollups, summaries
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES
-from shared import database, lines
+from shared import database, lines, tokens
+from shared.lines import Statement
 from shared.settings import Settings
-from tests.conftest import cloned, person
+from tests.conftest import Person, cloned, mark_all_days, person
 
 Rows = psycopg.Connection[Any]
 
@@ -36,16 +41,28 @@ LONG: Final = 30_000
 AT_AN_END: Final = {
     ("goals", "activity.app_session"),
     ("export.goals", "activity.app_session"),
+    ("rollups.extent", "activity.app_session"),
     ("hourly_patterns", "activity.app_session"),
 }
 """Questions that look for somebody's first row in a long table, at the end of the index, and no further."""
 
-QUESTIONS: Final = {endpoint.name: endpoint.query for endpoint in ENDPOINTS} | {
-    f"export.{resource.name}": resource.rows for resource in RESOURCES
+LOOKS_AT_NOTHING: Final = {"ingest.mark_days"}
+"""Statements that write and read no table."""
+
+STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
+    "reader": {each.name: lines.statement(each.query) for each in ENDPOINTS}
+    | {f"export.{each.name}": lines.statement(each.rows) for each in RESOURCES},
+    "ingester": {f"ingest.{name}": found for name, found in ingest.STATEMENTS.items()},
+    "worker": {
+        f"rollups.{name}": lines.statement(text)
+        for name, text in rollups.SQL.items()
+        if "activity." in text
+    },
 }
+"""What each role asks of the database."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def crowded(request: pytest.FixtureRequest) -> Iterator[Settings]:
     """A deployment with about a million rows."""
     with cloned(request.config, "plans") as deployment:
@@ -61,11 +78,16 @@ def fill(deployment: Settings, owner: Rows) -> None:
     made = CliRunner().invoke(demo, [alice.email, "--days=30"], obj=deployment)
     assert made.exit_code == 0, made.output
 
-    async def sum_up() -> None:
-        async with summaries.connected(database.role_url(deployment, "worker")) as worker:
+    mark_all_days(owner)
+
+    async def add_up() -> None:
+        async with jobs.connected(database.role_url(deployment, "worker")) as worker:
+            await rollups.make_due(worker, quiet=timedelta(0))
             await summaries.make_due(worker)
 
-    asyncio.run(sum_up())
+    asyncio.run(add_up())
+    # What has been added up may be marked again at any time.
+    mark_all_days(owner)
     owner.execute(
         """
         insert into profile.subscription (user_id, plan, status, billing)
@@ -101,7 +123,7 @@ def crowd(owner: Rows) -> None:
         ).fetchall()
         owner.execute(
             sql.SQL(
-                "insert into {table} (user_id, {columns}) "
+                "insert into {table} (user_id, {columns}) overriding system value "
                 "select md5(n::text)::uuid, {columns} from {table}, generate_series(1, %s) as n"
             ).format(
                 table=sql.SQL(table),
@@ -140,9 +162,12 @@ def test_every_question_finds_its_rows_by_an_index(crowded: Settings) -> None:
                 """
             ).fetchall()
         )
-    with closing(psycopg.connect(database.role_url(crowded, "reader"), autocommit=True)) as reader:
-        reader.execute("set plan_cache_mode = force_generic_plan")
-        scans = {name: list(scanned(plan(reader, text))) for name, text in QUESTIONS.items()}
+    scans: dict[str, list[tuple[str, str, str]]] = {}
+    for role, statements in STATEMENTS.items():
+        with closing(psycopg.connect(database.role_url(crowded, role), autocommit=True)) as asking:
+            asking.execute("set plan_cache_mode = force_generic_plan")
+            for name, statement in statements.items():
+                scans[name] = list(scanned(plan(asking, statement)))
 
     through_tables, through_lives = set(), set()
     for name, found in scans.items():
@@ -152,21 +177,20 @@ def test_every_question_finds_its_rows_by_an_index(crowded: Settings) -> None:
             if sizes.get(table, 0) > LONG and re.fullmatch(r"\(\w+\.user_id = \S+\)", condition):
                 through_lives.add((name, table))
     assert sum(sizes.values()) > 1_000_000
-    assert all(found for found in scans.values())
+    assert {name for name, found in scans.items() if not found} == LOOKS_AT_NOTHING
     assert through_tables == set()
     # Older servers find a bound for some of them.
     assert through_lives <= AT_AN_END
 
 
-def plan(reader: Rows, text: str) -> dict[str, Any]:
+def plan(asking: Rows, statement: Statement) -> dict[str, Any]:
     """Return the plan that a statement of ours has whatever its parameters are."""
-    statement = lines.statement(text)
     unknown = ", ".join(["null"] * len(statement.parameters))
-    reader.execute(b"prepare question as " + statement.text)
-    row = reader.execute(
+    asking.execute(b"prepare question as " + statement.text)
+    row = asking.execute(
         sql.SQL("explain (format json, verbose) execute question ({})").format(sql.SQL(unknown))
     ).fetchone()
-    reader.execute("deallocate question")
+    asking.execute("deallocate question")
     assert row is not None
     found: dict[str, Any] = row[0][0]["Plan"]
     return found
@@ -175,8 +199,223 @@ def plan(reader: Rows, text: str) -> dict[str, Any]:
 def scanned(node: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield each table that is read below ``node``, how, and by which condition of an index."""
     below = node.get("Plans", [])
-    if "Relation Name" in node:
+    if "Relation Name" in node and node["Node Type"] != "ModifyTable":
         conditions = [each["Index Cond"] for each in (node, *below) if "Index Cond" in each]
         yield f"{node['Schema']}.{node['Relation Name']}", node["Node Type"], " ".join(conditions)
     for each in below:
         yield from scanned(each)
+
+
+READ: Final = (
+    "activity.app_session",
+    "activity.coding_session",
+    "activity.app_time",
+    "activity.coding_time",
+    "activity.app_timeline",
+)
+"""Tables of which rows that are read are counted."""
+
+
+def questions(first: date, last: date) -> dict[str, dict[str, str]]:
+    """Return a question of each kind about days in UTC; the one about hours is about the last of them."""
+    zone = {"tz": "UTC"}
+    days = {"from": f"{first}", "to": f"{last}"}
+    instants = {"from": f"{first}T00:00Z", "to": f"{last + timedelta(days=1)}T00:00Z"}
+    return {
+        "app_usage": instants,
+        "categories": instants,
+        "coding": instants,
+        "daily": days | zone,
+        "daily_categories": instants | zone,
+        "sessions_daily": instants | zone,
+        "sessions_by_app": instants,
+        "hourly": {"date": f"{last}"} | zone,
+        "hourly_patterns": {"weeks": "2"} | zone,
+        "context_switches": instants,
+        "focus_streaks": instants,
+    }
+
+
+def rows_read(reader: Rows, alice: Person, name: str, params: dict[str, str]) -> Counter[str]:
+    """Return how many rows a question reads of each table in ``READ``, used or not."""
+    (endpoint,) = (each for each in ENDPOINTS if each.name == name)
+    token = tokens.parse(tokens.ACCESS, alice.token(endpoint.scope))
+    assert token is not None
+    with reader.transaction():
+        reader.execute("call svc.open_session(%s, %s, '{}', '{}')", [alice.user_id, token.hash])
+        before = counted(reader)
+        reader.execute(
+            endpoint.query,
+            endpoint.params.model_validate(params).values() | {"user_id": alice.user_id},
+        )
+        return counted(reader) - before
+
+
+def counted(reader: Rows) -> Counter[str]:
+    """Return how many rows of each table this connection has read lately, by an index or without."""
+    found = reader.execute(
+        """
+        select relname,
+               pg_stat_get_xact_tuples_returned(indrelid)
+               + sum(pg_stat_get_xact_tuples_returned(indexrelid))::bigint
+          from pg_index
+          join pg_class
+            on pg_class.oid = indrelid
+         where indrelid = any (%s::regclass[])
+         group by relname,
+                  indrelid
+        """,
+        [list(READ)],
+    )
+    return Counter(dict(found.fetchall()))
+
+
+def slots(owner: Rows, alice: Person, grain: int, first: date, last: date) -> tuple[int, int]:
+    """Return how many rows of a grain days have, of applications and of coding."""
+    counts = (
+        owner.execute(
+            sql.SQL(
+                "select count(*) from activity.{} where user_id = %s and grain = %s "
+                "and starts_at >= %s::date and starts_at < %s::date + 1"
+            ).format(sql.Identifier(table)),
+            [alice.user_id, grain, first, last],
+        ).fetchone()
+        for table in ("app_time", "coding_time")
+    )
+    app, coding = (row[0] for row in counts if row is not None)
+    return app, coding
+
+
+def newest(owner: Rows, alice: Person, first: date, last: date) -> int:
+    """Return how many sessions it takes to find the newest twenty of each application that days have.
+
+    Where there are fewer, they are looked for among those of the day before as well.
+    """
+    row = owner.execute(
+        """
+        select sum(case when listed < 20 then nearby else 20 end)::integer
+          from (
+                   select count(*) filter (where started_at >= %(first)s) as listed,
+                          count(*) as nearby
+                     from activity.app_session
+                    where user_id = %(user_id)s
+                      and started_at >= %(first)s - 1
+                      and started_at < %(last)s + 1
+                      and not idle
+                    group by app
+               ) as used
+         where listed > 0
+        """,
+        {"user_id": alice.user_id, "first": first, "last": last},
+    ).fetchone()
+    assert row is not None
+    listed: int = row[0]
+    return listed
+
+
+def account(owner: Rows, email: str) -> Person:
+    """Return somebody who is there."""
+    row = owner.execute("select user_id from identity.user where email = %s", [email]).fetchone()
+    assert row is not None
+    return Person(row[0], email, owner)
+
+
+def at(day: date, clock: str) -> datetime:
+    """Return an instant in UTC."""
+    return datetime.fromisoformat(f"{day}T{clock}Z")
+
+
+def sessions(owner: Rows, alice: Person, *spans: tuple[datetime, datetime]) -> int:
+    """Return how many app sessions begin in some spans of time."""
+    counts = (
+        owner.execute(
+            "select count(*) from activity.app_session "
+            "where user_id = %s and started_at >= %s and started_at < %s",
+            [alice.user_id, *span],
+        ).fetchone()
+        for span in spans
+    )
+    return sum(row[0] for row in counts if row is not None)
+
+
+def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_where_days_are_marked(
+    crowded: Settings,
+) -> None:
+    today = datetime.now(UTC).date()
+    first, last, marked = (today - timedelta(days=days) for days in (24, 5, 12))
+    fortnight = today - timedelta(days=14), today - timedelta(days=1)
+    asked = questions(first, last)
+    with (
+        closing(psycopg.connect(crowded.database_url or "", autocommit=True)) as owner,
+        closing(psycopg.connect(database.role_url(crowded, "reader"), autocommit=True)) as reader,
+    ):
+        owner.execute("set timezone = 'UTC'")
+        alice = account(owner, "alice@example.org")
+        owner.execute("delete from activity.rollup_due where user_id = %s", [alice.user_id])
+
+        made = {name: rows_read(reader, alice, name, params) for name, params in asked.items()}
+        edges = rows_read(
+            reader,
+            alice,
+            "app_usage",
+            {"from": f"{first}T10:07:13Z", "to": f"{last}T15:52:47Z"},
+        )
+        owner.execute(
+            "insert into activity.rollup_due (user_id, date) values (%s, %s)",
+            [alice.user_id, marked],
+        )
+        stale = {name: rows_read(reader, alice, name, params) for name, params in asked.items()}
+
+        days, coding_days = slots(owner, alice, 3, first, last)
+        wider_days, _ = slots(owner, alice, 3, first - timedelta(days=1), last + timedelta(days=1))
+        hours, coding_hours = slots(owner, alice, 2, last, last)
+        fortnight_days, _ = slots(owner, alice, 3, *fortnight)
+        fortnight_hours, fortnight_coding_hours = slots(owner, alice, 2, *fortnight)
+        listed = newest(owner, alice, first, last)
+        at_edges = sessions(
+            owner,
+            alice,
+            (at(first - timedelta(days=1), "10:07:13"), at(first, "10:15")),
+            (at(last - timedelta(days=1), "15:45"), at(last, "15:52:47")),
+        )
+        nearby = sessions(
+            owner, alice, (at(marked - timedelta(days=1), "00:00"), at(marked, "23:59:59.999"))
+        )
+
+    assert days > 200
+    assert made == {
+        "app_usage": {"app_time": days},
+        "categories": {"app_time": days},
+        "coding": {"coding_time": coding_days},
+        # Switches and streaks may reach over whole days, so two more are looked at on either side.
+        "daily": {"app_time": days, "coding_time": coding_days, "app_timeline": 24},
+        "daily_categories": {"app_time": days},
+        "sessions_daily": {"app_time": days, "coding_time": coding_days},
+        "sessions_by_app": {"app_time": days, "app_session": listed},
+        "hourly": {"app_time": hours, "coding_time": coding_hours},
+        # Days tell the labels; and when somebody began is asked of sessions.
+        "hourly_patterns": {
+            "app_time": fortnight_hours + fortnight_days,
+            "coding_time": fortnight_coding_hours,
+            "app_session": 1,
+            "coding_session": 1,
+        },
+        "context_switches": {"app_time": days + wider_days, "app_timeline": 24},
+        # When somebody went on is asked of sessions.
+        "focus_streaks": {"app_time": wider_days, "app_timeline": 24, "app_session": 1},
+    }
+    assert edges["app_session"] == at_edges > 0
+    assert {name: stale[name]["app_session"] - made[name]["app_session"] for name in asked} == {
+        "app_usage": nearby,
+        "categories": nearby,
+        "coding": 0,
+        # Once for its sums, and once for its switches.
+        "daily": 2 * nearby,
+        "daily_categories": nearby,
+        "sessions_daily": nearby,
+        "sessions_by_app": nearby,
+        "hourly": 0,
+        "hourly_patterns": nearby,
+        "context_switches": nearby,
+        "focus_streaks": nearby,
+    }

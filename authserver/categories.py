@@ -1,0 +1,417 @@
+"""Settings → Categories: what counts as what, and how productive that is.
+
+It begins with what nothing puts into a category yet. A rule can be looked at before it is added: what it
+would have matched in the last 30 days. This server may not read activity; it asks functions that look the
+sign-in up themselves (``sql/categories.sql``), on connections where nobody else waits behind the answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+from urllib.parse import urlencode, urlsplit
+from uuid import UUID
+
+import psycopg
+from starlette.requests import Request
+from starlette.responses import Response
+
+from authserver import forms, names, rows, sign_in
+from authserver.errors import InvalidRequest
+from authserver.forms import Form
+from authserver.pages import Page
+from authserver.rows import Parameters, Row
+from authserver.server import Server
+from authserver.sessions import SignInNeeded, StaleForm, Visit
+
+SQL: Final = rows.load("categories.sql")
+
+PATH: Final = "/settings/categories"
+
+FIELDS: Final = {"app": "Application", "domain": "Site", "title": "Window title"}
+MATCHES: Final = {"exact": "is", "contains": "contains", "regex": "matches the expression"}
+SCORES: Final = {
+    2: "Very productive",
+    1: "Productive",
+    0: "Neutral",
+    -1: "Distracting",
+    -2: "Very distracting",
+}
+MAX_PATTERN: Final = 255
+MAX_CATEGORY: Final = 64
+USUAL: Final = "usual"
+"""For a score that is left to the service."""
+
+PROBLEMS: Final = {
+    "not_one": "This is not a regular expression that Postgres can work with.",
+    "question_mark": "A group may begin with (?: but with no other (? and an expression not with ***. Case "
+    "never counts.",
+    "back_reference": r"An expression may not refer back, as \1 does.",
+    "repeated_anchor": r"What stands for a place, such as ^ $ or \y, cannot be repeated, by itself or in a "
+    "group.",
+    "wide_range": "A range such as [a-z] may not go over so many letters.",
+    "too_large": r"The expression is too large. It may have 4 places such as ^ and $, or two such as \y, "
+    "25 parts with * + ? or {1,2}, and 255 characters, when what is repeated with {9} is written out, and a "
+    "group with + twice.",
+    "too_slow": "The expression takes too long to read. Make it simpler.",
+    "too_many": "There is room for 200 rules, of which 50 may be regular expressions, and for 200 scores of "
+    "your own.",
+    "exists": "There is a rule for that already. Remove it first.",
+}
+"""Why a rule cannot be had, by what the database says of it (``svc.insert_rule``)."""
+_BUSY: Final = "This is taking too long at the moment, and nothing was changed. Please try again."
+_PLACES: Final = {"up": -1, "down": 1}
+"""By how many places each button moves a rule."""
+_TOO_LONG: Final = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
+_GONE: Final = "That rule was not there any more."
+
+_DONE: Final = {
+    "added": "The rule is added. It holds for all that was ever recorded.",
+    "put": "Done. It holds for all that was ever recorded.",
+    "removed": "The rule is removed.",
+    "moved": "The rule is moved.",
+    "scored": "The score is saved. It holds for all that was ever recorded.",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of somebody's."""
+
+    category_rule_id: UUID
+    field: str
+    match: str
+    pattern: str
+    category: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a category scores: the person's own opinion, if any, and the service's."""
+
+    category: str
+    own: int | None
+    usual: int
+
+
+@dataclass(frozen=True)
+class Lately:
+    """A site, or an application where there is no site, that nothing puts into a category."""
+
+    field: str
+    name: str
+    has_sites: bool
+    """Whether it is an application that others of its sessions have sites in."""
+    total_ms: int
+    session_count: int
+    name_count: int
+    """How many there are of them."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a rule would match, or why there can be no such rule."""
+
+    problem: str | None
+    total_ms: int | None
+    session_count: int | None
+    ruled_ms: int | None
+    """How much of it rules decide that are there already."""
+    name_count: int | None
+    names: Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A rule as it was typed."""
+
+    field: str = "app"
+    match: str = "exact"
+    pattern: str = ""
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A score as it was picked."""
+
+    category: str = ""
+    score: str = "2"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class _Change:
+    is_done: bool
+
+
+async def show(server: Server, request: Request) -> Response:
+    """Show what has no category, the rules in their order, and what categories score."""
+    query = forms.decode(request.scope["query_string"])
+    visit = await server.visit(request, PATH)
+    done = _DONE.get(query.get("done") or "")
+    return await _answer(server, visit, done=done, into=query.get("into") or "")
+
+
+async def add(server: Server, request: Request) -> Response:
+    """Add a rule, or show first what it would match."""
+    form, visit = await _received(server, request)
+    draft = _draft(form)
+    if _is_stale(server, request, form, visit):
+        return await _out_of_date(server, visit, draft)
+    is_for_preview = form.get("what") != "add"
+    problems = _problems(draft, needs_category=not is_for_preview)
+    if problems:
+        return await _answer(server, visit, draft, problems=problems, status=400)
+    if is_for_preview:
+        return await _preview(server, visit, draft)
+    problem = await _add(server, visit, draft)
+    if problem is not None:
+        told = {"pattern": problem}
+        return await _answer(server, visit, draft, problems=told, status=_status(problem))
+    return server.pages.redirect_browser(f"{PATH}?done=added", visit.browser)
+
+
+async def put(server: Server, request: Request) -> Response:
+    """Put one thing that has no category into one, by a rule of its own."""
+    form, visit = await _received(server, request)
+    field, _, name = (form.get("put") or "").partition(" ")
+    draft = Draft(field, "exact", name, form.get("category") or "")
+    if field not in ("app", "domain") or _problems(draft, needs_category=True):
+        raise InvalidRequest("the parameters put and category must be those of the page")
+    if _is_stale(server, request, form, visit):
+        return await _out_of_date(server, visit, into=draft.category)
+    problem = await _add(server, visit, draft)
+    if problem is not None:
+        status = _status(problem)
+        return await _answer(server, visit, problem=problem, into=draft.category, status=status)
+    query = urlencode({"done": "put", "into": draft.category})
+    return server.pages.redirect_browser(f"{PATH}?{query}", visit.browser)
+
+
+async def change(server: Server, request: Request) -> Response:
+    """Move a rule up or down, or remove it."""
+    form, visit = await _received(server, request)
+    what, rule = _wanted_change(form)
+    if _is_stale(server, request, form, visit):
+        return await _out_of_date(server, visit)
+    statement, given = ("remove", {}) if what == "remove" else ("move", {"by": _PLACES[what]})
+    try:
+        (changed,) = await _ask(server, visit, _Change, statement, {"rule": rule, **given})
+    except _TOO_LONG:
+        return await _answer(server, visit, problem=_BUSY, status=503)
+    if not changed.is_done:
+        return await _answer(server, visit, problem=_GONE, status=409)
+    done = "removed" if what == "remove" else "moved#rules"
+    return server.pages.redirect_browser(f"{PATH}?done={done}", visit.browser)
+
+
+async def score(server: Server, request: Request) -> Response:
+    """Say how productive time in a category is."""
+    form, visit = await _received(server, request)
+    opinion = Opinion((form.get("scored") or "").strip(), form.get("score") or "")
+    scores = {str(number): number for number in SCORES}
+    if opinion.score != USUAL and opinion.score not in scores:
+        raise InvalidRequest("the parameter score must be one of the page")
+    if _is_stale(server, request, form, visit):
+        return await _out_of_date(server, visit, opinion=opinion)
+    problem = _category_problem(opinion.category)
+    if problem is None:
+        wanted = {"category": opinion.category, "score": scores.get(opinion.score)}
+        problem = await _outcome(server, visit, "score", wanted)
+    if problem is not None:
+        told = {"scored": problem}
+        return await _answer(server, visit, problems=told, opinion=opinion, status=_status(problem))
+    return server.pages.redirect_browser(f"{PATH}?done=scored", visit.browser)
+
+
+def _wanted_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
+    """Return what is to be done with which rule. Raises InvalidRequest for what no button sends."""
+    for what in ("up", "down", "remove"):
+        rule = form.get(what)
+        if rule is not None:
+            try:
+                return what, UUID(rule)
+            except ValueError:
+                break
+    raise InvalidRequest("one of the parameters up, down and remove must name a rule")
+
+
+async def _received(server: Server, request: Request) -> tuple[Form, Visit]:
+    form = await forms.read(request)
+    form.check()
+    return form, await server.visit(request, PATH)
+
+
+def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
+    try:
+        server.seal.check_form(request, form, visit.browser)
+    except StaleForm:
+        return True
+    return False
+
+
+def _draft(form: Form) -> Draft:
+    """Return the rule that was typed. Raises InvalidRequest for what our form cannot have sent."""
+    draft = Draft(
+        form.get("field") or "",
+        form.get("match") or "",
+        (form.get("pattern") or "").strip(),
+        (form.get("category") or "").strip(),
+    )
+    if draft.field not in FIELDS:
+        raise InvalidRequest(f"the parameter field must be one of {', '.join(FIELDS)}")
+    if draft.match not in MATCHES:
+        raise InvalidRequest(f"the parameter match must be one of {', '.join(MATCHES)}")
+    if draft.field == "domain" and draft.match == "exact":
+        return replace(draft, pattern=site(draft.pattern))
+    return draft
+
+
+def site(text: str) -> str:
+    """Return the site that ``text`` is about, as it is recorded: of an address no more than its host.
+
+    The ``www.`` that sites begin with is left out there.
+    """
+    address = text if "://" in text else f"//{text}"
+    try:
+        host = urlsplit(address).hostname or text
+    except ValueError:
+        return text
+    bare = host.rstrip(".").removeprefix("www.")
+    return bare if "." in bare else host
+
+
+def _problems(draft: Draft, *, needs_category: bool) -> dict[str, str]:
+    """Return what is wrong, by field."""
+    problems = {}
+    if not draft.pattern:
+        problems["pattern"] = "Say what it has to be."
+    elif len(draft.pattern) > MAX_PATTERN:
+        problems["pattern"] = f"This may have at most {MAX_PATTERN} characters."
+    category_problem = _category_problem(draft.category)
+    if category_problem is not None and (needs_category or draft.category):
+        problems["category"] = category_problem
+    return problems
+
+
+def _category_problem(category: str) -> str | None:
+    if len(category) > MAX_CATEGORY:
+        return f"A category has at most {MAX_CATEGORY} characters; this one has {len(category)}."
+    return names.problem(category)
+
+
+async def _add(server: Server, visit: Visit, draft: Draft) -> str | None:
+    """Add a rule, or return why that cannot be done."""
+    return await _outcome(server, visit, "add", vars(draft))
+
+
+def _who(visit: Visit) -> Parameters:
+    session = visit.browser.session
+    return {"user_id": session.user_id, "session_hash": session.hash}
+
+
+async def _ask(
+    server: Server, visit: Visit, shape: type[Row], statement: str, given: Parameters
+) -> list[Row]:
+    """Return what a statement answers in time. Raises psycopg.Error, among them those of _TOO_LONG."""
+    return await rows.every(
+        server.slow, shape, SQL[statement], {**_who(visit), **given}, after=SQL["limit_time"]
+    )
+
+
+async def _outcome(server: Server, visit: Visit, statement: str, given: Parameters) -> str | None:
+    """Return why a change cannot be made, in words; None: it is made. Raises SignInNeeded."""
+    try:
+        (outcome,) = await _ask(server, visit, _Outcome, statement, given)
+    except _TOO_LONG:
+        return _BUSY
+    if outcome.problem == "signed_out":
+        raise SignInNeeded(visit.browser, PATH)
+    return None if outcome.problem is None else PROBLEMS[outcome.problem]
+
+
+def _status(problem: str) -> int:
+    """Return the status of a page that says why a change was not made."""
+    return 503 if problem == _BUSY else 400
+
+
+async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
+    given = {"field": draft.field, "match": draft.match, "pattern": draft.pattern}
+    try:
+        found = await _ask(server, visit, Preview, "preview", given)
+    except _TOO_LONG:
+        return await _answer(server, visit, draft, problems={"pattern": _BUSY}, status=503)
+    if not found:
+        raise SignInNeeded(visit.browser, PATH)
+    if found[0].problem is not None:
+        told = {"pattern": PROBLEMS[found[0].problem]}
+        return await _answer(server, visit, draft, problems=told, status=400)
+    return await _answer(server, visit, draft, preview=found[0])
+
+
+async def _lately(server: Server, visit: Visit) -> list[Lately] | None:
+    """Return what has no category; None: that could not be worked out in time."""
+    try:
+        return await _ask(server, visit, Lately, "uncategorized", {})
+    except psycopg.OperationalError:
+        # That took too long, or every connection for it is busy.
+        return None
+
+
+async def _out_of_date(
+    server: Server,
+    visit: Visit,
+    draft: Draft | None = None,
+    *,
+    opinion: Opinion | None = None,
+    into: str = "",
+) -> Response:
+    told = sign_in.OUT_OF_DATE
+    return await _answer(server, visit, draft, problem=told, opinion=opinion, into=into, status=403)
+
+
+async def _answer(
+    server: Server,
+    visit: Visit,
+    draft: Draft | None = None,
+    *,
+    problems: Mapping[str, str] | None = None,
+    preview: Preview | None = None,
+    opinion: Opinion | None = None,
+    problem: str | None = None,
+    done: str | None = None,
+    into: str = "",
+    status: int = 200,
+) -> Response:
+    """Return the page, with its forms as ``draft`` and ``opinion`` have them."""
+    content = {
+        "done": done,
+        "problem": problem or ("Nothing was changed. See below why." if problems else None),
+        "problems": {"pattern": None, "category": None, "scored": None} | dict(problems or {}),
+        "draft": draft or Draft(),
+        "preview": preview,
+        "opinion": opinion or Opinion(),
+        "into": into,
+        "lately": await _lately(server, visit),
+        "rules": await rows.every(server.database, Rule, SQL["rules"], _who(visit)),
+        "scores": await rows.every(server.database, Score, SQL["scores"], _who(visit)),
+        "fields": FIELDS,
+        "matches": MATCHES,
+        "levels": SCORES,
+        "usual": USUAL,
+        "spent": spent,
+    }
+    return server.pages.render(Page("categories.html", content, status, here=PATH), visit.browser)
+
+
+def spent(total_ms: int) -> str:
+    """Return a length of time as people say it."""
+    minutes = (total_ms + 30_000) // 60_000
+    if minutes == 0:
+        return "less than a minute" if total_ms else "no time"
+    hours, rest = divmod(minutes, 60)
+    return " ".join([*([f"{hours} h"] if hours else []), *([f"{rest} min"] if rest else [])])

@@ -1,0 +1,256 @@
+"""What operators do about people's category rules and scores: the same as their own page in Settings."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import click
+import psycopg
+
+from authserver import categories, names, terminal
+from authserver.categories import FIELDS, MATCHES, SCORES
+from deploy import people
+from deploy.people import Connection
+from shared import queries
+from shared.settings import Settings
+
+SQL: Final = queries.load(Path(__file__).with_name("categories.sql"))
+
+_RULE_COLUMNS: Final = ("PRIORITY", "ID", "FIELD", "MATCH", "PATTERN", "CATEGORY")
+_SCORE_COLUMNS: Final = ("CATEGORY", "SCORE", "MEANS", "USUALLY")
+_DEFAULT_COLUMNS: Final = ("CATEGORY", "FIELD", "PATTERN")
+_NAME_COLUMNS: Final = ("TIME", "SESSIONS", "NOW", "NAME")
+_REASONS: Final = {
+    "tracker": "the tracker said so",
+    "site": "a rule for sites that comes with the service",
+    "app": "a rule for applications that comes with the service",
+    "nothing": "no rule matches",
+}
+
+
+@contextmanager
+def _account(chosen: Settings, email: str) -> Iterator[tuple[Connection, UUID]]:
+    """A transaction about one person. Raises ClickException, SettingsError."""
+    with people.owner(chosen) as connection:
+        connection.execute(SQL["limit_time"])
+        try:
+            yield connection, people.account(connection, email)
+        except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
+            raise click.ClickException("that took too long, and nothing was changed") from error
+
+
+def _row(connection: Connection, statement: str, **parameters: Any) -> tuple[Any, ...]:
+    row = connection.execute(SQL[statement], parameters).fetchone()
+    if row is None:
+        raise psycopg.InternalError("the database answers no row")
+    return row
+
+
+def _pattern(field: str, match: str, text: str) -> str:
+    """Return the pattern of a rule. Raises ClickException for one that cannot be."""
+    pattern = text.strip()
+    if field == "domain" and match == "exact":
+        pattern = categories.site(pattern)
+    if not 1 <= len(pattern) <= categories.MAX_PATTERN:
+        raise click.ClickException(
+            f"a pattern has between 1 and {categories.MAX_PATTERN} characters"
+        )
+    return pattern
+
+
+def _category(text: str) -> str:
+    """Return the name of a category. Raises ClickException for one that cannot be."""
+    category = text.strip()
+    if not 1 <= len(category) <= categories.MAX_CATEGORY or names.problem(category) is not None:
+        told = f"a category has between 1 and {categories.MAX_CATEGORY} characters that can be seen"
+        raise click.ClickException(told)
+    return category
+
+
+def _problem(problem: str | None) -> None:
+    """Raise ClickException where a rule or score cannot be had."""
+    if problem is not None:
+        raise click.ClickException(categories.PROBLEMS.get(problem, "the account is gone"))
+
+
+@click.group()
+def category() -> None:
+    """Which applications and sites count as what for people, and how productive that is."""
+
+
+@category.command("list")
+@click.argument("email", callback=terminal.text)
+@click.option("--scores", is_flag=True, help="What each category scores, instead.")
+@click.option("--defaults", is_flag=True, help="The rules that come with the service, instead.")
+@click.pass_obj
+def list_rules(chosen: Settings, email: str, *, scores: bool, defaults: bool) -> None:
+    """List EMAIL's rules, of which the first that matches decides."""
+    if scores and defaults:
+        raise click.ClickException("either --scores or --defaults")
+    with _account(chosen, email) as (connection, user_id):
+        wanted = "scores" if scores else "defaults" if defaults else "rules"
+        found = connection.execute(SQL[wanted], {"user_id": user_id}).fetchall()
+    if scores:
+        terminal.table(_SCORE_COLUMNS, map(_score_cells, found))
+    elif defaults:
+        terminal.table(_DEFAULT_COLUMNS, ((name, field, pattern) for field, pattern, name in found))
+    else:
+        terminal.table(_RULE_COLUMNS, ([str(n), *map(str, row)] for n, row in enumerate(found, 1)))
+
+
+def _score_cells(row: Sequence[Any]) -> Sequence[str]:
+    name, own, usual = row
+    score = usual if own is None else own
+    usually = "-" if own is None else str(usual)
+    return name, str(score), SCORES[score].lower(), usually
+
+
+@category.command("add")
+@click.argument("email", callback=terminal.text)
+@click.argument("field", type=click.Choice(list(FIELDS)))
+@click.argument("match", type=click.Choice(list(MATCHES)))
+@click.argument("pattern", callback=terminal.text)
+@click.argument("name", metavar="CATEGORY", callback=terminal.text)
+@click.option(
+    "--priority",
+    type=click.IntRange(min=1, max=1_000_000),
+    help="Its place in the order, 1 for the first; the last by default.",
+)
+@click.pass_obj
+def add_rule(
+    chosen: Settings,
+    *,
+    email: str,
+    field: str,
+    match: str,
+    pattern: str,
+    name: str,
+    priority: int | None,
+) -> None:
+    """Put what EMAIL does into CATEGORY where FIELD is, contains or matches PATTERN; print the rule's id.
+
+    It holds for all that was ever recorded. Upper and lower case are the same. A person has at most
+    200 rules, of which 50 are regular expressions.
+    """
+    rule = {"pattern": _pattern(field, match, pattern), "category": _category(name)}
+    with _account(chosen, email) as (connection, user_id):
+        problem, rule_id = _row(
+            connection,
+            "add_rule",
+            user_id=user_id,
+            field=field,
+            match=match,
+            place=priority,
+            **rule,
+        )
+        _problem(problem)
+    click.echo(rule_id)
+
+
+@category.command("remove")
+@click.argument("email", callback=terminal.text)
+@click.argument("rule_id", type=click.UUID)
+@click.pass_obj
+def remove_rule(chosen: Settings, email: str, rule_id: UUID) -> None:
+    """Remove the rule RULE_ID of EMAIL."""
+    with _account(chosen, email) as (connection, user_id):
+        (pattern,) = _row(connection, "remove_rule", user_id=user_id, category_rule_id=rule_id)
+    if pattern is None:
+        raise click.ClickException(f"{email} has no rule {rule_id}")
+    click.echo(f"removed {terminal.plain(pattern)}")
+
+
+# A score below 0 begins like an option.
+@category.command("score", context_settings={"ignore_unknown_options": True})
+@click.argument("email", callback=terminal.text)
+@click.argument("name", metavar="CATEGORY", callback=terminal.text)
+@click.argument("score", type=click.IntRange(min=min(SCORES), max=max(SCORES)), required=False)
+@click.option("--reset", is_flag=True, help="Leave it to the service again.")
+@click.pass_obj
+def set_score(chosen: Settings, email: str, name: str, score: int | None, *, reset: bool) -> None:
+    """Say how productive CATEGORY is for EMAIL: SCORE is from -2, very distracting, to 2, very productive."""
+    if reset == (score is not None):
+        raise click.ClickException("either SCORE or --reset")
+    wanted = _category(name)
+    with _account(chosen, email) as (connection, user_id):
+        (problem,) = _row(connection, "score", user_id=user_id, category=wanted, score=score)
+        _problem(problem)
+    told = "as usual" if score is None else SCORES[score].lower()
+    click.echo(f"{terminal.plain(wanted)} is {told}")
+
+
+@category.command("test")
+@click.argument("email", callback=terminal.text)
+@click.argument("field", type=click.Choice(list(FIELDS)), required=False)
+@click.argument("match", type=click.Choice(list(MATCHES)), required=False)
+@click.argument("pattern", callback=terminal.text, required=False)
+@click.option("--app", callback=terminal.text, help="An application that a session is of.")
+@click.option("--title", callback=terminal.text, help="The window's title in it.")
+@click.option("--domain", callback=terminal.text, help="The site in it.")
+@click.option("--says", callback=terminal.text, help="The category that its tracker tells.")
+@click.pass_obj
+def test_rule(
+    chosen: Settings,
+    *,
+    email: str,
+    field: str | None,
+    match: str | None,
+    pattern: str | None,
+    app: str | None,
+    title: str | None,
+    domain: str | None,
+    says: str | None,
+) -> None:
+    """Tell what a rule would match of EMAIL's last 30 days, or which category something gets, and why.
+
+    With FIELD MATCH PATTERN, a rule is tried without being added; with --app, --title, --domain and
+    --says, a session is.
+    """
+    session = {"app": app, "title": title, "domain": domain, "category": says}
+    is_of_session = any(value is not None for value in session.values())
+    if is_of_session == (pattern is not None) or (is_of_session and field is not None):
+        raise click.ClickException(
+            "either FIELD MATCH PATTERN, or --app, --title, --domain or --says"
+        )
+    with _account(chosen, email) as (connection, user_id):
+        if field is None or match is None or pattern is None:
+            _explain(connection, user_id, session)
+        else:
+            _try_out(connection, user_id, field, match, _pattern(field, match, pattern))
+
+
+def _explain(connection: Connection, user_id: UUID, session: dict[str, str | None]) -> None:
+    """Print which category a session falls into, and why."""
+    if session["domain"] is not None:
+        session = session | {"domain": categories.site(session["domain"])}
+    known_as, decided_by, *rule = _row(connection, "category_of", user_id=user_id, **session)
+    reason = _REASONS.get(decided_by)
+    if reason is None:
+        field, match, pattern = rule
+        reason = f"the rule that {field} {MATCHES[match]} {pattern}"
+    click.echo(terminal.plain(f"{known_as}: {reason}"))
+
+
+def _try_out(connection: Connection, user_id: UUID, field: str, match: str, pattern: str) -> None:
+    """Print what a rule would match. Raises ClickException for one that cannot be."""
+    rule = {"match": match, "pattern": pattern}
+    (problem,) = _row(connection, "rule_problem", **rule)
+    _problem(problem)
+    total_ms, count, ruled_ms, found = _row(
+        connection, "matches", user_id=user_id, field=field, **rule
+    )
+    told = f"{categories.spent(total_ms)} in {terminal.counted(count, 'session')}"
+    ruled = f", of which rules decide {categories.spent(ruled_ms)} already" if ruled_ms else ""
+    click.echo(f"matches {told} of the last 30 days{ruled}")
+    if found:
+        terminal.table(_NAME_COLUMNS, map(_name_cells, found))
+
+
+def _name_cells(each: dict[str, Any]) -> Sequence[str]:
+    time = categories.spent(each["total_ms"])
+    return time, str(each["session_count"]), each["category"], each["name"]
+
+
+COMMANDS: Final[tuple[click.Command, ...]] = (category,)

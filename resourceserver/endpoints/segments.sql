@@ -1,0 +1,587 @@
+-- What is told of segments one after the other: switches from one application to another, and streaks of focus.
+-- Both are those of the whole timeline. A question about them defines `asked` and includes
+--
+--     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `shown_in_days`, `judged`,
+--     `judged_labels`, and of `walked_segments`, `walked_switches`, `switches` and `streaks` what it needs.
+--
+-- It begins `with recursive`. A question about days includes `switched` and `focused`, which do so themselves.
+-- All times are in milliseconds since 1970 until they are shown, since intervals cost several times as much to
+-- add and to compare.
+
+-- fragment: reach_of_switches
+-- `reaching`: what a day has to lie between two others for, if something may reach over it from the one to the
+-- other. A switch that is certain decides over what comes before and after it.
+reaching as (
+    select true as is_over_by_switches
+),
+
+-- fragment: reach_of_streaks
+-- `reaching`: the same for streaks, which only pauses of more than five minutes end for certain.
+reaching as (
+    select false as is_over_by_switches
+),
+
+-- fragment: timeline_days
+-- `timeline_day`: the days in UTC that have to be looked at, as activity.app_timeline has them, in order:
+-- those of the range of `asked`, and on both sides all over which something may reach and the first other one.
+-- `marked_session`: each session of the marked ones among them once for each of its days, numbered so that of
+-- two with the same start the owner comes last. It is a label of its own, with the number's negative as its id.
+--
+-- Of marked days nothing is taken from rollups.
+edge as (
+    select side.step,
+           side.date
+      from asked
+     cross join lateral (
+               values (-1, (asked.starts_at at time zone 'UTC')::date - 1),
+                      (1, ((asked.ends_at - interval '1 millisecond') at time zone 'UTC')::date + 1)
+           ) as side (step, date)
+     union all
+    select edge.step,
+           edge.date + edge.step
+      from edge
+     where case
+               when exists (
+                   select
+                     from activity.rollup_due
+                    where user_id = %(user_id)s
+                      and date = edge.date
+               )
+                   then (
+                       select coalesce(
+                                  range_agg(
+                                      tstzrange(started_at, ended_at + interval '5 minutes', '[]')
+                                  ) @> tstzrange(
+                                      edge.date::timestamp at time zone 'UTC' + interval '5 minutes',
+                                      (edge.date + 1)::timestamp at time zone 'UTC'
+                                  ),
+                                  false
+                              )
+                         from activity.app_session
+                        where user_id = %(user_id)s
+                          and started_at > edge.date::timestamp at time zone 'UTC' - interval '24 hours'
+                          and started_at < (edge.date + 1)::timestamp at time zone 'UTC'
+                          and ended_at > edge.date::timestamp at time zone 'UTC'
+                          and ended_at > started_at
+                          and not idle
+                   )
+               else coalesce(
+                   (
+                       select is_unbroken
+                              and (switch_at = '{}' or not (select is_over_by_switches from reaching))
+                         from activity.app_timeline
+                        where user_id = %(user_id)s
+                          and date = edge.date
+                   ),
+                   false
+               )
+           end
+),
+reach as (
+    select min(date) as first,
+           max(date) as last
+      from edge
+),
+marked_day as materialized (
+    select date
+      from activity.rollup_due
+     where user_id = %(user_id)s
+       and date >= (select first from reach)
+       and date <= (select last from reach)
+),
+marked_session as materialized (
+    select row_number() over (
+               order by touched.date,
+                        session.started_at,
+                        device.name collate "C" desc,
+                        session.app collate "C" desc,
+                        session.idempotency_key collate "C" desc
+           )::integer as n,
+           session.app_session_id,
+           session.app,
+           session.title,
+           session.domain,
+           session.category,
+           greatest(session.started_at, touched.date::timestamp at time zone 'UTC') as starts_at,
+           least(session.ended_at, (touched.date + 1)::timestamp at time zone 'UTC') as ends_at
+      from (
+               select date,
+                      bool_or(is_itself) as is_marked,
+                      bool_or(not is_itself) as is_before_marked
+                 from (
+                          select date,
+                                 true as is_itself
+                            from marked_day
+                           union all
+                          select date - 1,
+                                 false
+                            from marked_day
+                      ) as day
+                group by date
+           ) as first_day
+     cross join lateral (
+               select app_session_id,
+                      device_id,
+                      app,
+                      title,
+                      domain,
+                      category,
+                      started_at,
+                      ended_at,
+                      idempotency_key
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at >= first_day.date::timestamp at time zone 'UTC'
+                  and started_at < (first_day.date + 1)::timestamp at time zone 'UTC'
+                  and ended_at > started_at
+                  and not idle
+               offset 0
+           ) as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     -- No session is longer than a day.
+     cross join lateral (
+               values (first_day.date, first_day.is_marked),
+                      (
+                          first_day.date + 1,
+                          first_day.is_before_marked
+                          and session.ended_at > (first_day.date + 1)::timestamp at time zone 'UTC'
+                      )
+           ) as touched (date, is_marked)
+     where touched.is_marked
+),
+marked_sessions as (
+    select array_agg(starts_at order by n) as starts,
+           array_agg(ends_at order by n) as ends,
+           array_agg(app_session_id order by n) as ids
+      from marked_session
+),
+marked_segment as (
+    select (segment.starts_at at time zone 'UTC')::date as date,
+           segment.n,
+           svc.duration_ms(segment.starts_at - date_trunc('day', segment.starts_at, 'UTC'))::integer
+               as starts_ms,
+           svc.duration_ms(segment.ends_at - date_trunc('day', segment.starts_at, 'UTC'))::integer
+               as ends_ms
+      from marked_sessions
+     cross join lateral svc.owned_segments(marked_sessions.starts, marked_sessions.ends) as segment
+),
+timeline_day as materialized (
+    select *,
+           (date - date '1970-01-01') * bigint '86400000' as date_ms,
+           cardinality(labels) as count,
+           -- Whoever owns the last moment of a day and the first one of the next owns the midnight between.
+           coalesce(
+               lag(date) over days = date - 1 and lag(last_session) over days = first_session,
+               false
+           ) as is_continued,
+           case
+               when lead(date) over days = date + 1 and lead(first_session) over days = last_session
+                   then 86400000 + (lead(ends) over days)[1]
+           end as last_end
+      from (
+               select date,
+                      labels,
+                      starts,
+                      ends,
+                      first_session,
+                      last_session,
+                      switch_at,
+                      switch_from,
+                      switch_to,
+                      switch_before
+                 from activity.app_timeline
+                where user_id = %(user_id)s
+                  and date >= (select first from reach)
+                  and date <= (select last from reach)
+                  and date not in (select date from marked_day)
+                union all
+               select date,
+                      array_agg(-n::bigint order by starts_ms),
+                      array_agg(starts_ms order by starts_ms),
+                      array_agg(ends_ms order by starts_ms),
+                      (select ids from marked_sessions)[(array_agg(n order by starts_ms))[1]],
+                      (select ids from marked_sessions)[(array_agg(n order by starts_ms desc))[1]],
+                      '{}',
+                      '{}',
+                      '{}',
+                      '{}'
+                 from marked_segment
+                group by date
+           ) as day
+    window days as (order by date)
+),
+
+-- fragment: shown_in_days
+-- `shown`: what is shown to category rules, the labels of `timeline_day` and the sessions of marked days.
+-- Needs the fragment `timeline_days`.
+shown as (
+    select label.label_id,
+           label.app,
+           null as title,
+           label.domain,
+           label.category,
+           label.title_rule
+      from activity.label as label
+     where label.user_id = %(user_id)s
+       and label.label_id = any (
+               array(
+                   select distinct label_id
+                     from activity.app_time
+                    where user_id = %(user_id)s
+                      and grain = 3
+                      and starts_at >= (select first::timestamp at time zone 'UTC' from reach)
+                      and starts_at < (select (last + 1)::timestamp at time zone 'UTC' from reach)
+               )
+           )
+     union all
+    select -n,
+           app,
+           title,
+           domain,
+           category,
+           null
+      from marked_session
+),
+
+-- fragment: judged_labels
+-- `label_map`: in arrays, the ids of all labels in order, and by the place in it the numbers of their
+-- applications and categories and what the latter score. `names`: applications and categories by number, in
+-- byte order. Needs the fragments `shown_in_days` and `judged`.
+--
+-- A binary search finds a label's place. A join would have to guess how many rows there are, and where the
+-- guess is wrong it is a loop in a loop.
+names as (
+    select array(select distinct app collate "C" from judged order by 1) as apps,
+           array(select distinct known_as collate "C" from judged order by 1) as categories
+),
+numbers as (
+    select jsonb_object_agg(name, n) filter (where kind = 'app') as by_app,
+           jsonb_object_agg(name, n) filter (where kind = 'category') as by_category,
+           jsonb_object_agg(name, coalesce(score, 0)) filter (where kind = 'category') as score
+      from (
+               select 'app' as kind,
+                      name,
+                      n,
+                      null as score
+                 from names
+                cross join lateral unnest(names.apps) with ordinality as app (name, n)
+                union all
+               select 'category',
+                      name,
+                      n,
+                      (select score from score where category = name)
+                 from names
+                cross join lateral unnest(names.categories) with ordinality as category (name, n)
+           ) as numbered
+),
+label_map as (
+    select array_agg(label_id order by label_id) as ids,
+           array_agg(((select by_app from numbers) -> app)::integer order by label_id) as apps,
+           array_agg(((select by_category from numbers) -> known_as)::integer order by label_id)
+               as categories,
+           array_agg(((select score from numbers) -> known_as)::integer order by label_id) as scores
+      from judged
+),
+
+-- fragment: walked_segments
+-- `walked`: the segments among which switches have to be looked for: of each day those before its first certain
+-- switch and those from its last one on, and all of a day that has none. Needs the fragment `timeline_days`.
+--
+-- Clocks jump between the two parts of a day, so that nothing is found to lie between the one and the other.
+-- The part before runs to the end of a run, and the part after begins with one (rollups.sql).
+walked as (
+    select segment.label_id,
+           day.date_ms + segment.starts_ms as starts_ms,
+           day.date_ms
+               + case
+                     when part.first + segment.n - 1 = day.count
+                         then coalesce(day.last_end, segment.ends_ms)
+                     else segment.ends_ms
+                 end as ends_ms,
+           (day.jumps + part.jumps) * 600000 as jump_ms
+      from (
+               select *,
+                      count(*) filter (where switch_at <> '{}') over (
+                          order by date
+                          rows between unbounded preceding and 1 preceding
+                      ) as jumps
+                 from timeline_day
+           ) as day
+     cross join lateral (
+               select 0 as jumps,
+                      case when day.is_continued then 2 else 1 end as first,
+                      case
+                          when day.switch_at = '{}' then day.count
+                          else width_bucket(day.switch_at[1], day.starts) - 1
+                      end as last
+                union all
+               select 1,
+                      width_bucket(day.switch_at[cardinality(day.switch_at)], day.starts),
+                      day.count
+                where day.switch_at <> '{}'
+           ) as part
+     cross join lateral unnest(
+               day.labels[part.first:part.last],
+               day.starts[part.first:part.last],
+               day.ends[part.first:part.last]
+           ) with ordinality as segment (label_id, starts_ms, ends_ms, n)
+),
+
+-- fragment: walked_switches
+-- `walked_switch`: the switches among what is `walked`. Needs the fragment `walked_segments`, and `label_map`
+-- with applications.
+walk as (
+    select array_agg(label_id order by starts_ms) as labels,
+           array_agg(starts_ms order by starts_ms) as starts,
+           array_agg(starts_ms + jump_ms order by starts_ms) as start_clocks,
+           array_agg(ends_ms + jump_ms order by starts_ms) as end_clocks,
+           array_agg(
+               (select apps from label_map)[width_bucket(label_id, (select ids from label_map))]
+               order by starts_ms
+           ) as apps
+      from walked
+),
+walked_switch as (
+    select walk.starts[found.at_position] as at_ms,
+           walk.labels[found.from_position] as from_label,
+           walk.labels[found.to_position] as to_label,
+           found.before_ms
+      from walk
+     cross join lateral svc.switches(walk.start_clocks, walk.end_clocks, walk.apps) as found
+),
+
+-- fragment: switched
+-- `switched`: how many switches happen in each slot. Needs `slot` (position, starts_at, ends_at), numbered from
+-- 1 in order of time without overlaps. Those that are certain are counted and not looked at.
+switched as (
+    with recursive asked as (
+        select coalesce(min(starts_at), '-infinity') as starts_at,
+               coalesce(max(ends_at), '-infinity') as ends_at
+          from slot
+    ),
+--include reach_of_switches
+--include timeline_days
+--include walked_segments
+    label_map as (
+        select array_agg(label_id order by label_id) as ids,
+               array_agg(app_number order by label_id) as apps
+          from (
+                   select label_id,
+                          dense_rank() over (order by app collate "C")::integer as app_number
+                     from (
+                              select label_id,
+                                     app
+                                from activity.label
+                               where user_id = %(user_id)s
+                                 and label_id = any (array(select distinct label_id from walked))
+                               union all
+                              select -n,
+                                     app
+                                from marked_session
+                          ) as named
+               ) as numbered
+    ),
+--include walked_switches
+--include slots_ms
+    counted as (
+        select touched.position,
+               width_bucket(clipped.ends_ms - 1, day.switch_at)
+                   - width_bucket(clipped.starts_ms - 1, day.switch_at) as count
+          from timeline_day as day
+         cross join slots_ms
+         cross join lateral generate_series(
+                   greatest(width_bucket(day.date_ms, slots_ms.starts), 1),
+                   width_bucket(day.date_ms + 86399999, slots_ms.starts)
+               ) as touched (position)
+         cross join lateral (
+                   select greatest(slots_ms.starts[touched.position] - day.date_ms, 0)::integer as starts_ms,
+                          least(
+                              greatest(slots_ms.ends[touched.position] - day.date_ms, 0),
+                              86400000
+                          )::integer as ends_ms
+               ) as clipped
+         where clipped.starts_ms < clipped.ends_ms
+         union all
+        select touched.position,
+               1
+          from walked_switch
+         cross join slots_ms
+         cross join lateral width_bucket(walked_switch.at_ms, slots_ms.starts) as touched (position)
+         where walked_switch.at_ms < slots_ms.ends[touched.position]
+    )
+    select position,
+           sum(count) as app_switches
+      from counted
+     group by position
+    having sum(count) > 0
+),
+
+-- fragment: slots_ms
+-- `slots_ms`: the edges of each `slot`.
+slots_ms as (
+    select array_agg((extract(epoch from starts_at) * 1000)::bigint order by position) as starts,
+           array_agg((extract(epoch from ends_at) * 1000)::bigint order by position) as ends
+      from slot
+),
+
+-- fragment: switches
+-- `switch`: the switches of all of `timeline_day`, with the labels of the longest segments of the runs before
+-- and after. Those at its edges may be wrong or missing, but not those of the range of `asked`. Needs the
+-- fragment `walked_switches`.
+switch as (
+    select date_ms + unnest(switch_at) as at_ms,
+           unnest(switch_from) as from_label,
+           unnest(switch_to) as to_label,
+           unnest(switch_before) as before_ms
+      from timeline_day
+     union all
+    select at_ms,
+           from_label,
+           to_label,
+           before_ms
+      from walked_switch
+),
+
+-- fragment: streaks
+-- `segments`: the segments of `timeline_day` in order and in arrays. `streak`: the streaks of focus among them
+-- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
+-- the edges may be wrong or missing, but not those that reach into the range of `asked`. Needs the fragment
+-- `judged_labels`.
+segments as materialized (
+    select array_agg(place) as places,
+           array_agg(starts_ms) as starts,
+           array_agg(ends_ms) as ends,
+           array_agg((select scores from label_map)[place]) as scores
+      from (
+               select width_bucket(label_id, (select ids from label_map)) as place,
+                      date_ms + starts_ms as starts_ms,
+                      date_ms + case when n = count then coalesce(last_end, ends_ms) else ends_ms end
+                          as ends_ms
+                 from (
+                          select date_ms,
+                                 count,
+                                 last_end,
+                                 is_continued,
+                                 generate_subscripts(labels, 1) as n,
+                                 unnest(labels) as label_id,
+                                 unnest(starts) as starts_ms,
+                                 unnest(ends) as ends_ms
+                            -- Days in order have their segments in order, and nothing after this changes it.
+                            from (select * from timeline_day order by date) as day
+                      ) as segment
+                -- What begins before midnight is a part of the day before.
+                where n > 1
+                   or not is_continued
+           ) as placed
+),
+-- Where something was used after the last of these days. A pause lies before that, since nothing reaches over
+-- that day.
+followed as materialized (
+    select (
+               select (extract(epoch from started_at) * 1000)::bigint
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at >= (select (last + 1)::timestamp at time zone 'UTC' from reach)
+                  and ended_at > started_at
+                  and not idle
+                order by started_at
+                limit 1
+           ) as at_ms
+),
+streak as (
+    select found.first_position,
+           found.last_position,
+           found.started_ms,
+           found.ended_ms,
+           found.breaker_position,
+           ending.reason,
+           case
+               when ending.reason in ('distraction', 'neutral') then found.breaker_ms
+               else found.paused_ms
+           end as broken_ms,
+           case when ending.reason = 'idle' then found.breaker_ms - found.paused_ms end as gap_ms
+      from (
+               select walk.first_position,
+                      walk.last_position,
+                      walk.breaker_position,
+                      walk.reason,
+                      segments.starts[walk.first_position] as started_ms,
+                      segments.ends[walk.last_position] as ended_ms,
+                      coalesce(segments.starts[walk.breaker_position], followed.at_ms) as breaker_ms,
+                      segments.ends[
+                          coalesce(walk.breaker_position - 1, cardinality(segments.ends))
+                      ] as paused_ms
+                 from segments
+                cross join followed
+                cross join lateral svc.focus_streaks(
+                          segments.starts,
+                          segments.ends,
+                          segments.scores
+                      ) as walk
+           ) as found
+     cross join lateral (
+               select case
+                          when found.reason is not null then found.reason
+                          when found.breaker_ms is not null then 'idle'
+                          when extract(epoch from now()) * 1000 - found.paused_ms < 300000 then 'ongoing'
+                          else 'end_of_data'
+                      end as reason
+           ) as ending
+),
+
+-- fragment: switch_times
+-- `switch_times`: when the switches of `timeline_day` happen, in order. Needs the fragment `walked_switches`.
+switch_times as (
+    select coalesce(array_agg(at_ms order by at_ms), '{}') as at_ms
+      from (
+               select date_ms + unnest(switch_at) as at_ms
+                 from timeline_day
+                union all
+               select at_ms
+                 from walked_switch
+           ) as switch
+),
+
+-- fragment: focused
+-- `streak`: the streaks of focus that overlap the slots, each whole. `focused`: how much of each lies in each
+-- slot. Needs `slot` as `switched` does, and the fragment `categories`.
+streak as (
+    with recursive
+--include reach_of_streaks
+--include timeline_days
+--include shown_in_days
+--include judged
+--include judged_labels
+--include streaks
+    asked as (
+        select coalesce(min(starts_at), '-infinity') as starts_at,
+               coalesce(max(ends_at), '-infinity') as ends_at
+          from slot
+    )
+    select started_ms,
+           ended_ms
+      from streak
+     where started_ms < (select (extract(epoch from ends_at) * 1000)::bigint from asked)
+       and ended_ms > (select (extract(epoch from starts_at) * 1000)::bigint from asked)
+),
+focused as (
+    with
+--include slots_ms
+    clipped as (
+        select touched.position,
+               least(streak.ended_ms, slots_ms.ends[touched.position])
+                   - greatest(streak.started_ms, slots_ms.starts[touched.position]) as focus_ms
+          from streak
+         cross join slots_ms
+         cross join lateral generate_series(
+                   greatest(width_bucket(streak.started_ms, slots_ms.starts), 1),
+                   width_bucket(streak.ended_ms, slots_ms.starts)
+               ) as touched (position)
+    )
+    select position,
+           focus_ms
+      from clipped
+     where focus_ms > 0
+),

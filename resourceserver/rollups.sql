@@ -1,0 +1,1367 @@
+-- What somebody's days and months come to, made of raw sessions by a job of the worker (rollups.py). One
+-- transaction is about one person, and begins with `begin_for`. Days and months are those of UTC.
+--
+-- Whoever writes measurements marks their days after that, in the same transaction; and we lock the marks of
+-- the days that we make, in a statement before those that look at sessions. So either a writer had committed
+-- before we had the lock, and we see what it wrote; or it waits for us with its mark, and sets a new one.
+
+-- name: people_due
+-- Some of the people whose rollups have to be made, after one of them (sql/rollups.sql).
+select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s)
+
+-- name: begin_for
+-- Opens the transaction of a job for one person (sql/policies.sql).
+call svc.open_job(%(user_id)s)
+
+-- name: take_turn
+-- Whether nobody else makes this person's rollups until the end of the transaction.
+select pg_try_advisory_xact_lock(hashtextextended('rollups of ' || %(user_id)s::uuid, 0))
+
+-- name: await_turn
+-- The same, but waits until nobody does.
+select pg_advisory_xact_lock(hashtextextended('rollups of ' || %(user_id)s::uuid, 0))
+
+-- name: wait_longer
+-- Has the transaction wait for others nearly as long as a statement may take.
+set local lock_timeout = '50s'
+
+-- name: take_longer
+-- Lets statements of the transaction take as long as an operator may want to wait.
+set local statement_timeout = '10min'
+
+-- name: mark_all_days
+-- Marks all days of a person (sql/rollups.sql).
+select svc.mark_all_days(%(user_id)s)
+
+-- name: take_marks
+-- Days after one of them whose marks have been quiet for so long, in order, locked until the end of the
+-- transaction. One that a writer holds is passed over; so we wait for nobody.
+select date
+  from activity.rollup_due
+ where user_id = %(user_id)s
+   and date > %(after)s
+   and marked_at <= now() - %(quiet)s::interval
+   and not is_left_raw
+ order by date
+ limit %(limit)s::bigint
+   for update skip locked
+
+-- name: put_off
+-- Marks days whose marks have been quiet for so long as if something were written to them in a while, so that
+-- what cannot be made is not tried all the time.
+update activity.rollup_due
+   set marked_at = now() + %(while)s::interval
+ where user_id = %(user_id)s
+   and date = any (
+           array(
+               select date
+                 from activity.rollup_due
+                where user_id = %(user_id)s
+                  and marked_at <= now() - %(quiet)s::interval
+                  and not is_left_raw
+                order by date
+                  for update skip locked
+           )
+       )
+
+-- name: may_be_crowded
+-- Whether all sessions that may touch some days in a row last longer than so many quarters of an hour together.
+-- If not, they reach over edges of quarters no more than so often, and once each.
+select coalesce(
+           (
+               select sum(ended_at - started_at)
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at > %(from)s::date::timestamp at time zone 'UTC' - interval '24 hours'
+                  and started_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+                  and not idle
+           ),
+           interval '0'
+       ) + coalesce(
+           (
+               select sum(ended_at - started_at)
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at > %(from)s::date::timestamp at time zone 'UTC' - interval '24 hours'
+                  and started_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+           ),
+           interval '0'
+       ) > %(most)s * interval '15 minutes'
+
+-- name: crowded_days
+-- Those of some days in a row on which sessions reach over edges of quarters of an hour more than so often, and
+-- four times each. Then many lie side by side, and it takes more to say how they share each quarter than to
+-- look at them.
+select touched.date
+  from (
+           select started_at,
+                  ended_at
+             from activity.app_session
+            where user_id = %(user_id)s
+              and started_at > %(from)s::date::timestamp at time zone 'UTC' - interval '24 hours'
+              and started_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+              and not idle
+            union all
+           select started_at,
+                  ended_at
+             from activity.coding_session
+            where user_id = %(user_id)s
+              and started_at > %(from)s::date::timestamp at time zone 'UTC' - interval '24 hours'
+              and started_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       ) as session
+ cross join lateral (select (session.started_at at time zone 'UTC')::date) as first_day (date)
+ cross join lateral (select (first_day.date + 1)::timestamp at time zone 'UTC') as midnight (at)
+ cross join lateral (
+           values (first_day.date, session.started_at, least(session.ended_at, midnight.at)),
+                  (first_day.date + 1, midnight.at, session.ended_at)
+       ) as touched (date, starts_at, ends_at)
+ where touched.date between %(from)s and %(to)s
+   and touched.starts_at < touched.ends_at
+ group by touched.date
+having sum(
+           date_bin(
+               '15 minutes',
+               touched.ends_at - interval '1 millisecond',
+               '2000-01-01 00:00:00+00'
+           ) - date_bin('15 minutes', touched.starts_at, '2000-01-01 00:00:00+00')
+       ) > (%(most)s + 4 * count(*)) * interval '15 minutes'
+ order by touched.date
+
+-- name: leave_raw
+-- Notes that marked days are left raw until somebody marks them again.
+update activity.rollup_due
+   set is_left_raw = true
+ where user_id = %(user_id)s
+   and date = any (%(dates)s::date[])
+
+-- name: remove_marks
+-- Removes the marks of days that have been made.
+delete
+  from activity.rollup_due
+ where user_id = %(user_id)s
+   and date = any (%(dates)s::date[])
+
+-- name: forget_days
+-- Removes what days in a row came to.
+with forgotten_apps as (
+    delete
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain in (1, 2, 3)
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+),
+forgotten_coding as (
+    delete
+      from activity.coding_time
+     where user_id = %(user_id)s
+       and grain in (1, 2, 3)
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+)
+delete
+  from activity.app_timeline
+ where user_id = %(user_id)s
+   and date between %(from)s and %(to)s
+
+-- name: forget_month
+-- Removes what a month came to.
+with forgotten_apps as (
+    delete
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain = 4
+       and starts_at = %(from)s::date::timestamp at time zone 'UTC'
+)
+delete
+  from activity.coding_time
+ where user_id = %(user_id)s
+   and grain = 4
+   and starts_at = %(from)s::date::timestamp at time zone 'UTC'
+
+-- name: has_marks
+-- Whether any of some days in a row is marked.
+select exists (
+           select
+             from activity.rollup_due
+            where user_id = %(user_id)s
+              and date between %(from)s and %(to)s
+       )
+
+-- fragment: days_in_a_row
+-- `day`: when all days from one to another begin.
+day as (
+    select %(from)s::date::timestamp at time zone 'UTC' + n * interval '24 hours' as starts_at
+      from generate_series(0, %(to)s::date - %(from)s::date) as n
+),
+
+-- fragment: shown
+-- `labelled`: the app sessions that may touch `day`, each with the first title rule that matches it; `shown_as`
+-- is what it shows to category rules in one text. `shown`: all that they show. Titles are looked through as in
+-- the fragment `judged`.
+session as (
+    select app_session_id,
+           app,
+           title,
+           domain,
+           category,
+           started_at,
+           ended_at,
+           idempotency_key,
+           device_id
+      from activity.app_session
+     where user_id = %(user_id)s
+           -- No session is longer than a day.
+       and started_at > %(from)s::date::timestamp at time zone 'UTC' - interval '24 hours'
+       and started_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       and (
+               started_at >= %(from)s::date::timestamp at time zone 'UTC'
+               or ended_at > %(from)s::date::timestamp at time zone 'UTC'
+           )
+       and not idle
+),
+title_rule as (
+    select category_rule_id,
+           match,
+           pattern,
+           row_number() over (order by priority, category_rule_id) as position
+      from activity.category_rule
+     where user_id = %(user_id)s
+       and field = 'title'
+),
+title as materialized (
+    select distinct title
+      from session
+     where title is not null
+       and exists (select from title_rule)
+),
+title_ruled as (
+    select jsonb_object_agg(title, category_rule_id) as by_title
+      from (
+               select distinct on (found.title)
+                      found.title,
+                      title_rule.category_rule_id
+                 from title_rule
+                cross join lateral (
+                          select title.title
+                            from title
+                           where svc.matches(title.title, title_rule.match, title_rule.pattern)
+                          offset 0
+                      ) as found
+                order by found.title,
+                         title_rule.position
+           ) as first_match
+),
+labelled as (
+    select *,
+           row (app, domain, category, title_rule)::text as shown_as
+      from (
+               select session.*,
+                      ((select by_title from title_ruled) ->> session.title)::uuid as title_rule
+                 from session
+           ) as ruled
+),
+shown as (
+    select distinct shown_as,
+           app,
+           domain,
+           category,
+           title_rule
+      from labelled
+),
+
+-- fragment: app_rollup
+-- What the days of `day` came to: `app_quarter`, rows of activity.app_time, and `app_day`, rows of
+-- activity.app_timeline. Needs the fragment `shown`, and that its labels are there.
+--
+-- A session that midnight cuts is two, one in each day; so one sweep serves all days. Sessions are known by
+-- their numbers in the order of the sweep. What belongs to a number is looked up in an array or comes along
+-- with a union, and labels are looked up in a map: no join is there of which a planner without statistics
+-- could make a nested loop.
+known as (
+    select jsonb_object_agg(numbered.shown_as, numbered.n) as numbers,
+           array_agg(label.label_id order by numbered.n) as labels,
+           array_agg(numbered.app order by numbered.n) as apps
+      from (
+               select row_number() over (order by shown_as collate "C") as n,
+                      dense_rank() over (order by app collate "C")::integer as app,
+                      app as name,
+                      shown_as,
+                      domain,
+                      category,
+                      title_rule
+                 from shown
+           ) as numbered
+      left join activity.label
+             on label.user_id = %(user_id)s
+            and label.app = numbered.name
+            and label.domain is not distinct from numbered.domain
+            and label.category is not distinct from numbered.category
+            and label.title_rule is not distinct from numbered.title_rule
+),
+dated as (
+    select *,
+           date_bin('24 hours', started_at, '2000-01-01 00:00:00+00') as day
+      from labelled
+),
+cut as (
+    select *,
+           started_at as starts_at,
+           least(ended_at, day + interval '24 hours') as ends_at
+      from dated
+     where day = any (array(select starts_at from day))
+     union all
+    select *,
+           day + interval '24 hours',
+           ended_at
+      from dated
+     where ended_at > day + interval '24 hours'
+       and day + interval '24 hours' = any (array(select starts_at from day))
+),
+counted as (
+    select row_number() over (
+               order by cut.starts_at,
+                        cut.started_at,
+                        device.name collate "C" desc,
+                        cut.app collate "C" desc,
+                        cut.idempotency_key collate "C" desc
+           )::integer as n,
+           ((select numbers from known) -> cut.shown_as)::integer as label,
+           cut.app_session_id as session_id,
+           cut.started_at,
+           cut.ended_at,
+           cut.starts_at,
+           cut.ends_at
+      from cut
+      join activity.device
+        on device.user_id = %(user_id)s
+       and device.device_id = cut.device_id
+),
+timeline as (
+    select array_agg(starts_at order by n) as starts,
+           array_agg(ends_at order by n) as ends,
+           array_agg(label order by n) as labels,
+           array_agg(session_id order by n) as sessions
+      from counted
+),
+segment as (
+    select segment.n,
+           segment.starts_at,
+           segment.ends_at
+      from timeline
+     cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
+),
+-- Each session once for every quarter in which it counts, and once for every part of one that it owns. Quarters
+-- are a set in the select list, which costs less than a join where most sessions lie in one.
+piece as (
+    select counted.quarter as starts_at,
+           counted.n,
+           counted.label,
+           (counted.started_at >= counted.quarter)::integer as started,
+           case
+               when counted.started_at < counted.quarter
+                    or counted.ended_at > counted.quarter + interval '15 minutes'
+                   then counted.started_at
+           end as began_at,
+           case
+               when counted.started_at < counted.quarter
+                    or counted.ended_at > counted.quarter + interval '15 minutes'
+                   then counted.ended_at
+           end as ended_at,
+           null::timestamptz as first_at,
+           null::timestamptz as last_at
+      from (
+               select *,
+                      generate_series(
+                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
+                          -- Its end is no part of a session.
+                          greatest(ends_at - interval '1 millisecond', starts_at),
+                          interval '15 minutes'
+                      ) as quarter
+                 from counted
+           ) as counted
+     union all
+    select segment.quarter,
+           segment.n,
+           null,
+           null,
+           null,
+           null,
+           greatest(segment.starts_at, segment.quarter),
+           least(segment.ends_at, segment.quarter + interval '15 minutes')
+      from (
+               select *,
+                      generate_series(
+                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
+                          ends_at - interval '1 millisecond',
+                          interval '15 minutes'
+                      ) as quarter
+                 from segment
+           ) as segment
+),
+per_session as (
+    select starts_at,
+           n,
+           max(label) as label,
+           max(started) as started,
+           max(began_at) as began_at,
+           max(ended_at) as ended_at,
+           sum(last_at - first_at) as owned,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from piece
+     group by starts_at,
+              n
+),
+app_quarter as (
+    select starts_at,
+           (select labels from known)[label] as label_id,
+           coalesce(
+               (select sessions from timeline)[own_n],
+               '00000000-0000-0000-0000-000000000000'
+           ) as session_id,
+           sum(started)::integer as started,
+           sum(1 - started)::integer as continued,
+           max(began_at) filter (where own_n is not null) as began_at,
+           max(ended_at) filter (where own_n is not null) as ended_at,
+           svc.duration_ms(coalesce(sum(owned), interval '0')) as owned_ms,
+           svc.duration_ms(coalesce(max(owned), interval '0')) as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from (
+               select *,
+                      case when owned is not null and began_at is not null then n end as own_n
+                 from per_session
+           ) as part
+     group by starts_at,
+              label,
+              own_n
+),
+segment_of_day as (
+    select day,
+           (select labels from timeline)[n] as label,
+           (select sessions from timeline)[n] as session_id,
+           -- Not svc.duration_ms, for this is done for every segment and has to be fast.
+           (date_part('epoch', starts_at - day) * 1000)::integer as starts_ms,
+           (date_part('epoch', ends_at - day) * 1000)::integer as ends_ms
+      from (
+               select *,
+                      date_bin('24 hours', starts_at, '2000-01-01 00:00:00+00') as day
+                 from segment
+           ) as dated_segment
+),
+-- A pause is more than five minutes, as it is for switches and streaks.
+after_segment as (
+    select *,
+           starts_ms - lag(ends_ms, 1, 0) over (partition by day order by starts_ms) > 300000 as is_after_pause
+      from segment_of_day
+),
+segments_of_day as (
+    select day,
+           array_agg((select labels from known)[label] order by starts_ms) as labels,
+           array_agg((select apps from known)[label] order by starts_ms) as apps,
+           array_agg(session_id order by starts_ms) as sessions,
+           array_agg(starts_ms order by starts_ms) as starts,
+           array_agg(ends_ms order by starts_ms) as ends,
+           count(*) as count,
+           not bool_or(is_after_pause) and 86400000 - max(ends_ms) <= 300000 as is_unbroken
+      from after_segment
+     group by day
+),
+app_day as (
+    select (day at time zone 'UTC')::date as date,
+           labels,
+           starts,
+           ends,
+           sessions[1] as first_session,
+           sessions[count] as last_session,
+           is_unbroken,
+           switches.at as switch_at,
+           switches.froms as switch_from,
+           switches.tos as switch_to,
+           switches.before as switch_before
+      from segments_of_day
+     cross join lateral (
+               select coalesce(array_agg(starts[at_position] order by n), '{}') as at,
+                      coalesce(array_agg(labels[from_position] order by n), '{}') as froms,
+                      coalesce(array_agg(labels[to_position] order by n), '{}') as tos,
+                      coalesce(array_agg(before_ms order by n), '{}') as before
+                 from (
+                          select *,
+                                 row_number() over (order by at_position) as n,
+                                 count(*) over () as count
+                            from svc.switches(starts::bigint[], ends::bigint[], apps)
+                      ) as switch_of_day
+                -- Segments outside the day can lengthen its first and its last spell, and nothing else. So runs
+                -- are certain from the second to the last but one. The second switch comes after that at the
+                -- earliest, and the last but one is at a run that ends in the day.
+                where n > 1
+                  and n < switch_of_day.count
+           ) as switches
+),
+
+-- fragment: coding_rollup
+-- What the days of `day` came to in coding: `coding_quarter`, rows of activity.coding_time.
+coding_dated as (
+    select coding_session_id,
+           project,
+           language,
+           file,
+           lines_added,
+           lines_removed,
+           idempotency_key,
+           device_id,
+           started_at,
+           ended_at,
+           date_bin('24 hours', started_at, '2000-01-01 00:00:00+00') as day
+      from activity.coding_session
+     where user_id = %(user_id)s
+       and started_at > %(from)s::date::timestamp at time zone 'UTC' - interval '24 hours'
+       and started_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       and (
+               started_at >= %(from)s::date::timestamp at time zone 'UTC'
+               or ended_at > %(from)s::date::timestamp at time zone 'UTC'
+           )
+),
+coding_cut as (
+    select *,
+           started_at as starts_at,
+           least(ended_at, day + interval '24 hours') as ends_at
+      from coding_dated
+     where day = any (array(select starts_at from day))
+     union all
+    select *,
+           day + interval '24 hours',
+           ended_at
+      from coding_dated
+     where ended_at > day + interval '24 hours'
+       and day + interval '24 hours' = any (array(select starts_at from day))
+),
+coding_counted as (
+    select row_number() over (
+               order by cut.starts_at,
+                        cut.started_at,
+                        device.name collate "C" desc,
+                        cut.project collate "C" desc,
+                        coalesce(cut.language, '') collate "C" desc,
+                        coalesce(cut.file, '') collate "C" desc,
+                        cut.idempotency_key collate "C" desc
+           )::integer as n,
+           cut.project,
+           coalesce(cut.language, 'unknown') as language,
+           cut.coding_session_id as session_id,
+           cut.lines_added,
+           cut.lines_removed,
+           cut.started_at,
+           cut.ended_at,
+           cut.starts_at,
+           cut.ends_at
+      from coding_cut as cut
+      join activity.device
+        on device.user_id = %(user_id)s
+       and device.device_id = cut.device_id
+),
+coding_timeline as (
+    select array_agg(starts_at order by n) as starts,
+           array_agg(ends_at order by n) as ends,
+           array_agg(session_id order by n) as sessions
+      from coding_counted
+),
+coding_segment as (
+    select segment.n,
+           segment.starts_at,
+           segment.ends_at
+      from coding_timeline
+     cross join lateral svc.owned_segments(coding_timeline.starts, coding_timeline.ends) as segment
+),
+coding_piece as (
+    select counted.quarter as starts_at,
+           counted.n,
+           counted.project,
+           counted.language,
+           (counted.started_at >= counted.quarter)::integer as started,
+           case
+               when counted.started_at < counted.quarter
+                    or counted.ended_at > counted.quarter + interval '15 minutes'
+                   then counted.started_at
+           end as began_at,
+           case
+               when counted.started_at < counted.quarter
+                    or counted.ended_at > counted.quarter + interval '15 minutes'
+                   then counted.ended_at
+           end as ended_at,
+           case when counted.started_at >= counted.quarter then counted.lines_added end as lines_added,
+           case when counted.started_at >= counted.quarter then counted.lines_removed end as lines_removed,
+           null::timestamptz as first_at,
+           null::timestamptz as last_at
+      from (
+               select *,
+                      generate_series(
+                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
+                          greatest(ends_at - interval '1 millisecond', starts_at),
+                          interval '15 minutes'
+                      ) as quarter
+                 from coding_counted
+           ) as counted
+     union all
+    select segment.quarter,
+           segment.n,
+           null,
+           null,
+           null,
+           null,
+           null,
+           null,
+           null,
+           greatest(segment.starts_at, segment.quarter),
+           least(segment.ends_at, segment.quarter + interval '15 minutes')
+      from (
+               select *,
+                      generate_series(
+                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
+                          ends_at - interval '1 millisecond',
+                          interval '15 minutes'
+                      ) as quarter
+                 from coding_segment
+           ) as segment
+),
+coding_per_session as (
+    select starts_at,
+           n,
+           max(project) as project,
+           max(language) as language,
+           max(started) as started,
+           max(began_at) as began_at,
+           max(ended_at) as ended_at,
+           max(lines_added) as lines_added,
+           max(lines_removed) as lines_removed,
+           sum(last_at - first_at) as owned,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from coding_piece
+     group by starts_at,
+              n
+),
+coding_quarter as (
+    select starts_at,
+           project,
+           language,
+           coalesce(
+               (select sessions from coding_timeline)[own_n],
+               '00000000-0000-0000-0000-000000000000'
+           ) as session_id,
+           sum(started)::integer as started,
+           sum(1 - started)::integer as continued,
+           max(began_at) filter (where own_n is not null) as began_at,
+           max(ended_at) filter (where own_n is not null) as ended_at,
+           svc.duration_ms(coalesce(sum(owned), interval '0')) as owned_ms,
+           svc.duration_ms(coalesce(max(owned), interval '0')) as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
+           coalesce(sum(lines_added), 0) as lines_added,
+           coalesce(sum(lines_removed), 0) as lines_removed
+      from (
+               select *,
+                      case when owned is not null and began_at is not null then n end as own_n
+                 from coding_per_session
+           ) as part
+     group by starts_at,
+              project,
+              language,
+              own_n
+),
+
+-- fragment: app_sum
+-- `app_sum`: what slots of a unit came to, which is a whole number of the slots that are one grain finer; in days
+-- in a row that are whole units. A session that reaches over the edge of a finer slot has rows of its own
+-- there, and has one here only if it reaches over this slot's edge.
+finer_app as (
+    select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
+           starts_at,
+           label_id,
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain = %(grain)s::smallint - 1
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+),
+app_of_session as (
+    select slot,
+           label_id,
+           session_id,
+           sum(started) as started,
+           coalesce(sum(continued) filter (where starts_at = slot), 0) as continued,
+           max(began_at) as began_at,
+           max(ended_at) as ended_at,
+           sum(owned_ms) as owned_ms,
+           sum(longest_ms) as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from finer_app
+     group by slot,
+              label_id,
+              session_id,
+              -- Rows of several sessions are not added up to one.
+              case when began_at is null then starts_at end
+),
+app_sum as (
+    select slot as starts_at,
+           label_id,
+           own_id as session_id,
+           sum(started)::integer as started,
+           sum(continued)::integer as continued,
+           max(began_at) filter (where own_id = session_id) as began_at,
+           max(ended_at) filter (where own_id = session_id) as ended_at,
+           sum(owned_ms)::bigint as owned_ms,
+           max(longest_ms)::bigint as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from (
+               select *,
+                      case
+                          when began_at < slot or ended_at > slot + ('1 ' || %(unit)s::text)::interval then session_id
+                          else '00000000-0000-0000-0000-000000000000'
+                      end as own_id
+                 from app_of_session
+           ) as part
+     group by slot,
+              label_id,
+              own_id
+    -- What began before the slot and owns its time in another row leaves nothing here.
+    having sum(started) + sum(continued) + sum(owned_ms) > 0
+),
+
+-- fragment: coding_sum
+-- `coding_sum`: the same of coding sessions.
+finer_coding as (
+    select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
+           starts_at,
+           project,
+           language,
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at,
+           lines_added,
+           lines_removed
+      from activity.coding_time
+     where user_id = %(user_id)s
+       and grain = %(grain)s::smallint - 1
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+),
+coding_of_session as (
+    select slot,
+           project,
+           language,
+           session_id,
+           sum(started) as started,
+           coalesce(sum(continued) filter (where starts_at = slot), 0) as continued,
+           max(began_at) as began_at,
+           max(ended_at) as ended_at,
+           sum(owned_ms) as owned_ms,
+           sum(longest_ms) as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
+           sum(lines_added) as lines_added,
+           sum(lines_removed) as lines_removed
+      from finer_coding
+     group by slot,
+              project,
+              language,
+              session_id,
+              case when began_at is null then starts_at end
+),
+coding_sum as (
+    select slot as starts_at,
+           project,
+           language,
+           own_id as session_id,
+           sum(started)::integer as started,
+           sum(continued)::integer as continued,
+           max(began_at) filter (where own_id = session_id) as began_at,
+           max(ended_at) filter (where own_id = session_id) as ended_at,
+           sum(owned_ms)::bigint as owned_ms,
+           max(longest_ms)::bigint as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
+           sum(lines_added)::bigint as lines_added,
+           sum(lines_removed)::bigint as lines_removed
+      from (
+               select *,
+                      case
+                          when began_at < slot or ended_at > slot + ('1 ' || %(unit)s::text)::interval then session_id
+                          else '00000000-0000-0000-0000-000000000000'
+                      end as own_id
+                 from coding_of_session
+           ) as part
+     group by slot,
+              project,
+              language,
+              own_id
+    -- What began before the slot and owns its time in another row leaves nothing here.
+    having sum(started) + sum(continued) + sum(owned_ms) > 0
+),
+
+-- name: add_labels
+-- Gives an id to what sessions on days in a row show to category rules and none showed before.
+with
+--include shown
+new as (
+    select app,
+           domain,
+           category,
+           title_rule
+      from shown
+     where not exists (
+               select
+                 from activity.label
+                where label.user_id = %(user_id)s
+                  and label.app = shown.app
+                  and label.domain is not distinct from shown.domain
+                  and label.category is not distinct from shown.category
+                  and label.title_rule is not distinct from shown.title_rule
+           )
+)
+insert into activity.label (user_id, app, domain, category, title_rule)
+select %(user_id)s,
+       app,
+       domain,
+       category,
+       title_rule
+  from new
+    on conflict do nothing
+
+-- name: make_app_quarters
+-- Makes the quarters and the timelines of days in a row. Their labels are there, and nothing else of theirs.
+with
+--include days_in_a_row
+--include shown
+--include app_rollup
+days_made as (
+    insert into activity.app_timeline (
+        user_id,
+        date,
+        labels,
+        starts,
+        ends,
+        first_session,
+        last_session,
+        is_unbroken,
+        switch_at,
+        switch_from,
+        switch_to,
+        switch_before
+    )
+    select %(user_id)s,
+           date,
+           labels,
+           starts,
+           ends,
+           first_session,
+           last_session,
+           is_unbroken,
+           switch_at,
+           switch_from,
+           switch_to,
+           switch_before
+      from app_day
+)
+insert into activity.app_time (
+    user_id,
+    grain,
+    starts_at,
+    label_id,
+    session_id,
+    started,
+    continued,
+    began_at,
+    ended_at,
+    owned_ms,
+    longest_ms,
+    first_at,
+    last_at
+)
+select %(user_id)s,
+       1,
+       starts_at,
+       label_id,
+       session_id,
+       started,
+       continued,
+       began_at,
+       ended_at,
+       owned_ms,
+       longest_ms,
+       first_at,
+       last_at
+  from app_quarter
+ order by starts_at,
+          label_id,
+          session_id
+
+-- name: add_up_app
+-- Makes the slots of a grain of those that are one grain finer.
+with
+--include app_sum
+in_order as (
+    select *
+      from app_sum
+     order by starts_at,
+              label_id,
+              session_id
+)
+insert into activity.app_time (
+    user_id,
+    grain,
+    starts_at,
+    label_id,
+    session_id,
+    started,
+    continued,
+    began_at,
+    ended_at,
+    owned_ms,
+    longest_ms,
+    first_at,
+    last_at
+)
+select %(user_id)s,
+       %(grain)s,
+       starts_at,
+       label_id,
+       session_id,
+       started,
+       continued,
+       began_at,
+       ended_at,
+       owned_ms,
+       longest_ms,
+       first_at,
+       last_at
+  from in_order
+
+-- name: make_coding_quarters
+-- Makes the quarters of days in a row in coding.
+with
+--include days_in_a_row
+--include coding_rollup
+in_order as (
+    select *
+      from coding_quarter
+     order by starts_at,
+              project,
+              language,
+              session_id
+)
+insert into activity.coding_time (
+    user_id,
+    grain,
+    starts_at,
+    project,
+    language,
+    session_id,
+    started,
+    continued,
+    began_at,
+    ended_at,
+    owned_ms,
+    longest_ms,
+    first_at,
+    last_at,
+    lines_added,
+    lines_removed
+)
+select %(user_id)s,
+       1,
+       starts_at,
+       project,
+       language,
+       session_id,
+       started,
+       continued,
+       began_at,
+       ended_at,
+       owned_ms,
+       longest_ms,
+       first_at,
+       last_at,
+       lines_added,
+       lines_removed
+  from in_order
+
+-- name: add_up_coding
+-- The same of coding.
+with
+--include coding_sum
+in_order as (
+    select *
+      from coding_sum
+     order by starts_at,
+              project,
+              language,
+              session_id
+)
+insert into activity.coding_time (
+    user_id,
+    grain,
+    starts_at,
+    project,
+    language,
+    session_id,
+    started,
+    continued,
+    began_at,
+    ended_at,
+    owned_ms,
+    longest_ms,
+    first_at,
+    last_at,
+    lines_added,
+    lines_removed
+)
+select %(user_id)s,
+       %(grain)s,
+       starts_at,
+       project,
+       language,
+       session_id,
+       started,
+       continued,
+       began_at,
+       ended_at,
+       owned_ms,
+       longest_ms,
+       first_at,
+       last_at,
+       lines_added,
+       lines_removed
+  from in_order
+
+-- name: forget_unused_labels
+-- Removes labels that no day shows any more.
+delete
+  from activity.label
+ where user_id = %(user_id)s
+   and label_id <> all (
+           array(
+               select label_id
+                 from activity.app_time
+                where user_id = %(user_id)s
+                  and grain = 3
+           )
+       )
+
+-- name: extent
+-- The first and the last day on which anything was measured or is rolled up; no row: there is none. An index
+-- tells the edges of each grain.
+select (least(sessions.first_at, apps.first_at, coding.first_at) at time zone 'UTC')::date as first,
+       (greatest(sessions.last_at, apps.last_at, coding.last_at) at time zone 'UTC')::date as last
+  from (
+           select least(
+                      (
+                          select min(started_at)
+                            from activity.app_session
+                           where user_id = %(user_id)s
+                      ),
+                      (
+                          select min(started_at)
+                            from activity.coding_session
+                           where user_id = %(user_id)s
+                      )
+                  ) as first_at,
+                  -- No session is longer than a day.
+                  greatest(
+                      (
+                          select max(started_at)
+                            from activity.app_session
+                           where user_id = %(user_id)s
+                      ),
+                      (
+                          select max(started_at)
+                            from activity.coding_session
+                           where user_id = %(user_id)s
+                      )
+                  ) + interval '24 hours' as last_at
+       ) as sessions
+ cross join (
+           select min(slot.first_at) as first_at,
+                  max(slot.last_at) as last_at
+             from generate_series(1, 4) as each (grain)
+            cross join lateral (
+                      select min(starts_at) as first_at,
+                             max(starts_at) as last_at
+                        from activity.app_time
+                       where user_id = %(user_id)s
+                         and grain = each.grain
+                  ) as slot
+       ) as apps
+ cross join (
+           select min(slot.first_at) as first_at,
+                  max(slot.last_at) as last_at
+             from generate_series(1, 4) as each (grain)
+            cross join lateral (
+                      select min(starts_at) as first_at,
+                             max(starts_at) as last_at
+                        from activity.coding_time
+                       where user_id = %(user_id)s
+                         and grain = each.grain
+                  ) as slot
+       ) as coding
+ where coalesce(sessions.first_at, apps.first_at, coding.first_at) is not null
+
+-- fragment: marked
+-- `marked`: the days from one to another whose rollups nobody relies on.
+marked as (
+    select date::timestamp at time zone 'UTC' as starts_at
+      from activity.rollup_due
+     where user_id = %(user_id)s
+       and date between %(from)s and %(to)s
+),
+
+-- fragment: unmarked_days
+-- `day`: when the other days begin. Needs the fragment `marked`.
+day as (
+    select at as starts_at
+      from generate_series(
+               %(from)s::date::timestamp at time zone 'UTC',
+               %(to)s::date::timestamp at time zone 'UTC',
+               interval '24 hours'
+           ) as at
+     where at not in (select starts_at from marked)
+),
+
+-- fragment: differences
+-- Where `stored` and `expected` rows (key, row) differ: the row, if only one of them has it, else each column;
+-- of so many rows at most.
+difference as (
+    select key,
+           stored.row as stored,
+           expected.row as expected
+      from stored
+      full join expected using (key)
+     where stored.row is distinct from expected.row
+     order by key ->> 'at',
+              key::text collate "C"
+     limit %(most)s
+)
+select difference.key ->> 'at' as at,
+       (difference.key ->> 'grain')::integer as grain,
+       coalesce(label.app, difference.key ->> 'project') as name,
+       coalesce(label.domain, difference.key ->> 'language') as detail,
+       nullif(difference.key ->> 'session_id', '00000000-0000-0000-0000-000000000000') as session_id,
+       part.column,
+       part.stored,
+       part.expected
+  from difference
+  left join activity.label
+         on label.user_id = %(user_id)s
+        and label.label_id = (difference.key ->> 'label_id')::bigint
+ cross join lateral (
+           select null as column,
+                  difference.stored::text as stored,
+                  difference.expected::text as expected
+            where difference.stored is null
+               or difference.expected is null
+            union all
+           select name,
+                  difference.stored ->> name,
+                  difference.expected ->> name
+             from jsonb_object_keys(difference.stored) as name
+            where difference.expected is not null
+              and difference.stored -> name is distinct from difference.expected -> name
+       ) as part
+ order by difference.key ->> 'at',
+          difference.key::text collate "C",
+          part.column
+
+-- name: check_app_quarters
+-- Where quarters and timelines of days in a row are not what their sessions come to.
+with
+--include marked
+--include unmarked_days
+--include shown
+--include app_rollup
+expected as (
+    select jsonb_build_object(
+               'table', 'app_time',
+               'grain', 1,
+               'at', svc.instant(starts_at),
+               'label_id', label_id,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(app_quarter) as row
+      from app_quarter
+     union all
+    select jsonb_build_object('table', 'app_timeline', 'at', date),
+           to_jsonb(app_day)
+      from app_day
+),
+stored as (
+    select jsonb_build_object(
+               'table', 'app_time',
+               'grain', 1,
+               'at', svc.instant(starts_at),
+               'label_id', label_id,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(app_time) - 'user_id' - 'grain' as row
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain = 1
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       and date_bin('24 hours', starts_at, '2000-01-01 00:00:00+00') = any (array(select starts_at from day))
+     union all
+    select jsonb_build_object('table', 'app_timeline', 'at', date),
+           to_jsonb(app_timeline) - 'user_id'
+      from activity.app_timeline
+     where user_id = %(user_id)s
+       and date between %(from)s and %(to)s
+       and date::timestamp at time zone 'UTC' = any (array(select starts_at from day))
+),
+--include differences
+
+-- name: check_app_sums
+-- Where slots of a grain are not what those that are one grain finer come to; those with a marked day are
+-- left out.
+with
+--include marked
+--include app_sum
+expected as (
+    select jsonb_build_object(
+               'table', 'app_time',
+               'grain', %(grain)s::integer,
+               'at', svc.instant(starts_at),
+               'label_id', label_id,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(app_sum) as row
+      from app_sum
+     where not exists (
+               select
+                 from marked
+                where marked.starts_at < app_sum.starts_at + ('1 ' || %(unit)s::text)::interval
+                  and marked.starts_at + interval '24 hours' > app_sum.starts_at
+           )
+),
+stored as (
+    select jsonb_build_object(
+               'table', 'app_time',
+               'grain', grain,
+               'at', svc.instant(starts_at),
+               'label_id', label_id,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(app_time) - 'user_id' - 'grain' as row
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain = %(grain)s::smallint
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       and not exists (
+               select
+                 from marked
+                where marked.starts_at < app_time.starts_at + ('1 ' || %(unit)s::text)::interval
+                  and marked.starts_at + interval '24 hours' > app_time.starts_at
+           )
+),
+--include differences
+
+-- name: check_coding_quarters
+-- Where quarters of days in a row are not what their coding sessions come to.
+with
+--include marked
+--include unmarked_days
+--include coding_rollup
+expected as (
+    select jsonb_build_object(
+               'table', 'coding_time',
+               'grain', 1,
+               'at', svc.instant(starts_at),
+               'project', project,
+               'language', language,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(coding_quarter) as row
+      from coding_quarter
+),
+stored as (
+    select jsonb_build_object(
+               'table', 'coding_time',
+               'grain', 1,
+               'at', svc.instant(starts_at),
+               'project', project,
+               'language', language,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(coding_time) - 'user_id' - 'grain' as row
+      from activity.coding_time
+     where user_id = %(user_id)s
+       and grain = 1
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       and date_bin('24 hours', starts_at, '2000-01-01 00:00:00+00') = any (array(select starts_at from day))
+),
+--include differences
+
+-- name: check_coding_sums
+-- The same of coding sessions.
+with
+--include marked
+--include coding_sum
+expected as (
+    select jsonb_build_object(
+               'table', 'coding_time',
+               'grain', %(grain)s::integer,
+               'at', svc.instant(starts_at),
+               'project', project,
+               'language', language,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(coding_sum) as row
+      from coding_sum
+     where not exists (
+               select
+                 from marked
+                where marked.starts_at < coding_sum.starts_at + ('1 ' || %(unit)s::text)::interval
+                  and marked.starts_at + interval '24 hours' > coding_sum.starts_at
+           )
+),
+stored as (
+    select jsonb_build_object(
+               'table', 'coding_time',
+               'grain', grain,
+               'at', svc.instant(starts_at),
+               'project', project,
+               'language', language,
+               'session_id', session_id
+           ) as key,
+           to_jsonb(coding_time) - 'user_id' - 'grain' as row
+      from activity.coding_time
+     where user_id = %(user_id)s
+       and grain = %(grain)s::smallint
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+       and not exists (
+               select
+                 from marked
+                where marked.starts_at < coding_time.starts_at + ('1 ' || %(unit)s::text)::interval
+                  and marked.starts_at + interval '24 hours' > coding_time.starts_at
+           )
+),
+--include differences

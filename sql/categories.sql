@@ -1,0 +1,986 @@
+-- Category rules and scores: what people change of theirs, and what it comes to. May run again at any time.
+--
+-- Those that ask for a sign-in are the authorization server's, which sees no activity itself: each looks the
+-- session up as deletion.sql does, and is about that session's person alone. The others ask nobody for leave,
+-- so they are the owner's, and an operator's command calls them.
+
+-- What the service's rules say of a site, given categories by domain: its own, or that of the nearest domain
+-- above it; null: nothing. None of the rules is about more than four labels.
+create or replace function svc.category_of_site(p_known jsonb, p_domain text)
+returns text
+language plpgsql
+immutable
+strict
+parallel safe
+as $$
+declare
+    labels constant text[] := string_to_array(p_domain, '.');
+    above  text;
+begin
+    if p_known ? p_domain then
+        return p_known ->> p_domain;
+    end if;
+    for n in reverse least(cardinality(labels) - 1, 4) .. 1 loop
+        above := array_to_string(labels[cardinality(labels) - n + 1:], '.');
+        if p_known ? above then
+            return p_known ->> above;
+        end if;
+    end loop;
+    return null;
+end
+$$;
+
+-- What somebody did in the last 30 days, by everything that rules can look at: how long they had it before
+-- them, as answers count it, and in how many sessions. Of more than 50,000 sessions the newest count.
+--
+-- Sessions learn their time by being put together with their segments, and not by a join: of fresh rows the
+-- planner knows nothing, and may take thousands of them for one (resourceserver/endpoints/timeline.sql).
+create or replace function svc.recent_time(p_user_id uuid)
+returns table (
+    app           text,
+    title         text,
+    domain        text,
+    category      text,
+    total_ms      bigint,
+    session_count bigint
+)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+set enable_bitmapscan = off
+begin atomic
+    with newest as materialized (
+        select session.app,
+               session.title,
+               session.domain,
+               session.category,
+               session.idempotency_key,
+               session.device_id,
+               session.started_at,
+               session.ended_at
+          from activity.app_session as session
+         where session.user_id = p_user_id
+               -- No session is longer than a day.
+           and session.started_at > now() - interval '31 days'
+           and session.started_at < now()
+           and (
+                   session.ended_at > now() - interval '30 days'
+                   or session.started_at >= now() - interval '30 days'
+               )
+           and not session.idle
+         order by session.started_at desc,
+                  session.app_session_id desc
+         limit 50000
+    ),
+    counted as materialized (
+        select row_number() over (
+                   order by newest.started_at,
+                            device.name collate "C" desc,
+                            newest.app collate "C" desc,
+                            newest.idempotency_key collate "C" desc
+               ) as n,
+               newest.app,
+               newest.title,
+               newest.domain,
+               newest.category,
+               greatest(newest.started_at, now() - interval '30 days') as starts_at,
+               least(newest.ended_at, now()) as ends_at
+          from newest
+          join activity.device as device
+            on device.user_id = p_user_id
+           and device.device_id = newest.device_id
+    ),
+    part as (
+        select counted.n,
+               counted.app,
+               counted.title,
+               counted.domain,
+               counted.category,
+               interval '0' as duration
+          from counted
+         union all
+        select segment.n,
+               null,
+               null,
+               null,
+               null,
+               segment.ends_at - segment.starts_at
+          from (
+                   select array_agg(counted.starts_at order by counted.n) as starts,
+                          array_agg(counted.ends_at order by counted.n) as ends
+                     from counted
+               ) as timeline
+         cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
+    ),
+    per_session as (
+        select max(part.app) as app,
+               max(part.title) as title,
+               max(part.domain) as domain,
+               max(part.category) as category,
+               sum(part.duration) as duration
+          from part
+         group by part.n
+    )
+    select per_session.app,
+           per_session.title,
+           per_session.domain,
+           per_session.category,
+           svc.duration_ms(sum(per_session.duration)),
+           count(*)
+      from per_session
+     group by per_session.app,
+              per_session.title,
+              per_session.domain,
+              per_session.category;
+end;
+
+-- Which category things fall into, and why: `decided_by` is one of rule (which one is told), tracker, site,
+-- app (the service's rules) and nothing. Things are told by arrays of equal length, with how long they took in
+-- how many sessions, which is only passed on. It decides as the fragment `judged` of timeline.sql does for
+-- answers.
+create or replace function svc.judge(
+    p_user_id    uuid,
+    p_apps       text[],
+    p_titles     text[],
+    p_domains    text[],
+    p_categories text[],
+    p_totals     bigint[] default '{}',
+    p_counts     bigint[] default '{}'
+)
+returns table (
+    app              text,
+    title            text,
+    domain           text,
+    known_as         text,
+    decided_by       text,
+    category_rule_id uuid,
+    total_ms         bigint,
+    session_count    bigint
+)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    with thing as materialized (
+        select shown.app,
+               shown.title,
+               shown.domain,
+               shown.category,
+               shown.total_ms,
+               shown.session_count
+          from unnest(p_apps, p_titles, p_domains, p_categories, p_totals, p_counts)
+            as shown (app, title, domain, category, total_ms, session_count)
+    ),
+    rule as (
+        select own.category_rule_id,
+               own.field,
+               own.match,
+               own.pattern,
+               own.category,
+               row_number() over (order by own.priority, own.category_rule_id) as position
+          from activity.category_rule as own
+         where own.user_id = p_user_id
+    ),
+    looked_at as materialized (
+        select 'app' as field,
+               thing.app as text
+          from thing
+         union
+        select 'title',
+               thing.title
+          from thing
+         where thing.title is not null
+         union
+        select 'domain',
+               thing.domain
+          from thing
+         where thing.domain is not null
+    ),
+    ruled as (
+        select jsonb_object_agg(first_match.text, first_match.position)
+                   filter (where first_match.field = 'app') as by_app,
+               jsonb_object_agg(first_match.text, first_match.position)
+                   filter (where first_match.field = 'title') as by_title,
+               jsonb_object_agg(first_match.text, first_match.position)
+                   filter (where first_match.field = 'domain') as by_domain
+          from (
+                   select found.field,
+                          found.text,
+                          min(rule.position) as position
+                     from rule
+                    -- Rule by rule, since the server keeps few expressions compiled.
+                    cross join lateral (
+                              select looked_at.field,
+                                     looked_at.text
+                                from looked_at
+                               where looked_at.field = rule.field
+                                 and svc.matches(looked_at.text, rule.match, rule.pattern)
+                              offset 0
+                          ) as found
+                    group by found.field,
+                             found.text
+               ) as first_match
+    ),
+    own_rule as (
+        select array_agg(rule.category order by rule.position) as categories,
+               array_agg(rule.category_rule_id order by rule.position) as ids
+          from rule
+    ),
+    known_rule as (
+        select jsonb_object_agg(known.pattern, known.category) filter (where known.field = 'app') as by_app,
+               jsonb_object_agg(known.pattern, known.category)
+                   filter (where known.field = 'domain') as by_domain
+          from reference.category_rule as known
+    ),
+    told as materialized (
+        select thing.app,
+               thing.title,
+               thing.domain,
+               thing.category as by_tracker,
+               thing.total_ms,
+               thing.session_count,
+               least(
+                   ((select by_app from ruled) -> thing.app)::integer,
+                   ((select by_title from ruled) -> thing.title)::integer,
+                   ((select by_domain from ruled) -> thing.domain)::integer
+               ) as rule,
+               svc.category_of_site((select by_domain from known_rule), thing.domain) as by_site,
+               (select by_app from known_rule) ->> lower(thing.app) as by_app
+          from thing
+    )
+    select told.app,
+           told.title,
+           told.domain,
+           coalesce(
+               (select categories from own_rule)[told.rule],
+               told.by_tracker,
+               told.by_site,
+               told.by_app,
+               'Uncategorized'
+           ),
+           case
+               when told.rule is not null then 'rule'
+               when told.by_tracker is not null then 'tracker'
+               when told.by_site is not null then 'site'
+               when told.by_app is not null then 'app'
+               else 'nothing'
+           end,
+           (select ids from own_rule)[told.rule],
+           told.total_ms,
+           told.session_count
+      from told;
+end;
+
+-- What somebody did in the last 30 days, with the category that it falls into now and why.
+create or replace function svc.recent_categories(p_user_id uuid)
+returns table (
+    app           text,
+    title         text,
+    domain        text,
+    known_as      text,
+    decided_by    text,
+    total_ms      bigint,
+    session_count bigint
+)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select judged.app,
+           judged.title,
+           judged.domain,
+           judged.known_as,
+           judged.decided_by,
+           judged.total_ms,
+           judged.session_count
+      from (
+               select array_agg(recent.app) as apps,
+                      array_agg(recent.title) as titles,
+                      array_agg(recent.domain) as domains,
+                      array_agg(recent.category) as categories,
+                      array_agg(recent.total_ms) as totals,
+                      array_agg(recent.session_count) as counts
+                 from svc.recent_time(p_user_id) as recent
+           ) as collected
+     cross join lateral svc.judge(
+               p_user_id,
+               collected.apps,
+               collected.titles,
+               collected.domains,
+               collected.categories,
+               collected.totals,
+               collected.counts
+           ) as judged;
+end;
+
+-- What somebody has lately done that nothing puts into a category: sites, and applications where there is no
+-- site, the longest first; at most 20 of them, and how many there are. A rule for an application that has
+-- sites would take these along, which is told. What is longer than a rule's pattern is left out.
+create or replace function svc.recent_uncategorized(p_user_id uuid)
+returns table (
+    field         text,
+    name          text,
+    has_sites     boolean,
+    total_ms      bigint,
+    session_count bigint,
+    name_count    bigint
+)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    with recent as materialized (
+        select done.app,
+               done.domain,
+               done.decided_by,
+               sum(done.total_ms)::bigint as total_ms,
+               sum(done.session_count)::bigint as session_count
+          from svc.recent_categories(p_user_id) as done
+         group by done.app,
+                  done.domain,
+                  done.decided_by
+    ),
+    unsorted as (
+        select case when recent.domain is null then 'app' else 'domain' end as field,
+               coalesce(recent.domain, recent.app) as name,
+               sum(recent.total_ms)::bigint as total_ms,
+               sum(recent.session_count)::bigint as session_count
+          from recent
+         where recent.decided_by = 'nothing'
+           and length(coalesce(recent.domain, recent.app)) <= 255
+         group by recent.domain is null,
+                  coalesce(recent.domain, recent.app)
+    )
+    select unsorted.field,
+           unsorted.name,
+           unsorted.field = 'app' and unsorted.name in (select app from recent where domain is not null),
+           unsorted.total_ms,
+           unsorted.session_count,
+           count(*) over ()
+      from unsorted
+     order by unsorted.total_ms desc,
+              unsorted.name collate "C",
+              unsorted.field
+     limit 20;
+end;
+
+-- What a rule would match of the last 30 days, wherever it stood: how long, how often, how much of it rules
+-- that are there already decide, and the ten names of its field with most time, each with the category that
+-- most of its time is in now.
+create or replace function svc.recent_matches(p_user_id uuid, p_field text, p_match text, p_pattern text)
+returns table (total_ms bigint, session_count bigint, ruled_ms bigint, name_count bigint, names json)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    with found as (
+        select case p_field
+                   when 'app' then recent.app
+                   when 'title' then recent.title
+                   else recent.domain
+               end as name,
+               recent.known_as,
+               recent.decided_by,
+               recent.total_ms,
+               recent.session_count
+          from svc.recent_categories(p_user_id) as recent
+         where svc.matches(
+                   case p_field
+                       when 'app' then recent.app
+                       when 'title' then recent.title
+                       else recent.domain
+                   end,
+                   p_match,
+                   p_pattern
+               )
+    ),
+    per_category as (
+        select found.name,
+               found.known_as,
+               sum(found.total_ms)::bigint as total_ms,
+               sum(found.session_count)::bigint as session_count
+          from found
+         group by found.name,
+                  found.known_as
+    ),
+    per_name as (
+        select per_category.name,
+               (
+                   array_agg(
+                       per_category.known_as
+                       order by per_category.total_ms desc, per_category.known_as collate "C"
+                   )
+               )[1] as known_as,
+               sum(per_category.total_ms)::bigint as total_ms,
+               sum(per_category.session_count)::bigint as session_count
+          from per_category
+         group by per_category.name
+    ),
+    ranked as (
+        select per_name.name,
+               per_name.known_as,
+               per_name.total_ms,
+               per_name.session_count,
+               row_number() over (order by per_name.total_ms desc, per_name.name collate "C") as rank
+          from per_name
+    )
+    select coalesce(sum(found.total_ms), 0)::bigint,
+           coalesce(sum(found.session_count), 0)::bigint,
+           coalesce(sum(found.total_ms) filter (where found.decided_by = 'rule'), 0)::bigint,
+           (select count(*) from ranked),
+           (
+               select coalesce(
+                          json_agg(
+                              json_build_object(
+                                  'name', ranked.name,
+                                  'category', ranked.known_as,
+                                  'total_ms', ranked.total_ms,
+                                  'session_count', ranked.session_count
+                              )
+                              order by ranked.rank
+                          ),
+                          '[]'
+                      )
+                 from ranked
+                where ranked.rank <= 10
+           )
+      from found;
+end;
+
+-- Why there can be no such rule; null: there can. An expression is tried first (0017_default_rules.sql says
+-- what it must not hold, and that is what keeps it from running away): not_one, where Postgres knows no such
+-- language, and too_slow, where making it out and reading five texts of 1,024 letters takes more than 25 ms.
+-- The best of three times counts, each of an expression that this connection cannot have seen before.
+create or replace function svc.rule_problem(p_match text, p_pattern text)
+returns text
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    problem  text;
+    letters  constant text := coalesce(nullif(regexp_replace(p_pattern, '[^[:alnum:] ]', '', 'g'), ''), 'a');
+    variant  text;
+    began_at timestamptz;
+begin
+    if p_match <> 'regex' then
+        return null;
+    end if;
+    problem := svc.expression_problem(p_pattern);
+    if problem is not null then
+        return problem;
+    end if;
+    -- By itself first: an expression that ends within a bracket could be one together with what comes after it.
+    perform '' ~* p_pattern;
+    for attempt in 1 .. 3 loop
+        variant := '(?:' || p_pattern || ')|#' || gen_random_uuid();
+        began_at := clock_timestamp();
+        perform left(repeat(piece, 1024), 1024) ~* variant
+          from unnest(array['a', 'ab', 'aab b ', letters, p_pattern]) as piece;
+        if clock_timestamp() - began_at <= interval '25 milliseconds' then
+            return null;
+        end if;
+    end loop;
+    return 'too_slow';
+exception
+    when invalid_regular_expression then
+        return 'not_one';
+    -- An automaton that outgrows what Postgres has room for, which nothing that gets here should.
+    when internal_error or program_limit_exceeded or out_of_memory then
+        return 'too_large';
+end
+$$;
+
+-- Begins to change somebody's rules or scores; false: there is no such account. Until the end of the
+-- transaction nobody else changes them, the account stays, and its days are not summed up: whoever did so
+-- with the rules of before could remove a mark that we have not seen (resourceserver/summaries.sql).
+create or replace function svc.begin_category_change(p_user_id uuid)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from identity.user as person
+      where person.user_id = p_user_id
+        for no key update;
+    if found then
+        perform pg_advisory_xact_lock(hashtextextended('summaries of ' || p_user_id, 0));
+        return true;
+    end if;
+    return false;
+end
+$$;
+
+-- The title rules of somebody in their order. Which of them is the first that matches is a part of labels.
+create or replace function svc.title_rules(p_user_id uuid)
+returns uuid[]
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select array(
+               select category_rule_id
+                 from activity.category_rule
+                where user_id = p_user_id
+                  and field = 'title'
+                order by priority,
+                         category_rule_id
+           );
+end;
+
+-- Ends a change: if the title rules are others than before, all that is rolled up is made anew, and so is
+-- whatever has been summed up. A day that was marked already may be at work, and so is marked again. Trackers
+-- mark rollups before summaries too, so that nobody waits for the other crosswise.
+create or replace function svc.end_category_change(p_user_id uuid, p_title_rules_before uuid[])
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if svc.title_rules(p_user_id) <> p_title_rules_before then
+        perform svc.mark_all_days(p_user_id);
+    end if;
+    insert into activity.summary_due (user_id, date)
+    select p_user_id,
+           known.date
+      from (
+               select date
+                 from activity.daily_summary
+                where user_id = p_user_id
+                union
+               select date
+                 from activity.summary_due
+                where user_id = p_user_id
+           ) as known
+     order by known.date
+        on conflict (user_id, date) do update
+       set marked_at = greatest(now(), summary_due.marked_at + interval '1 microsecond');
+end
+$$;
+
+-- Gives somebody's rules the places 1, 2, 3, ... in this order.
+create or replace function svc.place_rules(p_user_id uuid, p_rules uuid[])
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+begin atomic
+    update activity.category_rule as rule
+       set priority = placed.position
+      from unnest(p_rules) with ordinality as placed (category_rule_id, position)
+     where rule.user_id = p_user_id
+       and rule.category_rule_id = placed.category_rule_id
+       and rule.priority <> placed.position;
+end;
+
+-- The rules of somebody in their order.
+create or replace function svc.rules_in_order(p_user_id uuid)
+returns uuid[]
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select array(
+               select category_rule_id
+                 from activity.category_rule
+                where user_id = p_user_id
+                order by priority,
+                         category_rule_id
+           );
+end;
+
+-- Adds a rule at a place of the order, the last one if none is given; what was there and what comes after it
+-- moves on by one. `problem` says why nothing was added: what svc.rule_problem returns; no_account; too_many
+-- (200 rules, of which 50 are expressions, are what answers can afford to look at); exists.
+create or replace function svc.insert_rule(
+    p_user_id  uuid,
+    p_field    text,
+    p_match    text,
+    p_pattern  text,
+    p_category text,
+    p_place    integer default null,
+    out problem          text,
+    out category_rule_id uuid
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    titles  uuid[];
+    ordered uuid[];
+    place   integer;
+begin
+    problem := svc.rule_problem(p_match, p_pattern);
+    if problem is not null then
+        return;
+    end if;
+    if not svc.begin_category_change(p_user_id) then
+        problem := 'no_account';
+        return;
+    end if;
+    select case
+               when count(*) filter (
+                        where field = p_field
+                          and match = p_match
+                          and (pattern = p_pattern or match <> 'regex' and lower(pattern) = lower(p_pattern))
+                    ) > 0
+                   then 'exists'
+               when count(*) >= 200 then 'too_many'
+               when p_match = 'regex' and count(*) filter (where match = 'regex') >= 50 then 'too_many'
+           end
+      into problem
+      from activity.category_rule
+     where user_id = p_user_id;
+    if problem is not null then
+        return;
+    end if;
+    titles := svc.title_rules(p_user_id);
+    ordered := svc.rules_in_order(p_user_id);
+    place := least(greatest(coalesce(p_place, cardinality(ordered) + 1), 1), cardinality(ordered) + 1);
+    category_rule_id := gen_random_uuid();
+    insert into activity.category_rule (
+        user_id,
+        category_rule_id,
+        priority,
+        field,
+        match,
+        pattern,
+        category
+    )
+    values (p_user_id, insert_rule.category_rule_id, 0, p_field, p_match, p_pattern, p_category);
+    perform svc.place_rules(
+        p_user_id,
+        ordered[:place - 1] || insert_rule.category_rule_id || ordered[place:]
+    );
+    perform svc.end_category_change(p_user_id, titles);
+end
+$$;
+
+-- Removes a rule and returns its pattern; null: they have no such rule.
+create or replace function svc.delete_rule(p_user_id uuid, p_category_rule_id uuid)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    titles  uuid[];
+    removed text;
+begin
+    if not svc.begin_category_change(p_user_id) then
+        return null;
+    end if;
+    titles := svc.title_rules(p_user_id);
+    delete from activity.category_rule
+     where user_id = p_user_id
+       and category_rule_id = p_category_rule_id
+    returning pattern
+         into removed;
+    if removed is not null then
+        perform svc.place_rules(p_user_id, svc.rules_in_order(p_user_id));
+        perform svc.end_category_change(p_user_id, titles);
+    end if;
+    return removed;
+end
+$$;
+
+-- Moves a rule by so many places, up to an end of the order where they are too many. False: they have no such
+-- rule.
+create or replace function svc.move_rule(p_user_id uuid, p_category_rule_id uuid, p_by integer)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    titles  uuid[];
+    ordered uuid[];
+    others  uuid[];
+    place   integer;
+begin
+    if not svc.begin_category_change(p_user_id) then
+        return false;
+    end if;
+    titles := svc.title_rules(p_user_id);
+    ordered := svc.rules_in_order(p_user_id);
+    place := array_position(ordered, p_category_rule_id);
+    if place is null then
+        return false;
+    end if;
+    others := array_remove(ordered, p_category_rule_id);
+    place := least(greatest(place + p_by, 1), cardinality(ordered));
+    perform svc.place_rules(p_user_id, others[:place - 1] || p_category_rule_id || others[place:]);
+    perform svc.end_category_change(p_user_id, titles);
+    return true;
+end
+$$;
+
+-- Says how productive somebody finds time in a category, or, with null, leaves that to the service again.
+-- Returns why nothing was changed: no_account; too_many (200 categories).
+create or replace function svc.set_score(p_user_id uuid, p_category text, p_score integer)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.begin_category_change(p_user_id) then
+        return 'no_account';
+    end if;
+    delete from activity.category_score
+     where user_id = p_user_id
+       and category = p_category;
+    if p_score is not null then
+        if (select count(*) >= 200 from activity.category_score where user_id = p_user_id) then
+            return 'too_many';
+        end if;
+        insert into activity.category_score (user_id, category, score)
+        values (p_user_id, p_category, p_score);
+    end if;
+    perform svc.end_category_change(p_user_id, svc.title_rules(p_user_id));
+    return null;
+end
+$$;
+
+-- What each category that somebody may mean scores: those of the service, of their rules, and those that they
+-- gave a score. `own` is their own score, `usual` the service's.
+create or replace function svc.scores_of(p_user_id uuid)
+returns table (category text, own integer, usual integer)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select named.category,
+           mine.score::integer,
+           coalesce(known.score, 0)::integer
+      from (
+               select known.category
+                 from reference.category as known
+                union
+               select rule.category
+                 from activity.category_rule as rule
+                where rule.user_id = p_user_id
+                union
+               select score.category
+                 from activity.category_score as score
+                where score.user_id = p_user_id
+           ) as named (category)
+      left join reference.category as known
+             on known.category = named.category
+      left join activity.category_score as mine
+             on mine.user_id = p_user_id
+            and mine.category = named.category
+     order by coalesce(mine.score, known.score, 0) desc,
+              named.category collate "C";
+end;
+
+-- Whether somebody is signed in with a session.
+create or replace function svc.is_signed_in(p_user_id uuid, p_session_hash bytea)
+returns boolean
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select exists (
+               select
+                 from identity.session
+                where session.user_id = p_user_id
+                  and session.session_hash = p_session_hash
+                  and session.seen_at > now() - interval '30 days'
+           );
+end;
+
+-- The rules of whoever is signed in, in their order; no row: they have none, or nobody is.
+create or replace function svc.category_rules(p_user_id uuid, p_session_hash bytea)
+returns table (category_rule_id uuid, field text, match text, pattern text, category text)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select rule.category_rule_id,
+           rule.field,
+           rule.match,
+           rule.pattern,
+           rule.category
+      from activity.category_rule as rule
+     where rule.user_id = p_user_id
+       and svc.is_signed_in(p_user_id, p_session_hash)
+     order by rule.priority,
+              rule.category_rule_id
+     limit 1000;
+end;
+
+-- What categories score for whoever is signed in; no row: nobody is.
+create or replace function svc.category_scores(p_user_id uuid, p_session_hash bytea)
+returns table (category text, own integer, usual integer)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select known.category,
+           known.own,
+           known.usual
+      from svc.scores_of(p_user_id) as known
+     where svc.is_signed_in(p_user_id, p_session_hash)
+     limit 1000;
+end;
+
+-- What whoever is signed in has lately done that nothing puts into a category (svc.recent_uncategorized).
+create or replace function svc.uncategorized_time(p_user_id uuid, p_session_hash bytea)
+returns table (
+    field         text,
+    name          text,
+    has_sites     boolean,
+    total_ms      bigint,
+    session_count bigint,
+    name_count    bigint
+)
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if svc.is_signed_in(p_user_id, p_session_hash) then
+        return query select * from svc.recent_uncategorized(p_user_id);
+    end if;
+end
+$$;
+
+-- What a rule would match for whoever is signed in (svc.recent_matches), or the problem with it
+-- (svc.rule_problem); no row: nobody is.
+create or replace function svc.preview_category_rule(
+    p_user_id      uuid,
+    p_session_hash bytea,
+    p_field        text,
+    p_match        text,
+    p_pattern      text
+)
+returns table (
+    problem       text,
+    total_ms      bigint,
+    session_count bigint,
+    ruled_ms      bigint,
+    name_count    bigint,
+    names         json
+)
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.is_signed_in(p_user_id, p_session_hash) then
+        return;
+    end if;
+    problem := svc.rule_problem(p_match, p_pattern);
+    if problem is not null then
+        return next;
+        return;
+    end if;
+    return query
+    select null::text,
+           matched.total_ms,
+           matched.session_count,
+           matched.ruled_ms,
+           matched.name_count,
+           matched.names
+      from svc.recent_matches(p_user_id, p_field, p_match, p_pattern) as matched;
+end
+$$;
+
+-- Begins a change for whoever is signed in; false: nobody is. Whoever ends all sign-ins of an account holds
+-- its row meanwhile; so the session is looked up when that row is ours.
+create or replace function svc.begin_signed_in_change(p_user_id uuid, p_session_hash bytea)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform svc.begin_category_change(p_user_id);
+    return svc.is_signed_in(p_user_id, p_session_hash);
+end
+$$;
+
+-- Adds a rule for whoever is signed in, as the last one (svc.insert_rule); `problem` may also be signed_out.
+create or replace function svc.add_category_rule(
+    p_user_id      uuid,
+    p_session_hash bytea,
+    p_field        text,
+    p_match        text,
+    p_pattern      text,
+    p_category     text
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.begin_signed_in_change(p_user_id, p_session_hash) then
+        return 'signed_out';
+    end if;
+    return (
+        select problem
+          from svc.insert_rule(p_user_id, p_field, p_match, p_pattern, p_category)
+    );
+end
+$$;
+
+-- Removes a rule of whoever is signed in, and returns its pattern; null: there is none, or nobody is.
+create or replace function svc.remove_category_rule(
+    p_user_id          uuid,
+    p_session_hash     bytea,
+    p_category_rule_id uuid
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.begin_signed_in_change(p_user_id, p_session_hash) then
+        return null;
+    end if;
+    return svc.delete_rule(p_user_id, p_category_rule_id);
+end
+$$;
+
+-- Moves a rule of whoever is signed in (svc.move_rule); false: there is none, or nobody is.
+create or replace function svc.move_category_rule(
+    p_user_id          uuid,
+    p_session_hash     bytea,
+    p_category_rule_id uuid,
+    p_by               integer
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.begin_signed_in_change(p_user_id, p_session_hash) then
+        return false;
+    end if;
+    return svc.move_rule(p_user_id, p_category_rule_id, p_by);
+end
+$$;
+
+-- Scores a category for whoever is signed in (svc.set_score); the problem may also be signed_out.
+create or replace function svc.score_category(
+    p_user_id      uuid,
+    p_session_hash bytea,
+    p_category     text,
+    p_score        integer
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.begin_signed_in_change(p_user_id, p_session_hash) then
+        return 'signed_out';
+    end if;
+    return svc.set_score(p_user_id, p_category, p_score);
+end
+$$;

@@ -1,0 +1,101 @@
+-- Whose rollups have to be made, and that all of somebody's have to be. May run again at any time.
+
+-- Some of the people who have days whose marks have been quiet for so long, in the order of their ids after
+-- `p_after`. The worker learns no more of them than this, as of svc.people_with_summaries_due. Who has left
+-- is left to svc.forget_departed.
+create or replace function svc.people_with_rollups_due(p_after uuid, p_quiet interval, p_limit integer)
+returns setof uuid
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select due.user_id
+      from activity.rollup_due as due
+      join identity.user as person using (user_id)
+     where due.user_id > p_after
+       and due.marked_at <= now() - p_quiet
+       and not due.is_left_raw
+     group by due.user_id
+     order by due.user_id
+     limit p_limit;
+end;
+
+-- Marks all days of somebody on which anything was measured or has rollups, and those after them, which
+-- their sessions may reach into. Whoever changes title rules calls this in the same transaction, before or
+-- after. It waits until nobody makes rollups of theirs, and nobody does until the transaction is over: made
+-- with the rules of before, a day could lose its mark after we have looked.
+--
+-- From one day to the next the indexes are searched, so that years of sessions cost no more than their days.
+create or replace function svc.mark_all_days(p_user_id uuid)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('rollups of ' || p_user_id, 0));
+    insert into activity.rollup_due (user_id, date)
+    with recursive measured as (
+        select (
+                   select min(session.started_at)
+                     from activity.app_session as session
+                    where session.user_id = p_user_id
+               ) as at
+         union all
+        select (
+                   select min(session.started_at)
+                     from activity.app_session as session
+                    where session.user_id = p_user_id
+                      and session.started_at >= date_trunc('day', measured.at, 'UTC') + interval '1 day'
+               )
+          from measured
+         where measured.at is not null
+    ),
+    coded as (
+        select (
+                   select min(session.started_at)
+                     from activity.coding_session as session
+                    where session.user_id = p_user_id
+               ) as at
+         union all
+        select (
+                   select min(session.started_at)
+                     from activity.coding_session as session
+                    where session.user_id = p_user_id
+                      and session.started_at >= date_trunc('day', coded.at, 'UTC') + interval '1 day'
+               )
+          from coded
+         where coded.at is not null
+    ),
+    rolled_up as (
+        select distinct starts_at as at
+          from activity.app_time
+         where user_id = p_user_id
+           and grain = 3
+         union
+        select distinct starts_at
+          from activity.coding_time
+         where user_id = p_user_id
+           and grain = 3
+    )
+    select p_user_id,
+           touched.date
+      from (
+               select at from measured
+                union all
+               select at from coded
+                union all
+               select at from rolled_up
+           ) as found
+     cross join lateral (
+               values ((found.at at time zone 'UTC')::date),
+                      ((found.at at time zone 'UTC')::date + 1)
+           ) as touched (date)
+     where found.at is not null
+     group by touched.date
+     order by touched.date
+        on conflict (user_id, date) do update
+       set marked_at = now(),
+           is_left_raw = false;
+end
+$$;

@@ -1,0 +1,77 @@
+"""Answers must not depend on what is rolled up: questions about sums are asked again when it has changed."""
+
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import httpx2
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from tests.conftest import MakeRollups, mark_all_days
+
+ABOUT_ROLLUPS = {
+    "test_app_usage",
+    "test_attention",
+    "test_categories",
+    "test_coding",
+    "test_context_switches",
+    "test_correlation",
+    "test_daily",
+    "test_daily_categories",
+    "test_extremes",
+    "test_focus_streaks",
+    "test_goals",
+    "test_hourly",
+    "test_hourly_patterns",
+    "test_sessions_by_app",
+    "test_sessions_daily",
+    "test_week",
+}
+"""The modules whose questions are answered from rollups where there are any."""
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """A client whose every answer has been the same from sessions, from rollups and from both."""
+
+    client: TestClient
+    owner: psycopg.Connection[Any]
+    make_rollups: MakeRollups
+    one_in: int = 1
+    """Of how many questions one is asked again, for tests that ask hundreds: making rollups takes a while."""
+
+    def post(self, *arguments: Any, **more: Any) -> httpx2.Response:
+        """Send something to the server; whatever days it writes to are marked."""
+        return self.client.post(*arguments, **more)
+
+    def get(self, *arguments: Any, **more: Any) -> httpx2.Response:
+        """Ask something when all days are rolled up, when none may be used, and when every other one may."""
+        if crc32(repr(more.get("params")).encode()) % self.one_in:
+            return self.client.get(*arguments, **more)
+        self.make_rollups()
+        answer = self.client.get(*arguments, **more)
+        # Marks that come and go while nothing is written say nothing wrong.
+        mark_all_days(self.owner)
+        raw = self.client.get(*arguments, **more)
+        assert raw.json() == answer.json()
+        self.owner.execute("delete from activity.rollup_due where (date - '2000-01-01') % 2 = 0")
+        mixed = self.client.get(*arguments, **more)
+        assert mixed.json() == answer.json()
+        self.owner.execute("delete from activity.rollup_due")
+        return answer
+
+
+@pytest.fixture
+def api(
+    api: TestClient,
+    request: pytest.FixtureRequest,
+    owner: psycopg.Connection[Any],
+    make_rollups: MakeRollups,
+) -> TestClient | AskedAgain:
+    """The resource server; where answers come from rollups, one that is asked at three moments."""
+    if request.module.__name__.rpartition(".")[2] not in ABOUT_ROLLUPS:
+        return api
+    is_property = hasattr(request.function, "hypothesis")
+    return AskedAgain(api, owner, make_rollups, one_in=4 if is_property else 1)

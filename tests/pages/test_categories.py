@@ -1,0 +1,577 @@
+"""Settings → Categories: what has no category, rules and scores."""
+
+import html
+import re
+from typing import Any
+from urllib.parse import quote_plus
+from uuid import UUID
+
+import psycopg
+import pytest
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+from authserver import categories
+from shared import lines
+from tests.conftest import Person
+from tests.oauth.conftest import Welcome
+from tests.oauth.visitor import Form, Visitor, forms
+from tests.sql.test_categories import fill, insert, patterns, record
+
+Rows = psycopg.Connection[Any]
+
+PATH = "/settings/categories"
+
+
+def form(page: Response, action: str) -> tuple[int, Form]:
+    """Return the form of the page that is sent to ``action``, and which one it is."""
+    for number, found in enumerate(forms(page)):
+        if found.action.partition("#")[0] == f"{PATH}/{action}":
+            return number, found
+    raise AssertionError(f"no form for {action}")
+
+
+def send(browser: Visitor, action: str, page: Response | None = None, **typed: Any) -> Response:
+    shown = browser.get(PATH) if page is None else page
+    return browser.submit(shown, form=form(shown, action)[0], **typed)
+
+
+def rule(browser: Visitor, what: str = "add", **typed: Any) -> Response:
+    given = {"field": "app", "match": "exact", "pattern": "Code", "category": "Writing"}
+    return send(browser, "rules", what=what, **given | typed)
+
+
+def stored(owner: Rows, person: Person) -> list[tuple[Any, ...]]:
+    return owner.execute(
+        "select field, match, pattern, category from activity.category_rule "
+        "where user_id = %s order by priority",
+        [person.user_id],
+    ).fetchall()
+
+
+def scored(owner: Rows, person: Person) -> list[tuple[Any, ...]]:
+    return owner.execute(
+        "select category, score from activity.category_score where user_id = %s", [person.user_id]
+    ).fetchall()
+
+
+def problem(page: Response, name: str) -> str:
+    found = re.search(rf'id="{name}-problem">([^<]+)<', page.text)
+    assert found is not None, page.text
+    return html.unescape(found[1])
+
+
+def section(page: Response, heading: str) -> str:
+    """Return the text of a part of the page, without its tags."""
+    found = re.search(rf"<h2>{heading}</h2>(.*?)</section>", page.text, re.DOTALL)
+    assert found is not None
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", found[1])).split())
+
+
+def test_the_page_begins_with_what_has_no_category(
+    alice_browser: Visitor, owner: Rows, alice: Person, bob: Person
+) -> None:
+    record(owner, alice, "Mystery", ago_h=9, hours=2.5)
+    record(owner, alice, "Firefox", ago_h=5, domain="tides.example")
+    record(owner, alice, "Firefox", ago_h=3, hours=0.001)
+    record(owner, alice, "Code")
+    record(owner, bob, "Bobs")
+
+    page = alice_browser.get(PATH)
+
+    assert re.findall("<h2>(.*?)</h2>", page.text) == [
+        "Without a category",
+        "Add a rule",
+        "Your rules",
+        "What is productive",
+    ]
+    shown = section(page, "Without a category")
+    assert re.findall(r"(\S+) (Application|Site), (.*?) Put into", shown.partition("below")[2]) == [
+        ("Mystery", "Application", "2 h 30 min in 1 session"),
+        ("tides.example", "Site", "1 h in 1 session"),
+    ]
+    assert shown.endswith(
+        "Firefox Application, less than a minute in 1 session "
+        "A rule for it would decide about its sites too. Try one for window titles."
+    )
+    assert "Code" not in shown
+    assert "Bobs" not in page.text
+
+
+def test_one_press_puts_something_into_a_category_for_all_history(
+    alice_browser: Visitor, owner: Rows, alice: Person, api: TestClient
+) -> None:
+    record(owner, alice, "Mystery Tool", ago_h=9)
+    record(owner, alice, "Firefox", ago_h=5, domain="tides.example")
+
+    sent = send(alice_browser, "put", category="Design", put="domain tides.example")
+    again = alice_browser.follow(sent)
+    send(alice_browser, "put", again, category="Writing", put="app Mystery Tool")
+
+    assert sent.status_code == 303
+    assert "Done. It holds for all that was ever recorded." in again.text
+    assert "<option selected>Design</option>" in again.text
+    assert "tides.example" not in section(again, "Without a category")
+    assert stored(owner, alice) == [
+        ("domain", "exact", "tides.example", "Design"),
+        ("app", "exact", "Mystery Tool", "Writing"),
+    ]
+    listed = api.get(
+        "/api/v1/sessions/apps",
+        params={"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"},
+        headers=alice.headers("read:activity"),
+    )
+    assert [row["category"] for row in listed.json()["data"]] == ["Design", "Writing"]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"put": "title Secret"},
+        {"put": "app "},
+        {"put": "app"},
+        {"put": None},
+        {"category": ""},
+        {"category": None},
+        {"category": "x" * 65},
+        {"category": "a\u202eb"},
+        {"put": "app " + "x" * 256},
+    ],
+)
+def test_what_no_button_of_ours_sends_is_refused(
+    alice_browser: Visitor, owner: Rows, alice: Person, typed: dict[str, Any]
+) -> None:
+    record(owner, alice, "Mystery")
+
+    sent = send(alice_browser, "put", **{"category": "Design", "put": "app Mystery"} | typed)
+
+    assert sent.status_code == 400
+    assert stored(owner, alice) == []
+
+
+def test_pressing_twice_says_that_it_is_done_already(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    record(owner, alice, "Mystery")
+    page = alice_browser.get(PATH)
+
+    for _ in range(2):
+        sent = send(alice_browser, "put", page, category="Design", put="app Mystery")
+
+    assert sent.status_code == 400
+    assert "There is a rule for that already." in sent.text
+    assert len(stored(owner, alice)) == 1
+
+
+def test_a_rule_is_looked_at_first_and_then_added(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    record(owner, alice, "Firefox", ago_h=9, title="Tide table", hours=2)
+    record(owner, alice, "Firefox", ago_h=6, title="Low tide <b>", domain="youtube.com")
+    insert(owner, alice, "domain", "exact", "youtube.com", "Own")
+    typed = {"field": "title", "match": "contains", "pattern": " TIDE ", "category": "Sea"}
+
+    seen = rule(alice_browser, "preview", **typed)
+    untouched = stored(owner, alice)
+    number, again = form(seen, "rules")
+    added = alice_browser.submit(
+        seen, form=number, what="add", field="title", match="contains", category="Sea"
+    )
+
+    assert seen.status_code == 200
+    shown = section(seen, "Add a rule")
+    assert (
+        "In the last 30 days this matches 3 h in 2 sessions . Rules that you have decide 1 h of that "
+        "already, and stay before it."
+    ).replace(" .", ".") in shown.replace(" .", ".")
+    assert "Tide table 2 h in 1 session, now Uncategorized" in shown
+    assert "Low tide <b> 1 h in 1 session, now Own" in shown
+    assert "<b>" not in seen.text
+    assert untouched == [("domain", "exact", "youtube.com", "Own")]
+    assert dict(again.fields)["pattern"] == "TIDE"
+    assert '<option value="title" selected>' in seen.text
+    assert '<option value="contains" selected>' in seen.text
+    assert added.headers["location"] == f"{PATH}?done=added"
+    assert "The rule is added." in alice_browser.follow(added).text
+    assert stored(owner, alice)[1] == ("title", "contains", "TIDE", "Sea")
+
+
+def test_a_rule_that_matches_nothing_says_so(alice_browser: Visitor) -> None:
+    seen = rule(alice_browser, "preview", pattern="Nothing", category="")
+
+    assert seen.status_code == 200
+    assert "In the last 30 days this matches nothing." in seen.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "told"),
+    [
+        ({"pattern": ""}, "pattern", "Say what it has to be."),
+        ({"pattern": "  "}, "pattern", "Say what it has to be."),
+        ({"pattern": "x" * 256}, "pattern", "at most 255 characters"),
+        ({"pattern": "x" * 10_000}, "pattern", "at most 255 characters"),
+        ({"category": ""}, "category", "Give it a name."),
+        ({"category": "x" * 65}, "category", "at most 64 characters; this one has 65"),
+        ({"category": "a\u202eb"}, "category", "cannot be seen"),
+        ({"category": "a\tb"}, "category", "cannot be seen"),
+        ({"match": "regex", "pattern": "("}, "pattern", "not a regular expression"),
+        ({"match": "regex", "pattern": r"(a)\1"}, "pattern", "may not refer back"),
+        ({"match": "regex", "pattern": "(?=.*(?=.*x))"}, "pattern", "may begin with (?:"),
+        ({"match": "regex", "pattern": "(^|$)*" * 20}, "pattern", "cannot be repeated"),
+        ({"match": "regex", "pattern": "((a?b?){15}){17}c"}, "pattern", "too large"),
+        ({"match": "regex", "pattern": "(" * 16 + "a" + "+)" * 16}, "pattern", "too large"),
+        ({"match": "regex", "pattern": r"[a-\x7ffffffe]"}, "pattern", "so many letters"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_said_beside_its_field_and_kept(
+    alice_browser: Visitor, owner: Rows, alice: Person, typed: dict[str, str], name: str, told: str
+) -> None:
+    page = rule(alice_browser, **typed)
+
+    kept = dict(form(page, "rules")[1].fields)
+    assert page.status_code == 400
+    assert told in problem(page, name)
+    assert kept["pattern"] == typed.get("pattern", "Code").strip()
+    assert kept["category"] == typed.get("category", "Writing")
+    assert stored(owner, alice) == []
+
+
+def test_a_hostile_expression_is_refused_before_it_is_looked_at_too(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    record(owner, alice, "Code", title="a" * 1024)
+
+    page = rule(alice_browser, "preview", match="regex", pattern="(?=.*(?=.*(?=.*x)))")
+
+    assert page.status_code == 400
+    assert "may begin with (?:" in problem(page, "pattern")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("https://www.GitHub.com/svc?x=1", "github.com"),
+        ("www.github.com", "github.com"),
+        ("github.com.", "github.com"),
+        ("github.com:443/x", "github.com"),
+        ("www.com", "www.com"),
+        ("gist.github.com", "gist.github.com"),
+        ("http://[", "http://["),
+    ],
+)
+def test_a_site_is_understood_as_people_type_it(
+    alice_browser: Visitor, owner: Rows, alice: Person, typed: str, kept: str
+) -> None:
+    rule(alice_browser, field="domain", pattern=typed)
+
+    assert stored(owner, alice) == [("domain", "exact", kept, "Writing")]
+
+
+@pytest.mark.parametrize(
+    ("action", "typed"),
+    [
+        ("rules", {"field": "user", "match": "exact", "pattern": "x", "category": "x"}),
+        ("rules", {"field": "app", "match": "like", "pattern": "x", "category": "x"}),
+        ("rules", {"field": "app", "match": "exact", "pattern": "a\0", "category": "x"}),
+        ("rules", {"field": "app", "match": "exact", "pattern": b"\xff", "category": "x"}),
+        ("rules", {"field": "app", "match": "exact", "pattern": ["a", "b"], "category": "x"}),
+        ("scores", {"scored": "Games", "score": "3"}),
+        ("scores", {"scored": "Games", "score": "-2.0"}),
+        ("scores", {"scored": "Games", "score": None}),
+        ("order", {}),
+        ("order", {"up": "1"}),
+        ("order", {"sideways": "00000000-0000-4000-8000-000000000001"}),
+    ],
+)
+def test_what_our_forms_cannot_have_sent_is_a_clear_error(
+    alice_browser: Visitor, owner: Rows, alice: Person, action: str, typed: dict[str, Any]
+) -> None:
+    insert(owner, alice, "app", "exact", "Code", "Own")
+
+    sent = send(alice_browser, action, **typed)
+
+    assert sent.status_code == 400
+    assert stored(owner, alice) == [("app", "exact", "Code", "Own")]
+    assert scored(owner, alice) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "which", "order", "done"),
+    [
+        ("up", 1, "bac", "moved#rules"),
+        ("down", 0, "bac", "moved#rules"),
+        ("down", 1, "acb", "moved#rules"),
+        ("remove", 1, "ac", "removed"),
+    ],
+)
+def test_rules_are_moved_and_removed(
+    alice_browser: Visitor,
+    owner: Rows,
+    alice: Person,
+    what: str,
+    which: int,
+    order: str,
+    done: str,
+) -> None:
+    rules = [insert(owner, alice, "app", "exact", pattern, "Own")[1] for pattern in "abc"]
+
+    sent = send(alice_browser, "order", None, **{what: str(rules[which])})
+
+    assert sent.headers["location"] == f"{PATH}?done={done}"
+    assert patterns(owner, alice) == list(enumerate(order, 1))
+    assert re.findall(r"\d\. Application is (\w)", section(alice_browser.get(PATH), "Your rules"))
+
+
+def test_what_cannot_move_has_no_button_for_it(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    for pattern in "abc":
+        insert(owner, alice, "app", "exact", pattern, "Own")
+
+    labels = re.findall(r'aria-label="((?:Move|Remove)[^"]+)"', alice_browser.get(PATH).text)
+
+    assert labels == [
+        "Move down: Application is a",
+        "Remove: Application is a",
+        "Move up: Application is b",
+        "Move down: Application is b",
+        "Remove: Application is b",
+        "Move up: Application is c",
+        "Remove: Application is c",
+    ]
+
+
+@pytest.mark.parametrize("what", ["up", "down", "remove"])
+def test_bobs_rules_are_out_of_reach(
+    alice_browser: Visitor, owner: Rows, alice: Person, bob: Person, what: str
+) -> None:
+    insert(owner, alice, "app", "exact", "mine", "Own")
+    bobs = [insert(owner, bob, "app", "exact", pattern, "Bobs")[1] for pattern in "abc"]
+
+    sent = send(alice_browser, "order", None, **{what: str(bobs[1])})
+
+    assert sent.status_code == 409
+    assert "That rule was not there any more." in sent.text
+    assert patterns(owner, bob) == [(1, "a"), (2, "b"), (3, "c")]
+    assert "Bobs" not in sent.text
+
+
+def test_a_score_is_saved_shown_and_left_to_the_service_again(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    saved = send(alice_browser, "scores", scored="Games", score="1")
+    page = alice_browser.follow(saved)
+    kept = scored(owner, alice)
+    own = alice_browser.follow(send(alice_browser, "scores", scored=" Sea ", score="-2"))
+    send(alice_browser, "scores", scored="Games", score="usual")
+
+    assert kept == [("Games", 1)]
+    assert "The score is saved." in page.text
+    assert "Games Productive (usually very distracting)" in section(page, "What is productive")
+    assert "Sea Very distracting (usually neutral)" in section(own, "What is productive")
+    assert scored(owner, alice) == [("Sea", -2)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("", "Give it a name."),
+        ("x" * 65, "at most 64 characters"),
+        ("a\u202eb", "cannot be seen"),
+    ],
+)
+def test_a_score_of_what_is_no_category_is_said_beside_its_field(
+    alice_browser: Visitor, owner: Rows, alice: Person, typed: str, told: str
+) -> None:
+    page = send(alice_browser, "scores", scored=typed, score="-1")
+
+    assert page.status_code == 400
+    assert told in problem(page, "scored")
+    assert dict(form(page, "scores")[1].fields)["scored"] == typed
+    assert '<option value="-1" selected>' in page.text
+    assert scored(owner, alice) == []
+
+
+def test_there_is_room_for_so_many_rules_and_that_is_said(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    fill(owner, alice, 200, "exact")
+
+    page = rule(alice_browser, pattern="another")
+
+    assert page.status_code == 400
+    assert "room for 200 rules" in problem(page, "pattern")
+    assert page.text.count("Remove: Application is") == 200
+
+
+ACTIONS = {
+    "put": {"category": "Design", "put": "app Mystery"},
+    "rules": {
+        "what": "add",
+        "pattern": "Code",
+        "category": "Own",
+        "field": "app",
+        "match": "exact",
+    },
+    "order": {"remove": "00000000-0000-4000-8000-000000000001"},
+    "scores": {"scored": "Games", "score": "1"},
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_form_of_another_session_is_shown_again_with_what_was_typed(
+    alice_browser: Visitor, welcome: Welcome, owner: Rows, alice: Person, action: str
+) -> None:
+    record(owner, alice, "Mystery")
+    insert(owner, alice, "app", "exact", "kept", "Own")
+    page = welcome(alice).get(PATH)
+
+    again = send(alice_browser, action, page, **ACTIONS[action])
+
+    assert again.status_code == 403
+    assert "This page was out of date. Please try again." in again.text
+    assert [pattern for _, pattern in patterns(owner, alice)] == ["kept"]
+    assert scored(owner, alice) == []
+    if action == "rules":
+        assert dict(form(again, "rules")[1].fields)["pattern"] == "Code"
+    if action == "scores":
+        assert dict(form(again, "scores")[1].fields)["scored"] == "Games"
+    if action == "put":
+        assert "<option selected>Design</option>" in again.text
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_form_from_elsewhere_changes_nothing(
+    alice_browser: Visitor, owner: Rows, alice: Person, action: str
+) -> None:
+    csrf = dict(form(alice_browser.get(PATH), "rules")[1].fields)["csrf"]
+    fields = {**ACTIONS[action], "csrf": csrf}
+    path = f"{PATH}/{action}"
+
+    by_site = alice_browser.post(path, fields, headers={"Sec-Fetch-Site": "cross-site"})
+    by_origin = alice_browser.post(path, fields, headers={"Origin": "https://evil.example"})
+    without = alice_browser.post(path, {**fields, "csrf": ""})
+
+    assert [by_site.status_code, by_origin.status_code, without.status_code] == [403, 403, 403]
+    assert stored(owner, alice) == scored(owner, alice) == []
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_who_is_not_signed_in_is_sent_to_sign_in_and_comes_back_to_the_page(
+    visitor: Visitor, action: str
+) -> None:
+    for response in (visitor.get(PATH), visitor.post(f"{PATH}/{action}", ACTIONS[action])):
+        assert response.status_code == 303
+        assert response.headers["location"] == f"/sign-in?next={PATH}"
+
+
+def test_only_what_is_of_whoever_is_signed_in_changes(
+    alice_browser: Visitor, owner: Rows, alice: Person, bob: Person
+) -> None:
+    rule(alice_browser, user_id=str(bob.user_id))
+    send(alice_browser, "scores", scored="Games", score="1", user_id=str(bob.user_id))
+
+    assert stored(owner, bob) == scored(owner, bob) == []
+    assert len(stored(owner, alice)) == len(scored(owner, alice)) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["<b>Sea</b>", "\"><script>alert('x')</script>", "{{ 7*7 }}", "البحر"]
+)
+def test_what_others_named_is_shown_as_text(
+    alice_browser: Visitor, owner: Rows, alice: Person, name: str
+) -> None:
+    record(owner, alice, name, ago_h=5)
+    insert(owner, alice, "title", "contains", name, name)
+    owner.execute("select svc.set_score(%s, %s, 1)", [alice.user_id, name])
+
+    page = alice_browser.get(f"{PATH}?into={quote_plus(name)}&done={quote_plus(name)}")
+    put = send(alice_browser, "put", page, category=name, put=f"app {name}")
+
+    assert "<script>" not in page.text
+    assert "<b>" not in page.text
+    assert f"<bdi>{html.escape(name)}</bdi>".replace("&quot;", "&#34;").replace(
+        "&#x27;", "&#39;"
+    ) in (page.text)
+    assert "49" not in section(page, "Your rules")
+    assert put.status_code == 303
+    assert stored(owner, alice)[1] == ("app", "exact", name, name)
+
+
+def test_what_cannot_be_worked_out_in_time_leaves_the_rest_of_the_page(
+    alice_browser: Visitor, owner: Rows, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(owner, alice, "Mystery")
+    rule(alice_browser, pattern="Code")
+    hurried = categories.SQL["limit_time"].text.replace(b"5s", b"50ms")
+    monkeypatch.setitem(categories.SQL, "limit_time", lines.statement(hurried.decode()))
+
+    # Nobody can read sessions for a while.
+    with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
+        holding.execute("lock activity.app_session")
+        page = alice_browser.get(PATH)
+        previewed = rule(alice_browser, "preview", pattern="Mystery")
+        rules = re.findall(r'name="remove" value="([^"]+)"', page.text)
+        removed = send(alice_browser, "order", remove=rules[0])
+
+    assert page.status_code == 200
+    assert "too much to look through at the moment" in page.text
+    assert previewed.status_code == 503
+    assert "taking too long" in problem(previewed, "pattern")
+    assert removed.status_code == 303
+    assert stored(owner, alice) == []
+
+
+def test_somebody_whose_days_are_being_summed_up_is_asked_to_try_again(
+    alice_browser: Visitor, owner: Rows, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(owner, alice, "Mystery")
+    page = alice_browser.get(PATH)
+    impatient = categories.SQL["limit_time"].text.replace(b"2s", b"50ms")
+    monkeypatch.setitem(categories.SQL, "limit_time", lines.statement(impatient.decode()))
+
+    with psycopg.connect(owner.info.dsn, password=owner.info.password) as job:
+        job.execute(
+            "select pg_advisory_xact_lock(hashtextextended('summaries of ' || %s::uuid, 0))",
+            [alice.user_id],
+        )
+        busy = send(alice_browser, "rules", page, **ACTIONS["rules"])
+        others = [
+            send(alice_browser, action, page, **ACTIONS[action]) for action in ("put", "scores")
+        ]
+    done = send(alice_browser, "rules", page, **ACTIONS["rules"])
+
+    assert busy.status_code == 503
+    assert "taking too long" in problem(busy, "pattern")
+    assert dict(form(busy, "rules")[1].fields)["pattern"] == "Code"
+    assert [other.status_code for other in others] == [503, 503]
+    assert all("taking too long" in other.text for other in others)
+    assert "<option selected>Design</option>" in others[0].text
+    assert dict(form(others[1], "scores")[1].fields)["scored"] == "Games"
+    assert done.status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("total_ms", "words"),
+    [
+        (0, "no time"),
+        (1, "less than a minute"),
+        (29_999, "less than a minute"),
+        (30_000, "1 min"),
+        (3_600_000, "1 h"),
+        (5_430_000, "1 h 31 min"),
+        (360_000_000, "100 h"),
+    ],
+)
+def test_time_is_told_as_people_say_it(total_ms: int, words: str) -> None:
+    assert categories.spent(total_ms) == words
+
+
+def test_ids_in_addresses_are_nowhere(alice_browser: Visitor, owner: Rows, alice: Person) -> None:
+    _, made = insert(owner, alice, "app", "exact", "Code", "Own")
+
+    page = alice_browser.get(PATH)
+
+    assert isinstance(made, UUID)
+    assert str(alice.user_id) not in page.text
+    assert not re.search(rf'(?:href|action)="[^"]*{made}', page.text)

@@ -1,0 +1,273 @@
+"""Which days wait to be made, and who makes them when."""
+
+import asyncio
+import time
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from deploy.migrate import SQL_DIR
+from resourceserver import jobs, rollups
+from shared import database
+from shared.settings import Settings
+from tests.conftest import MakeRollups, Person, mark_all_days
+from tests.endpoints.histories import add_coding, add_sessions
+from tests.endpoints.timeline import CodingSession, Session, since_epoch
+
+Rows = psycopg.Connection[Any]
+
+APPS = {"app": "Code", "device": "laptop"}
+CODING = {"project": "svc", "device": "laptop"}
+
+
+def post(api: TestClient, person: Person, stream: str, *events: dict[str, Any]) -> None:
+    answer = api.post(
+        f"/api/v1/ingest/{stream}",
+        json={"events": events},
+        headers=person.headers(f"ingest:{stream.replace('-', '_')}"),
+    )
+    assert answer.status_code == 200
+    assert answer.json()["rejected"] == []
+
+
+def event(started_at: str, ended_at: str, **more: Any) -> dict[str, Any]:
+    return {"started_at": started_at, "ended_at": ended_at} | more
+
+
+def due(owner: Rows) -> list[date]:
+    return [day for (day,) in owner.execute("select date from activity.rollup_due order by date")]
+
+
+@pytest.mark.parametrize(("stream", "names"), [("app-sessions", APPS), ("coding-sessions", CODING)])
+def test_ingest_marks_the_days_that_its_sessions_touch(
+    api: TestClient, owner: Rows, alice: Person, stream: str, names: dict[str, Any]
+) -> None:
+    post(
+        api,
+        alice,
+        stream,
+        event("2025-06-20T23:00:00Z", "2025-06-21T01:00:00Z", **names),
+        event("2025-06-16T23:00:00Z", "2025-06-17T00:00:00Z", **names),
+        event("2025-06-18T00:00:00Z", "2025-06-18T00:00:00Z", **names),
+    )
+
+    assert due(owner) == [
+        date(2025, 6, 16),
+        date(2025, 6, 18),
+        date(2025, 6, 20),
+        date(2025, 6, 21),
+    ]
+
+
+def test_a_duplicate_marks_nothing(
+    api: TestClient, owner: Rows, alice: Person, make_rollups: MakeRollups
+) -> None:
+    hour = event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS)
+    post(api, alice, "app-sessions", hour)
+    make_rollups()
+
+    post(api, alice, "app-sessions", hour)
+
+    assert due(owner) == []
+
+
+def test_a_day_that_is_written_to_again_is_marked_anew(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    post(api, alice, "app-sessions", event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS))
+    owner.execute("update activity.rollup_due set marked_at = '2025-06-16', is_left_raw = true")
+
+    post(api, alice, "app-sessions", event("2025-06-16T11:00:00Z", "2025-06-16T12:00:00Z", **APPS))
+
+    assert owner.execute(
+        "select marked_at > now() - interval '1 minute', is_left_raw from activity.rollup_due"
+    ).fetchall() == [(True, False)]
+
+
+def test_a_day_is_left_alone_until_nothing_was_written_to_it_for_two_minutes(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    for day in ("16", "17"):
+        hour = event(f"2025-06-{day}T09:00:00Z", f"2025-06-{day}T10:00:00Z", **APPS)
+        post(api, alice, "app-sessions", hour)
+    owner.execute(
+        "update activity.rollup_due set marked_at = now() - interval '121 s' where date = '2025-06-16'"
+    )
+    owner.execute(
+        "update activity.rollup_due set marked_at = now() - interval '100 s' where date = '2025-06-17'"
+    )
+
+    made = make(deployment)
+
+    assert made == 1
+    assert due(owner) == [date(2025, 6, 17)]
+
+
+def make(deployment: Settings) -> int:
+    """Do what a server does every few seconds."""
+
+    async def work() -> int:
+        async with jobs.connected(database.login(deployment, "worker")) as worker:
+            return await rollups.make_due(worker)
+
+    return asyncio.run(work())
+
+
+def test_all_days_are_those_with_sessions_or_rollups_and_what_may_reach_out_of_them(
+    owner: Rows, alice: Person, bob: Person, make_rollups: MakeRollups
+) -> None:
+    noon = since_epoch("2025-06-16T12:00:00+00:00")
+    day = 86_400_000
+    add_sessions(owner, alice, [Session(f"{n}", "a", "Code", noon, noon + 1) for n in range(3)])
+    add_coding(
+        owner,
+        alice,
+        [CodingSession("1", "a", "svc", None, None, noon + 30 * day, noon + 30 * day + 1)],
+    )
+    add_sessions(owner, alice, [Session("4", "a", "Code", noon + 60 * day, noon + 60 * day)])
+    add_sessions(owner, bob, [Session("1", "a", "Code", noon + 90 * day, noon + 90 * day)])
+    make_rollups()
+    owner.execute("delete from activity.app_session where idempotency_key = '4'")
+
+    owner.execute("select svc.mark_all_days(%s)", [alice.user_id])
+
+    assert due(owner) == [
+        date(2025, 6, 16),
+        date(2025, 6, 17),
+        date(2025, 7, 16),
+        date(2025, 7, 17),
+        date(2025, 8, 15),
+        date(2025, 8, 16),
+    ]
+
+
+def test_a_server_makes_rollups_by_itself(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    post(api, alice, "app-sessions", event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS))
+    owner.execute("update activity.rollup_due set marked_at = now() - interval '1 hour'")
+    app = resourceserver.app.create(deployment, roll_up_every=timedelta(milliseconds=50))
+
+    with TestClient(app):
+        until = time.monotonic() + 20
+        while due(owner) and time.monotonic() < until:
+            # Nothing tells from outside that a turn is over.
+            time.sleep(0.05)
+
+    assert due(owner) == []
+    assert owner.execute(
+        "select sum(owned_ms) from activity.app_time where grain = 4"
+    ).fetchone() == (3_600_000,)
+
+
+def test_a_database_that_is_gone_ends_no_server(
+    deployment: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = replace(
+        deployment,
+        role_urls={"worker": "postgresql://nobody@localhost:1/nothing?connect_timeout=2"},
+    )
+    app = resourceserver.app.create(nowhere, roll_up_every=timedelta(milliseconds=10))
+
+    with TestClient(app) as server:
+        until = time.monotonic() + 20
+        while "rollups are made later" not in caplog.text and time.monotonic() < until:
+            # Nothing tells from outside that a turn is over.
+            time.sleep(0.02)
+        answer = server.get("/api/v1/capabilities")
+
+    assert "rollups are made later: OperationalError" in caplog.text
+    assert answer.status_code == 200
+
+
+def test_somebody_whose_days_cannot_be_made_does_not_keep_others_from_theirs(
+    api: TestClient,
+    owner: Rows,
+    alice: Person,
+    bob: Person,
+    make_rollups: MakeRollups,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for person in (alice, bob):
+        hour = event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS)
+        post(api, person, "app-sessions", hour)
+    owner.execute(
+        sql.SQL(
+            "alter table activity.label add constraint broken check (user_id <> {}) not valid"
+        ).format(alice.user_id)
+    )
+
+    try:
+        made = make_rollups()
+    finally:
+        owner.execute("alter table activity.label drop constraint broken")
+
+    assert made == 1
+    # And is left alone for a while.
+    assert owner.execute(
+        "select user_id, marked_at > now() + interval '9 minutes' from activity.rollup_due"
+    ).fetchall() == [(alice.user_id, True)]
+    assert f"rollups of {alice.user_id} are made later: 23514" in caplog.text
+
+
+def test_nothing_is_made_of_somebody_who_has_left(
+    owner: Rows, alice: Person, make_rollups: MakeRollups
+) -> None:
+    noon = since_epoch("2025-06-16T12:00:00+00:00")
+    add_sessions(owner, alice, [Session("1", "a", "Code", noon, noon + 1)])
+    mark_all_days(owner)
+    owner.execute("delete from identity.user")
+
+    made = make_rollups()
+
+    assert made == 0
+    assert owner.execute("select count(*) from activity.app_time").fetchone() == (0,)
+
+
+def test_days_that_were_there_before_rollups_are_marked_when_they_come(db: Rows) -> None:
+    migration = (SQL_DIR / "migrations" / "0016_rollups.sql").read_bytes()
+    db.execute("drop table activity.rollup_due, activity.label, activity.app_time cascade")
+    db.execute("drop table activity.coding_time, activity.app_timeline cascade")
+    db.execute("drop index activity.app_session_by_app")
+    db.execute(
+        """
+        with person as (
+            insert into identity.user (email) values ('old@example.org') returning user_id
+        ),
+        laptop as (
+            insert into activity.device (user_id, name)
+            select user_id, 'laptop' from person
+            returning user_id, device_id
+        ),
+        used as (
+            insert into activity.app_session (user_id, idempotency_key, device_id, app, started_at, ended_at)
+            select user_id, started_at, device_id, 'Code', started_at::timestamptz, ended_at::timestamptz
+              from laptop
+             cross join (values ('2025-06-16 23:00Z', '2025-06-17 00:00Z'),
+                                ('2025-06-18 23:00Z', '2025-06-19 00:00:00.001Z'),
+                                ('2025-06-21 00:00Z', '2025-06-21 00:00Z')) as session (
+                                    started_at, ended_at
+                                )
+        )
+        insert into activity.coding_session
+               (user_id, idempotency_key, device_id, project, started_at, ended_at)
+        select user_id, '1', device_id, 'svc', '2025-06-23 10:00Z', '2025-06-23 11:00Z'
+          from laptop
+        """
+    )
+
+    db.execute(migration)
+
+    assert due(db) == [
+        date(2025, 6, 16),
+        date(2025, 6, 18),
+        date(2025, 6, 19),
+        date(2025, 6, 21),
+        date(2025, 6, 23),
+    ]

@@ -1,0 +1,442 @@
+"""What readers are told while eight clients write and two rebuild: whole batches, as of one moment.
+
+Somebody plays all day. Each batch takes the same time from that on four days, in two sessions a day of which
+one covers the other, or has as much coding. The days are Auckland's, so that each has parts of two days in
+UTC, and one of two months. Every batch has a name of its own, so that answers say which they have seen.
+"""
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import httpx2
+import psycopg
+import pytest
+
+from resourceserver import jobs, rollups
+from resourceserver.jobs import Connection
+from resourceserver.rollups import Difference
+from shared import database
+from shared.settings import Settings
+from tests import processes
+from tests.conftest import MakeRollups, person
+
+Body = dict[str, Any]
+T = TypeVar("T")
+
+ROUNDS = {"suite": 1, "bounded": 2, "proof": 30}
+"""How often all of it happens."""
+CLIENTS = 8
+BATCHES = frozenset(range(32))
+CODING = frozenset(range(3, 32, 4))
+APPS = BATCHES - CODING
+
+FIRST = datetime(2025, 6, 28, 12, tzinfo=UTC)
+"""Midnight in Auckland."""
+RANGE = {"from": "2025-06-28T12:00:00Z", "to": "2025-07-02T12:00:00Z"}
+MONTHS = {"from": "2025-06-01T00:00:00Z", "to": "2025-08-01T00:00:00Z"}
+ZONE = {"tz": "Pacific/Auckland"}
+GAMES = "Games"
+
+
+def event(start: datetime, minutes: int, **more: str) -> Body:
+    end = start + timedelta(minutes=minutes)
+    key = "".join([str(start), *more.values()])
+    edges = {"started_at": start.isoformat(), "ended_at": end.isoformat()}
+    return {"idempotency_key": key} | edges | more
+
+
+def played() -> list[Body]:
+    """Return six sessions of a day each; the first and the last lie on none of the four days."""
+    return [
+        event(FIRST + timedelta(days=day), 1440, device="console", app="Game", category=GAMES)
+        for day in range(-1, 5)
+    ]
+
+
+def batch(number: int) -> list[Body]:
+    """Return the batch of a number: from five minutes after midnight on, each 28 minutes after the other.
+
+    That of 25 reaches over midnight in UTC.
+    """
+    starts = [FIRST + timedelta(days=day, minutes=5 + 28 * number) for day in range(4)]
+    if number in CODING:
+        return [event(start, 20, device="laptop", project=f"{number}") for start in starts]
+    return [
+        event(
+            start + timedelta(minutes=late), minutes, device=device, app=app, category=f"{number}"
+        )
+        for start in starts
+        for late, minutes, device, app in (
+            (0, 20, "laptop", f"under {number}"),
+            (5, 10, "phone", f"over {number}"),
+        )
+    ]
+
+
+def sums(rows: Iterable[Body], name: str, number: str | None = None) -> Counter[str]:
+    """Add up what rows say, or count them, by what they name."""
+    added = Counter[str]()
+    for row in rows:
+        added[row[name]] += row[number] if number else 1
+    return added
+
+
+@dataclass(frozen=True)
+class Look:
+    """A question, and how its answer tells of batches and of games."""
+
+    path: str
+    params: Mapping[str, str]
+    parts: Callable[[Body], list[Counter[str]]]
+    """What an answer says of each, for several days or for all together."""
+    whole: int
+    """What it has to say of a batch."""
+    games: int = 0
+    """What it has to say of games where there is no batch."""
+    taken: int = 0
+    """How much less for each batch."""
+    batches: frozenset[int] = APPS
+    """Those that it can tell of."""
+
+    def seen(self, body: Body) -> frozenset[int]:
+        """Return which batches are in an answer; each of them has to be whole."""
+        parts = self.parts(body)
+        seen = frozenset(int(name) for part in parts for name in part if name != GAMES)
+        expected = Counter({f"{number}": self.whole for number in seen})
+        expected[GAMES] = self.games - self.taken * len(seen)
+        assert parts == [expected] * len(parts)
+        return seen
+
+
+LOOKS = [
+    Look(
+        "app-usage",
+        MONTHS,
+        lambda body: [sums(body["data"], "category", "total_ms")],
+        whole=4_800_000,
+        games=518_400_000,
+        taken=4_800_000,
+    ),
+    Look(
+        "daily-categories",
+        RANGE | ZONE,
+        lambda body: [sums(day["categories"], "category", "total_ms") for day in body["data"]],
+        whole=1_200_000,
+        games=86_400_000,
+        taken=1_200_000,
+    ),
+    Look(
+        "hourly",
+        {"date": "2025-07-01"} | ZONE,
+        lambda body: [
+            sum(
+                (sums(row["categories"], "category", "total_ms") for row in body["data"]), Counter()
+            )
+        ],
+        whole=1_200_000,
+        games=86_400_000,
+        taken=1_200_000,
+    ),
+    # On each day from the game to a batch, from one of its sessions to the other and back, and to the game.
+    Look(
+        "context-switches",
+        RANGE,
+        lambda body: [sums(body["data"], "to_category")],
+        whole=12,
+        taken=-4,
+    ),
+    Look(
+        "focus-streaks",
+        RANGE,
+        lambda body: [sums(body["data"], "top_category", "duration_ms")],
+        whole=4_800_000,
+    ),
+    Look(
+        "coding",
+        MONTHS,
+        lambda body: [sums(body["data"]["projects"], "project", "total_ms")],
+        whole=4_800_000,
+        batches=CODING,
+    ),
+]
+DAILY = "daily"
+READERS = [DAILY, *(look.path for look in LOOKS)]
+JOB = "job"
+
+
+def counted(body: Body) -> tuple[int, int]:
+    """Return how many batches of either kind days have in an answer that names none: all the same."""
+    first = body["data"][0]
+    apps, coding = first["productive_ms"] // 1_200_000, first["coding_ms"] // 1_200_000
+    expected = {
+        "tracked_ms": 86_400_000,
+        "productive_ms": 1_200_000 * apps,
+        "distracted_ms": 86_400_000 - 1_200_000 * apps,
+        "coding_ms": 1_200_000 * coding,
+        "app_switches": 4 * apps,
+        "session_count": 1 + 2 * apps,
+    }
+    assert [{name: day[name] for name in expected} for day in body["data"]] == [expected] * 4
+    return apps, coding
+
+
+@dataclass
+class Story:
+    """What has happened so far, as far as one can know it from outside; and what people do in it."""
+
+    url: str
+    headers: dict[str, str]
+    moved: threading.Condition = field(default_factory=threading.Condition)
+    begun: set[int] = field(default_factory=set)
+    """Batches that were sent."""
+    done: set[int] = field(default_factory=set)
+    """Batches that were answered."""
+    turns: Counter[str] = field(default_factory=Counter)
+    """How often each reader was answered, and the job did what there was to do."""
+    is_over: bool = False
+
+    def write(self, numbers: Iterable[int]) -> None:
+        """Post batches, and wait after each until others have had their turns."""
+        with httpx2.Client(base_url=self.url, headers=self.headers, timeout=60) as http:
+            for number in numbers:
+                with self.moved:
+                    self.begun.add(number)
+                # Some go through the days forwards and others backwards.
+                post(http, batch(number)[:: 1 - 2 * (number % 2)])
+                with self.moved:
+                    self.done.add(number)
+                self.await_quiet()
+
+    def note(self, who: str) -> None:
+        """Note that a reader was answered, or that the job has had a turn."""
+        with self.moved:
+            self.turns[who] += 1
+            self.moved.notify_all()
+
+    def await_turns(self, *others: str) -> None:
+        """Return when these have had one more turn each."""
+        with self.moved:
+            before = self.turns.copy()
+            while not self.is_over and any(self.turns[who] <= before[who] for who in others):
+                assert self.moved.wait(60)
+
+    def await_quiet(self) -> None:
+        """Return when days were made and looked at; else they would be marked all the time."""
+        self.await_turns(JOB)
+        self.await_turns(*READERS)
+
+    def rest(self) -> None:
+        """Be idle now and then until it is over: what changes no answer marks one day and not the others."""
+        with httpx2.Client(base_url=self.url, headers=self.headers, timeout=60) as http:
+            for turn in count():
+                self.await_turns(*READERS)
+                if self.is_over:
+                    return
+                start = FIRST + timedelta(days=turn % 4, minutes=turn)
+                idle = event(start, 1, device="laptop", app="Game")
+                post(http, [idle | {"idle": True}])
+
+    def read(
+        self, path: str, params: Mapping[str, str]
+    ) -> Iterator[tuple[frozenset[int], Body, frozenset[int]]]:
+        """Ask until it is over; yield what was done before, the answer, and what had begun until then."""
+        with httpx2.Client(base_url=self.url, headers=self.headers, timeout=60) as http:
+            is_last = False
+            while not is_last:
+                with self.moved:
+                    is_last, done = self.is_over, frozenset(self.done)
+                answer = http.get(f"/api/v1/analytics/{path}", params=params)
+                assert answer.status_code == 200, answer.text
+                with self.moved:
+                    begun = frozenset(self.begun)
+                self.note(path)
+                yield done, answer.json(), begun
+
+    def look(self, look: Look) -> list[frozenset[int]]:
+        """Ask until it is over; return which batches were seen each time."""
+        found = []
+        for done, body, begun in self.read(look.path, look.params):
+            seen = look.seen(body)
+            assert done & look.batches <= seen <= begun & look.batches
+            found.append(seen)
+        return found
+
+    def count(self) -> list[tuple[int, int]]:
+        """Ask for days until it is over; return how many batches of either kind were seen each time."""
+        found = []
+        for done, body, begun in self.read(
+            DAILY, {"from": "2025-06-29", "to": "2025-07-02"} | ZONE
+        ):
+            apps, coding = counted(body)
+            assert len(done & APPS) <= apps <= len(begun & APPS)
+            assert len(done & CODING) <= coding <= len(begun & CODING)
+            found.append((apps, coding))
+        return found
+
+    def repeat(self, chosen: Settings, work: Callable[[Connection], Awaitable[T]]) -> list[T]:
+        """Do some work of the worker's until it is over; return what came of it each time."""
+
+        async def found() -> list[T]:
+            async with jobs.connected(database.login(chosen, "worker")) as worker:
+                results = []
+                while not self.is_over:
+                    results.append(await work(worker))
+                return results
+
+        return asyncio.run(found())
+
+    def end(self) -> None:
+        """Tell everybody to stop."""
+        with self.moved:
+            self.is_over = True
+            self.moved.notify_all()
+
+    def attend(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Do something; where that fails nobody shall wait for it."""
+        try:
+            return work(*arguments)
+        except BaseException:
+            self.end()
+            raise
+
+
+def post(http: httpx2.Client, events: list[Body]) -> None:
+    """Post a batch; nobody is ever sent away to try again, as who loses in a deadlock would be."""
+    stream = "coding-sessions" if "project" in events[0] else "app-sessions"
+    answer = http.post(f"/api/v1/ingest/{stream}", json={"events": events})
+    assert (answer.status_code, answer.json().get("accepted")) == (200, len(events))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What people saw while it happened."""
+
+    looks: list[list[frozenset[int]]]
+    """By each reader, the batches in each answer."""
+    counts: list[tuple[int, int]]
+    rebuilt: list[list[int]]
+    """By each of two, how many days were made each time: none where others came before."""
+    checks: list[list[Difference]]
+
+
+def tell(story: Story, chosen: Settings, user_id: UUID, chance: int) -> Seen:
+    """Have all batches written in any order by eight clients, and others at work until they are."""
+
+    async def rebuild(worker: Connection) -> int:
+        await asyncio.to_thread(story.await_quiet)
+        return await rollups.rebuild(worker, user_id)
+
+    async def make_due(worker: Connection) -> None:
+        await rollups.make_due(worker, quiet=timedelta(0))
+        story.note(JOB)
+
+    async def check(worker: Connection) -> list[Difference]:
+        return [difference async for difference in rollups.check(worker, user_id)]
+
+    order = random.Random(chance).sample(sorted(BATCHES), len(BATCHES))  # noqa: S311 - to be repeatable
+    with ThreadPoolExecutor(20) as pool:
+
+        def begin(work: Callable[..., T], *arguments: Any) -> Future[T]:
+            return pool.submit(story.attend, work, *arguments)
+
+        looks = [begin(story.look, look) for look in LOOKS]
+        counter, idler = begin(story.count), begin(story.rest)
+        rebuilders = [begin(story.repeat, chosen, rebuild) for _ in range(2)]
+        maker, checker = begin(story.repeat, chosen, make_due), begin(story.repeat, chosen, check)
+        writers = [begin(story.write, order[client::CLIENTS]) for client in range(CLIENTS)]
+        wait(writers)
+        story.end()
+        # Whoever failed first tells more than who waited in vain.
+        seen = Seen(
+            [look.result() for look in looks],
+            counter.result(),
+            [rebuilder.result() for rebuilder in rebuilders],
+            checker.result(),
+        )
+        maker.result()
+        idler.result()
+        for writer in writers:
+            writer.result()
+    return seen
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the server writes."""
+    return tmp_path_factory.mktemp("server") / "resource.log"
+
+
+@pytest.fixture(scope="module")
+def url(deployment: Settings, log: Path) -> Iterator[str]:
+    """The address of a resource server that is a process of its own."""
+    (port,) = processes.free_ports(1)
+    chosen = replace(deployment, base_url=f"http://127.0.0.1:{port}")
+    logins = processes.role_urls(chosen, processes.RESOURCE_ROLES)
+    asked = f"{chosen.base_url}/healthz"
+    with processes.running(["resource", "serve"], chosen, logins, asked, log):
+        yield chosen.base_url
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often all of it happens."""
+    return ROUNDS[str(request.config.getoption("--hypothesis-profile") or "suite")]
+
+
+@pytest.mark.proof
+def test_answers_are_whole_batches_while_eight_clients_write_and_two_rebuild(
+    deployment: Settings,
+    owner: psycopg.Connection[Any],
+    url: str,
+    log: Path,
+    rounds: int,
+    make_rollups: MakeRollups,
+    record_property: Callable[[str, object], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers = 0
+    for chance in range(rounds):
+        alice = person(owner, f"alice{chance}")
+        owner.cursor().executemany(
+            "insert into activity.category_score (user_id, category, score) values (%s, %s, 2)",
+            [(alice.user_id, f"{number}") for number in APPS],
+        )
+        story = Story(url, alice.headers())
+        with httpx2.Client(base_url=url, headers=story.headers) as http:
+            post(http, played())
+
+        seen = tell(story, deployment, alice.user_id, chance)
+        make_rollups()
+
+        # One batch came after the other for everybody, and none was ever gone again.
+        assert all(found == sorted(found, key=len) for found in seen.looks)
+        assert seen.counts == sorted(seen.counts)
+        assert [found[-1] for found in seen.looks] == [look.batches for look in LOOKS]
+        assert seen.counts[-1] == (24, 8)
+        moments = sorted(
+            {batches for found in seen.looks for batches in found if batches <= APPS}, key=len
+        )
+        assert all(earlier < later for earlier, later in pairwise(moments))
+        assert not any(any(found) for found in seen.checks)
+        assert all(seen.rebuilt)
+        assert owner.execute(
+            "select (select count(*) from activity.rollup_due),"
+            " (select sum(started) from activity.app_time where user_id = person and grain = 4),"
+            " (select sum(started) from activity.coding_time where user_id = person and grain = 4)"
+            " from (select %s::uuid as person) as asked",
+            [alice.user_id],
+        ).fetchone() == (0, 6 + 24 * 8, 8 * 4)
+        answers += sum(len(found) for found in seen.looks) + len(seen.counts)
+    record_property("answers while others wrote and rebuilt", answers)
+    assert "made later" not in caplog.text + log.read_text()
+    assert " status=5" not in log.read_text()
