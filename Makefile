@@ -38,8 +38,9 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev ## Measure requests per second, beside what the machine could do
+bench: .venv/.dev ## Measure requests per second, beside what the machine could do, and years beside plain SQL
 	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench.years
 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
@@ -56,7 +57,7 @@ openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service say
 test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)
 
-ONLY ?= tests/sql tests/endpoints tests/ingest tests/oauth tests/pages
+ONLY ?= tests/sql tests/endpoints tests/ingest tests/rollups tests/oauth tests/pages
 
 lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock

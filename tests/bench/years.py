@@ -1,0 +1,359 @@
+"""Years at a glance: each question through HTTP, beside plain SQL that asks raw sessions the same.
+
+``python -m tests.bench.years`` starts a database and the servers, invents ten years of somebody's life, has
+rollups made of them, and lets the two take turns, so that whatever else the machine does hits both. What they
+answer is compared as well. Then it says what rollups cost: bytes on disk, and events that ingest takes in a
+second with and without them. Nothing here asserts how fast anything is: a figure is for a reader.
+
+The life has 300 sessions a day, which takes about two minutes to make; ``--sessions-a-day=1233`` gives the
+heavy user's four and a half million, and takes ten.
+"""
+
+import asyncio
+import json
+import math
+import multiprocessing
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import httpx2
+import psycopg
+
+import resourceserver.endpoints
+from deploy.embedded import EmbeddedPostgres
+from deploy.migrate import migrate
+from resourceserver import jobs, rollups
+from resourceserver.events import APP_SESSIONS, MAX_EVENTS
+from shared import database, queries
+from shared.serving import port_of
+from shared.settings import Settings
+from tests import processes
+from tests.bench.ingest import People, Posting
+from tests.conftest import Person
+
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "years.sql")
+PLAIN: Final = queries.load(
+    Path(resourceserver.endpoints.__file__).with_name("timeline.sql"), _HERE / "plain.sql"
+)
+
+YEARS: Final = 10
+ZONE: Final = "Europe/Berlin"
+ROUNDS: Final = 3
+ROUND_S: Final = 1.0
+"""How long a question is asked through HTTP in each round, but for three answers at least."""
+LONG_S: Final = 10.0
+"""Plain SQL that takes longer is not asked again."""
+INGEST_ROUNDS: Final = 5
+BATCHES: Final = 16
+PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something to ask, how long the two ways of answering took, and whether they said the same."""
+
+    label: str
+    path: str
+    params: dict[str, str]
+    http_s: list[float] = field(default_factory=list)
+    plain_s: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The name of the plain statement."""
+        return self.path.rpartition("/")[2].replace("-", "_")
+
+
+def questions(last: date) -> list[Question]:
+    """Return what is asked; ``last`` is the last day of the life."""
+
+    def instants(days: int) -> dict[str, str]:
+        end = datetime(last.year, last.month, last.day, tzinfo=UTC) + timedelta(days=1)
+        return {"from": f"{end - timedelta(days=days):%FT%TZ}", "to": f"{end:%FT%TZ}"}
+
+    analytics = "/api/v1/analytics"
+    zone = {"tz": ZONE}
+    days = {"from": str(last - timedelta(days=364)), "to": str(last)}
+    return [
+        Question("a day by hour", f"{analytics}/hourly", {"date": str(last)} | zone),
+        Question("app-usage, a month", f"{analytics}/app-usage", instants(30)),
+        Question("app-usage, a year", f"{analytics}/app-usage", instants(365)),
+        Question("app-usage, ten years", f"{analytics}/app-usage", instants(365 * YEARS)),
+        Question("daily, a year", f"{analytics}/daily", days | zone),
+        Question("daily-categories, a year", f"{analytics}/daily-categories", instants(365) | zone),
+        Question("hourly-patterns, a year", f"{analytics}/hourly-patterns", {"weeks": "52"} | zone),
+        Question("context-switches, a year", f"{analytics}/context-switches", instants(365)),
+        Question("focus-streaks, a year", f"{analytics}/focus-streaks", instants(365)),
+    ]
+
+
+def ask(client: httpx2.Client, question: Question) -> dict[str, Any]:
+    """Ask through HTTP, once, and note how long it took."""
+    started = time.perf_counter()
+    answer = client.get(question.path, params=question.params)
+    question.http_s.append(time.perf_counter() - started)
+    if answer.status_code != 200:
+        raise click.ClickException(f"{question.label}: {answer.text}")
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def ask_plainly(
+    owner: psycopg.Connection[Any], alice: Person, question: Question
+) -> dict[str, Any]:
+    """Ask raw sessions, once, as the owner and past row-level security, and note how long it took."""
+    endpoint = next(
+        each for each in resourceserver.endpoints.ENDPOINTS if each.path == question.path
+    )
+    values = endpoint.params.model_validate(question.params).values()
+    started = time.perf_counter()
+    cursor = owner.execute(PLAIN[question.name], values | {"user_id": alice.user_id})
+    row = cursor.fetchone()
+    question.plain_s.append(time.perf_counter() - started)
+    assert row is not None
+    return dict(zip((column.name for column in cursor.description or ()), row, strict=True))
+
+
+def take_turns(
+    client: httpx2.Client, owner: psycopg.Connection[Any], alice: Person, asked: list[Question]
+) -> None:
+    """Ask everything in turns; raises ClickException where two answers are not the same."""
+    for question in asked:
+        ours, plain = ask(client, question), ask_plainly(owner, alice, question)
+        if ours["data"] != plain["data"] or ours.get("totals") != plain.get("totals"):
+            raise click.ClickException(f"{question.label}: plain SQL says something else")
+        # A connection prepares a statement when it is first asked.
+        question.http_s.clear()
+    with click.progressbar(range(ROUNDS), label="rounds", file=sys.stderr) as rounds:
+        for _ in rounds:
+            for question in asked:
+                until = time.perf_counter() + ROUND_S
+                for count in range(1000):
+                    if count >= 3 and time.perf_counter() >= until:
+                        break
+                    ask(client, question)
+                if question.plain_s[0] < LONG_S:
+                    ask_plainly(owner, alice, question)
+
+
+def percentile(figures: list[float], part: float) -> float:
+    """Return the smallest figure that is at least as large as such a part of all."""
+    return sorted(figures)[math.ceil(part * len(figures)) - 1]
+
+
+def table(asked: list[Question]) -> None:
+    """Print how long each took, and the ratio of the medians."""
+    click.echo(
+        f"{'HTTP, beside plain SQL':32}{'answers':>8}{'p50':>9}{'p99':>9}{'plain p50':>11}{'ratio':>8}"
+    )
+    for each in asked:
+        p50, plain = statistics.median(each.http_s), statistics.median(each.plain_s)
+        click.echo(
+            f"  {each.label:30}{len(each.http_s):8}{p50 * 1000:6.0f} ms"
+            f"{percentile(each.http_s, 0.99) * 1000:6.0f} ms{plain * 1000:8.0f} ms{plain / p50:8.1f}"
+        )
+    by_label = {each.label: statistics.median(each.http_s) for each in asked}
+    ratio = by_label["app-usage, ten years"] / by_label["app-usage, a year"]
+    click.echo(f"  ten years of app-usage take {ratio:.1f} times as long as a year\n")
+
+
+def invent(owner: psycopg.Connection[Any], a_day: int, first: date) -> Person:
+    """Return somebody with ten years of sessions."""
+    row = owner.execute(SQL["add_person"], {"email": "alice@example.org"}).fetchone()
+    assert row is not None
+    owner.execute(SQL["seed"])
+    with click.progressbar(range(YEARS), label="years", file=sys.stderr) as years:
+        for year in years:
+            values = {
+                "user_id": row[0],
+                "a_day": a_day,
+                "from": first + timedelta(days=365 * year),
+            }
+            owner.execute(SQL["add_sessions"], values)
+            owner.execute(SQL["add_coding_sessions"], values)
+    owner.execute("vacuum analyze")
+    owner.execute(SQL["mark_days"], {"user_id": row[0]})
+    return Person(row[0], "alice@example.org", owner)
+
+
+def make_rollups(chosen: Settings) -> int:
+    """Make what is marked, as the job does; return how many days that were."""
+
+    async def make() -> int:
+        async with jobs.connected(database.role_url(chosen, "worker")) as worker:
+            return await rollups.make_due(worker, quiet=timedelta(0))
+
+    return asyncio.run(make())
+
+
+def sizes(owner: psycopg.Connection[Any]) -> None:
+    """Print what rollups take on disk."""
+    cursor = owner.execute(SQL["sizes"])
+    names = [column.name for column in cursor.description or ()]
+    found = dict(zip(names, cursor.fetchone() or (), strict=True))
+    raw = found.pop("sessions")
+    parts = ", ".join(f"{name} {size / raw:.2f}" for name, size in found.items())
+    click.echo(
+        f"on disk: sessions {raw / 2**20:.0f} MiB, rollups {sum(found.values()) / 2**20:.0f} MiB, "
+        f"which is {sum(found.values()) / raw:.2f} of it ({parts})\n"
+    )
+
+
+def batches() -> list[bytes]:
+    """Return the bodies of some requests, each of a thousand events of a day."""
+    return [
+        json.dumps(
+            {
+                "events": [
+                    {
+                        "app": f"App {number % 17}",
+                        "title": f"Document {number % 40}",
+                        "started_at": f"{started:%FT%T}.250Z",
+                        "ended_at": f"{started + timedelta(seconds=29):%FT%T}.750Z",
+                    }
+                    for number in range(MAX_EVENTS)
+                    for started in [
+                        datetime(2025, 6, 1 + day, 8, tzinfo=UTC) + timedelta(seconds=30 * number)
+                    ]
+                ],
+                "client": {"name": "laptop/1.0"},
+            }
+        ).encode()
+        for day in range(BATCHES)
+    ]
+
+
+def keep_making(chosen: Settings, is_ready: Event, is_wanted: Event) -> None:
+    """Make rollups of whatever is marked, again and again while that is wanted."""
+
+    async def make() -> None:
+        async with jobs.connected(database.role_url(chosen, "worker")) as worker:
+            is_ready.set()
+            while is_wanted.wait():
+                await rollups.make_due(worker, quiet=timedelta(0))
+                # To look in vain as fast as possible is no work that anybody has.
+                await asyncio.sleep(PAUSE_S)
+
+    asyncio.run(make())
+
+
+@contextmanager
+def maker(chosen: Settings) -> Iterator[Event]:
+    """Run a process that makes rollups while the event is set that this yields."""
+    spawning = multiprocessing.get_context("spawn")
+    is_ready, is_wanted = spawning.Event(), spawning.Event()
+    process = spawning.Process(target=keep_making, args=(chosen, is_ready, is_wanted), daemon=True)
+    process.start()
+    try:
+        if not is_ready.wait(30):
+            raise click.ClickException("nobody makes rollups")
+        yield is_wanted
+    finally:
+        process.terminate()
+        process.join()
+
+
+def ingest(chosen: Settings, owner: psycopg.Connection[Any], port: int) -> None:
+    """Print how many events are taken in a second: without marks, with them, and beside the job."""
+    post = Posting(People(owner), APP_SESSIONS, batches(), port, clients=1)
+    owner.execute(SQL["make_marks_void"])
+    made: list[int] = []
+
+    def unmarked() -> float:
+        owner.execute(SQL["without_marks"])
+        try:
+            return post()
+        finally:
+            owner.execute(SQL["with_marks"])
+
+    with maker(chosen) as is_wanted:
+
+        def beside_the_job() -> float:
+            # What others have sent is not its work now.
+            owner.execute(SQL["forget_marks"])
+            is_wanted.set()
+            rate = post()
+            is_wanted.clear()
+            assert post.person is not None
+            found = owner.execute(SQL["days_made"], {"user_id": post.person.user_id})
+            made.extend(count for (count,) in found.fetchall())
+            return rate
+
+        contestants: dict[str, Callable[[], float]] = {
+            "without marks": unmarked,
+            "with marks": post,
+            "with marks, while rollups are made": beside_the_job,
+        }
+        figures: dict[str, list[float]] = {name: [] for name in contestants}
+        post()
+        for _ in range(INGEST_ROUNDS):
+            for name, contestant in contestants.items():
+                figures[name].append(contestant())
+    without = statistics.median(figures["without marks"])
+    click.echo(f"{'ingest, 1000 events a batch':40}{'per second':>12}{'ratio':>8}")
+    for name, each in figures.items():
+        click.echo(
+            f"  {name:38}{statistics.median(each):12.0f}{statistics.median(each) / without:8.2f}"
+        )
+    click.echo(
+        f"  {statistics.median(made):.0f} of those {BATCHES} days were made by the last answer"
+    )
+
+
+def bench(directory: Path, a_day: int) -> None:
+    """Run everything and print the tables."""
+    last = datetime.now(UTC).date() - timedelta(days=1)
+    with EmbeddedPostgres(directory / "postgres") as postgres:
+        chosen = Settings(data_dir=directory / "deployment", database_url=postgres.url)
+        migrate(chosen, lambda _: None)
+        with closing(psycopg.connect(postgres.url, autocommit=True)) as owner:
+            # As the role that reads has them (sql/roles.sql).
+            owner.execute("set timezone = 'UTC'")
+            owner.execute("set jit = off")
+            owner.execute("set enable_bitmapscan = off")
+            alice = invent(owner, a_day, last - timedelta(days=365 * YEARS - 1))
+            started = time.perf_counter()
+            days = make_rollups(chosen)
+            click.echo(f"rollups of {days} days made in {time.perf_counter() - started:.0f} s\n")
+            owner.execute("vacuum analyze")
+            asked = questions(last)
+            with (
+                processes.service(chosen, directory) as service,
+                httpx2.Client(base_url=service.base_url, timeout=60) as client,
+            ):
+                client.headers["Authorization"] = f"Bearer {alice.token('read:activity')}"
+                take_turns(client, owner, alice, asked)
+                table(asked)
+                sizes(owner)
+                ingest(chosen, owner, port_of(service.base_url))
+
+
+@click.command()
+@click.option("--sessions-a-day", default=300, show_default=True, help="How busy the life is.")
+def main(sessions_a_day: int) -> None:
+    """Measure long ranges."""
+    # As by Ctrl-C: whoever ends it gets everything ended that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
+    scratch.chmod(0o755)
+    try:
+        bench(scratch, sessions_a_day)
+    finally:
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
