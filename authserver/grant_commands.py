@@ -159,13 +159,21 @@ def token() -> None:
     """API tokens, for people's own programs."""
 
 
+def _joined(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> str | None:
+    """Return what was given in several options as if it had been given in one."""
+    return terminal.text(context, parameter, " ".join(given))
+
+
 @token.command("create")
 @click.argument("email", callback=terminal.text)
 @click.option(
     "--scope",
     required=True,
-    callback=terminal.text,
-    help='Space-separated, such as "read:activity read:profile".',
+    multiple=True,
+    callback=_joined,
+    help='Space-separated, such as "read:activity read:profile"; or given several times.',
 )
 @click.option(
     "--name",

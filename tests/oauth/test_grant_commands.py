@@ -419,6 +419,15 @@ def test_a_token_is_printed_alone_and_opens_what_it_was_made_for(
     assert status(result.stdout.strip(), "/api/v1/analytics/daily") == 403
 
 
+def test_scopes_may_be_given_one_by_one(terminal: Terminal, alice: Person, status: Opens) -> None:
+    result = terminal.run(
+        "token create alice@example.org --scope read:profile --scope read:activity"
+    )
+
+    assert status(result.stdout.strip()) == 200
+    assert status(result.stdout.strip(), "/api/v1/devices") == 200
+
+
 @pytest.mark.checklist(55)
 def test_a_token_is_shown_once(terminal: Terminal, alice: Person, owner: Rows) -> None:
     token = terminal.run(f"token create {alice.email} --scope read:profile").stdout.strip()
