@@ -5,10 +5,11 @@ would have matched in the last 30 days. This server may not read activity; it as
 sign-in up themselves (``sql/categories.sql``), on connections where nobody else waits behind the answer.
 """
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 from uuid import UUID
 
 import psycopg
@@ -178,9 +179,12 @@ async def add(server: Server, request: Request) -> Response:
 async def put(server: Server, request: Request) -> Response:
     """Put one thing that has no category into one, by a rule of its own."""
     form, visit = await _received(server, request)
-    field, _, name = (form.get("put") or "").partition(" ")
+    field, _, quoted = (form.get("put") or "").partition(" ")
+    # Browsers send other line breaks than those of a recorded name, so the page quotes it.
+    name = unquote(quoted, errors="surrogateescape")
     draft = Draft(field, "exact", name, form.get("category") or "")
-    if field not in ("app", "domain") or _problems(draft, needs_category=True):
+    is_ours = field in ("app", "domain") and forms.is_text(name)
+    if not is_ours or _problems(draft, needs_category=True):
         raise InvalidRequest("the parameters put and category must be those of the page")
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit, into=draft.category)
@@ -212,7 +216,9 @@ async def change(server: Server, request: Request) -> Response:
 async def score(server: Server, request: Request) -> Response:
     """Say how productive time in a category is."""
     form, visit = await _received(server, request)
-    opinion = Opinion((form.get("scored") or "").strip(), form.get("score") or "")
+    opinion = Opinion(
+        recorded_name(form.get("scored") or "", MAX_CATEGORY), form.get("score") or ""
+    )
     scores = {str(number): number for number in SCORES}
     if opinion.score != USUAL and opinion.score not in scores:
         raise InvalidRequest("the parameter score must be one of the page")
@@ -259,16 +265,32 @@ def _draft(form: Form) -> Draft:
     draft = Draft(
         form.get("field") or "",
         form.get("match") or "",
-        (form.get("pattern") or "").strip(),
-        (form.get("category") or "").strip(),
+        form.get("pattern") or "",
+        recorded_name(form.get("category") or "", MAX_CATEGORY),
     )
     if draft.field not in FIELDS:
         raise InvalidRequest(f"the parameter field must be one of {', '.join(FIELDS)}")
     if draft.match not in MATCHES:
         raise InvalidRequest(f"the parameter match must be one of {', '.join(MATCHES)}")
-    if draft.field == "domain" and draft.match == "exact":
-        return replace(draft, pattern=site(draft.pattern))
-    return draft
+    return replace(draft, pattern=pattern(draft.field, draft.match, draft.pattern))
+
+
+def pattern(field: str, match: str, text: str) -> str:
+    """Return a rule's pattern as it is compared with what is recorded. Titles are kept as they were sent."""
+    if field == "title":
+        return text.strip()
+    name = recorded_name(text, MAX_PATTERN)
+    return site(name) if field == "domain" and match == "exact" else name
+
+
+def recorded_name(text: str, limit: int) -> str:
+    """Return a name as those of applications and categories are recorded: trimmed, in Unicode's form NFC.
+
+    What is too long for ``limit`` characters in any form is left as it is: composing a long row of marks
+    takes quadratic time.
+    """
+    name = text.strip()
+    return name if len(name) > 4 * limit else unicodedata.normalize("NFC", name)
 
 
 def site(text: str) -> str:
@@ -344,7 +366,8 @@ async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
     try:
         found = await _ask(server, visit, Preview, "preview", given)
     except _TOO_LONG:
-        return await _answer(server, visit, draft, problems={"pattern": _BUSY}, status=503)
+        told = {"pattern": _BUSY}
+        return await _answer(server, visit, draft, problems=told, is_slow=True, status=503)
     if not found:
         raise SignInNeeded(visit.browser, PATH)
     if found[0].problem is not None:
@@ -385,9 +408,13 @@ async def _answer(
     problem: str | None = None,
     done: str | None = None,
     into: str = "",
+    is_slow: bool = False,
     status: int = 200,
 ) -> Response:
-    """Return the page, with its forms as ``draft`` and ``opinion`` have them."""
+    """Return the page, with its forms as ``draft`` and ``opinion`` have them.
+
+    ``is_slow``: what was done lately has just taken too long to look through, and is not tried again.
+    """
     content = {
         "done": done,
         "problem": problem or ("Nothing was changed. See below why." if problems else None),
@@ -396,7 +423,7 @@ async def _answer(
         "preview": preview,
         "opinion": opinion or Opinion(),
         "into": into,
-        "lately": await _lately(server, visit),
+        "lately": None if is_slow else await _lately(server, visit),
         "rules": await rows.every(server.database, Rule, SQL["rules"], _who(visit)),
         "scores": await rows.every(server.database, Score, SQL["scores"], _who(visit)),
         "fields": FIELDS,

@@ -50,9 +50,7 @@ def _row(connection: Connection, statement: str, **parameters: Any) -> tuple[Any
 
 def _pattern(field: str, match: str, text: str) -> str:
     """Return the pattern of a rule. Raises ClickException for one that cannot be."""
-    pattern = text.strip()
-    if field == "domain" and match == "exact":
-        pattern = categories.site(pattern)
+    pattern = categories.pattern(field, match, text)
     if not 1 <= len(pattern) <= categories.MAX_PATTERN:
         raise click.ClickException(
             f"a pattern has between 1 and {categories.MAX_PATTERN} characters"
@@ -62,7 +60,7 @@ def _pattern(field: str, match: str, text: str) -> str:
 
 def _category(text: str) -> str:
     """Return the name of a category. Raises ClickException for one that cannot be."""
-    category = text.strip()
+    category = categories.recorded_name(text, categories.MAX_CATEGORY)
     if not 1 <= len(category) <= categories.MAX_CATEGORY or names.problem(category) is not None:
         told = f"a category has between 1 and {categories.MAX_CATEGORY} characters that can be seen"
         raise click.ClickException(told)
@@ -223,14 +221,28 @@ def test_rule(
 
 def _explain(connection: Connection, user_id: UUID, session: dict[str, str | None]) -> None:
     """Print which category a session falls into, and why."""
-    if session["domain"] is not None:
-        session = session | {"domain": categories.site(session["domain"])}
-    known_as, decided_by, *rule = _row(connection, "category_of", user_id=user_id, **session)
+    recorded = {name: _recorded(name, value or "") for name, value in session.items()}
+    known_as, decided_by, *rule = _row(connection, "category_of", user_id=user_id, **recorded)
     reason = _REASONS.get(decided_by)
     if reason is None:
         field, match, pattern = rule
         reason = f"the rule that {field} {MATCHES[match]} {pattern}"
     click.echo(terminal.plain(f"{known_as}: {reason}"))
+
+
+def _recorded(name: str, value: str) -> str | None:
+    """Return a part of a session as it is recorded, where blank is absent."""
+    if not value.strip():
+        return None
+    match name:
+        case "app":
+            return categories.recorded_name(value, categories.MAX_PATTERN)
+        case "category":
+            return categories.recorded_name(value, categories.MAX_CATEGORY)
+        case "domain":
+            return categories.site(value)
+        case _:
+            return value
 
 
 def _try_out(connection: Connection, user_id: UUID, field: str, match: str, pattern: str) -> None:

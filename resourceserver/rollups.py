@@ -94,12 +94,15 @@ async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:
 async def rebuild(worker: Connection, user_id: UUID) -> int:
     """Make all days of somebody anew while they are read and written; return how many that were.
 
-    What breaks off halfway has marked all days and made some. Raises psycopg.Error.
+    Nothing is left of what was rolled up before. What breaks off halfway has marked all days and made some.
+    Raises psycopg.Error.
     """
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id})
         await worker.execute(SQL["wait_longer"])
+        await worker.execute(SQL["take_longer"])
         await worker.execute(SQL["mark_all_days"], {"user_id": user_id})
+        await worker.execute(SQL["forget_strays"], {"user_id": user_id})
     days = await _make_due_of(worker, user_id, timedelta(0), "await_turn")
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id})

@@ -1052,13 +1052,93 @@ select %(user_id)s,
        lines_removed
   from in_order
 
+-- name: forget_strays
+-- Removes what lies on days, or in months, of which none is marked. Where all are that anything was measured on,
+-- no session comes to that. A month that begins with such a day may go, too: one with a marked day is made anew.
+with marked as materialized (
+    select date
+      from activity.rollup_due
+     where user_id = %(user_id)s
+),
+-- What lies between one marked day and the next, before the first one and after the last one.
+gap as (
+    select coalesce(
+               (lag(date) over (order by date) + 1)::timestamp at time zone 'UTC',
+               '-infinity'
+           ) as starts_at,
+           date::timestamp at time zone 'UTC' as ends_at
+      from (
+               select date from marked
+                union all
+               select 'infinity'
+           ) as edge
+),
+stray as materialized (
+    select part.starts_at
+      from gap
+     cross join lateral (
+               select starts_at
+                 from activity.app_time
+                where user_id = %(user_id)s
+                  and grain in (1, 2, 3)
+                  and starts_at >= gap.starts_at
+                  and starts_at < gap.ends_at
+                union
+               select starts_at
+                 from activity.coding_time
+                where user_id = %(user_id)s
+                  and grain in (1, 2, 3)
+                  and starts_at >= gap.starts_at
+                  and starts_at < gap.ends_at
+           ) as part
+     where gap.starts_at < gap.ends_at
+     union
+    select starts_at
+      from (
+               select starts_at
+                 from activity.app_time
+                where user_id = %(user_id)s
+                  and grain = 4
+                union
+               select starts_at
+                 from activity.coding_time
+                where user_id = %(user_id)s
+                  and grain = 4
+           ) as month
+     where (starts_at at time zone 'UTC')::date
+           not in (select date_trunc('month', date::timestamp)::date from marked)
+),
+forgotten_apps as (
+    delete
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain in (1, 2, 3, 4)
+       and starts_at = any (array(select starts_at from stray))
+),
+forgotten_coding as (
+    delete
+      from activity.coding_time
+     where user_id = %(user_id)s
+       and grain in (1, 2, 3, 4)
+       and starts_at = any (array(select starts_at from stray))
+)
+delete
+  from activity.app_timeline
+ where user_id = %(user_id)s
+   and date not in (select date from marked)
+
 -- name: forget_unused_labels
--- Removes labels that no day shows any more.
+-- Removes labels that no day shows any more. Both sides are gone through once, since there may be a hundred
+-- thousand labels.
 delete
   from activity.label
  where user_id = %(user_id)s
-   and label_id <> all (
+   and label_id = any (
            array(
+               select label_id
+                 from activity.label
+                where user_id = %(user_id)s
+               except
                select label_id
                  from activity.app_time
                 where user_id = %(user_id)s
@@ -1069,8 +1149,12 @@ delete
 -- name: extent
 -- The first and the last day on which anything was measured or is rolled up; no row: there is none. An index
 -- tells the edges of each grain.
-select (least(sessions.first_at, apps.first_at, coding.first_at) at time zone 'UTC')::date as first,
-       (greatest(sessions.last_at, apps.last_at, coding.last_at) at time zone 'UTC')::date as last
+select (
+           least(sessions.first_at, apps.first_at, coding.first_at, days.first_at) at time zone 'UTC'
+       )::date as first,
+       (
+           greatest(sessions.last_at, apps.last_at, coding.last_at, days.last_at) at time zone 'UTC'
+       )::date as last
   from (
            select least(
                       (
@@ -1122,7 +1206,13 @@ select (least(sessions.first_at, apps.first_at, coding.first_at) at time zone 'U
                          and grain = each.grain
                   ) as slot
        ) as coding
- where coalesce(sessions.first_at, apps.first_at, coding.first_at) is not null
+ cross join (
+           select min(date)::timestamp at time zone 'UTC' as first_at,
+                  max(date)::timestamp at time zone 'UTC' as last_at
+             from activity.app_timeline
+            where user_id = %(user_id)s
+       ) as days
+ where coalesce(sessions.first_at, apps.first_at, coding.first_at, days.first_at) is not null
 
 -- fragment: marked
 -- `marked`: the days from one to another whose rollups nobody relies on.

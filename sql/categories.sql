@@ -61,11 +61,11 @@ begin atomic
           from activity.app_session as session
          where session.user_id = p_user_id
                -- No session is longer than a day.
-           and session.started_at > now() - interval '31 days'
+           and session.started_at > now() - interval '744 hours'
            and session.started_at < now()
            and (
-                   session.ended_at > now() - interval '30 days'
-                   or session.started_at >= now() - interval '30 days'
+                   session.ended_at > now() - interval '720 hours'
+                   or session.started_at >= now() - interval '720 hours'
                )
            and not session.idle
          order by session.started_at desc,
@@ -83,7 +83,7 @@ begin atomic
                newest.title,
                newest.domain,
                newest.category,
-               greatest(newest.started_at, now() - interval '30 days') as starts_at,
+               greatest(newest.started_at, now() - interval '720 hours') as starts_at,
                least(newest.ended_at, now()) as ends_at
           from newest
           join activity.device as device
@@ -313,9 +313,10 @@ begin atomic
            ) as judged;
 end;
 
--- What somebody has lately done that nothing puts into a category: sites, and applications where there is no
--- site, the longest first; at most 20 of them, and how many there are. A rule for an application that has
--- sites would take these along, which is told. What is longer than a rule's pattern is left out.
+-- What somebody has lately done that nothing puts into a category, or that its tracker calls Uncategorized:
+-- sites, and applications where there is no site, the longest first; at most 20 of them, and how many there
+-- are. A rule for an application that has sites would take these along, which is told. What is longer than a
+-- rule's pattern is left out.
 create or replace function svc.recent_uncategorized(p_user_id uuid)
 returns table (
     field         text,
@@ -332,12 +333,14 @@ begin atomic
     with recent as materialized (
         select done.app,
                done.domain,
+               done.known_as,
                done.decided_by,
                sum(done.total_ms)::bigint as total_ms,
                sum(done.session_count)::bigint as session_count
           from svc.recent_categories(p_user_id) as done
          group by done.app,
                   done.domain,
+                  done.known_as,
                   done.decided_by
     ),
     unsorted as (
@@ -346,7 +349,8 @@ begin atomic
                sum(recent.total_ms)::bigint as total_ms,
                sum(recent.session_count)::bigint as session_count
           from recent
-         where recent.decided_by = 'nothing'
+         where recent.known_as = 'Uncategorized'
+           and recent.decided_by <> 'rule'
            and length(coalesce(recent.domain, recent.app)) <= 255
          group by recent.domain is null,
                   coalesce(recent.domain, recent.app)

@@ -26,6 +26,8 @@ end;
 -- after. It waits until nobody makes rollups of theirs, and nobody does until the transaction is over: made
 -- with the rules of before, a day could lose its mark after we have looked.
 --
+-- These marks are old ones: no tracker is about to write more, so nobody has to wait until all is quiet.
+--
 -- From one day to the next the indexes are searched, so that years of sessions cost no more than their days.
 create or replace function svc.mark_all_days(p_user_id uuid)
 returns void
@@ -34,7 +36,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pg_advisory_xact_lock(hashtextextended('rollups of ' || p_user_id, 0));
-    insert into activity.rollup_due (user_id, date)
+    insert into activity.rollup_due (user_id, date, marked_at)
     with recursive measured as (
         select (
                    select min(session.started_at)
@@ -46,7 +48,7 @@ begin
                    select min(session.started_at)
                      from activity.app_session as session
                     where session.user_id = p_user_id
-                      and session.started_at >= date_trunc('day', measured.at, 'UTC') + interval '1 day'
+                      and session.started_at >= date_trunc('day', measured.at, 'UTC') + interval '24 hours'
                )
           from measured
          where measured.at is not null
@@ -62,7 +64,7 @@ begin
                    select min(session.started_at)
                      from activity.coding_session as session
                     where session.user_id = p_user_id
-                      and session.started_at >= date_trunc('day', coded.at, 'UTC') + interval '1 day'
+                      and session.started_at >= date_trunc('day', coded.at, 'UTC') + interval '24 hours'
                )
           from coded
          where coded.at is not null
@@ -79,7 +81,8 @@ begin
            and grain = 3
     )
     select p_user_id,
-           touched.date
+           touched.date,
+           timestamptz '2000-01-01 00:00Z'
       from (
                select at from measured
                 union all
@@ -95,7 +98,7 @@ begin
      group by touched.date
      order by touched.date
         on conflict (user_id, date) do update
-       set marked_at = now(),
+       set marked_at = excluded.marked_at,
            is_left_raw = false;
 end
 $$;

@@ -64,6 +64,7 @@ def test_a_rule_is_previewed_added_moved_and_removed_by_keyboard(
 ) -> None:
     open_signed_in(page, service, person, PATH)
     page.get_by_role("button", name="above: Other Tool").click()
+    expect(page.get_by_role("status")).to_contain_text("Done.")
     tab_to(page, page.get_by_label("What it looks at"))
     page.keyboard.type("Window")
     tab_to(page, page.get_by_label("With what"))
@@ -118,3 +119,17 @@ def test_a_hostile_expression_is_refused_and_kept(
     expect(page.locator("#pattern-problem")).to_contain_text("A group may begin with (?:")
     expect(field).to_have_value("(?=.*(?=.*(?=.*x)))")
     expect(field).to_have_attribute("aria-invalid", "true")
+
+
+def test_a_long_name_of_a_category_leaves_room_for_its_score(
+    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+) -> None:
+    owner.execute("select svc.set_score(user_id, repeat('W', 64), 2) from identity.user")
+    page.set_viewport_size({"width": 320, "height": 800})
+
+    open_signed_in(page, service, person, PATH)
+
+    score = page.locator("#scores dd").first.bounding_box()
+    assert score is not None
+    assert score["width"] > 80
+    assert page.evaluate("document.documentElement.scrollWidth") == 320

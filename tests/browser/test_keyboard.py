@@ -15,6 +15,8 @@ MOST_STOPS = 60
 def tab_to(page: Page, wanted: Locator) -> None:
     """Press Tab until something has the focus; everything on the way shows that it has it."""
     expect(wanted).to_have_count(1)
+    # A key that is pressed while a page is still loading moves no focus.
+    page.wait_for_load_state()
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         focused = page.locator(":focus")

@@ -84,6 +84,20 @@ def test_scores_are_set_listed_and_left_to_the_service_again(
     assert ["Games", "-2", "very distracting", "-"] in again
 
 
+def test_letters_that_are_typed_in_parts_are_those_that_are_recorded(
+    deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    said(deployment, f"category add {alice.email} app exact Cafe\u0301 Cafe\u0301")
+    said(deployment, f"category score {alice.email} Cafe\u0301 2")
+    told = said(deployment, f"category test {alice.email} --app Cafe\u0301")
+
+    assert patterns(owner, alice) == [(1, "Caf\u00e9")]
+    assert ["Caf\u00e9", "2", "very productive", "0"] in table(
+        deployment, f"category list {alice.email} --scores"
+    )
+    assert told == "Caf\u00e9: the rule that app is Caf\u00e9\n"
+
+
 def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Person) -> None:
     listed = table(deployment, f"category list {alice.email} --defaults")
 
@@ -293,3 +307,13 @@ def test_it_is_told_which_category_something_gets_and_why(
         insert(owner, alice, *rule)
 
     assert said(deployment, f"category test {alice.email} {session}").startswith(told)
+
+
+def test_what_is_blank_is_taken_for_absent_as_in_events(
+    deployment: Settings, alice: Person
+) -> None:
+    told = said(
+        deployment, f"category test {alice.email} --app Code --says ' ' --domain '' --title ' '"
+    )
+
+    assert told == "Development: a rule for applications that comes with the service\n"

@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 from typing import Any
 from urllib.parse import quote_plus
 from uuid import UUID
@@ -129,6 +130,8 @@ def test_one_press_puts_something_into_a_category_for_all_history(
     [
         {"put": "title Secret"},
         {"put": "app "},
+        {"put": "app %00"},
+        {"put": "app %ff"},
         {"put": "app"},
         {"put": None},
         {"category": ""},
@@ -147,6 +150,24 @@ def test_what_no_button_of_ours_sends_is_refused(
 
     assert sent.status_code == 400
     assert stored(owner, alice) == []
+
+
+# A browser makes each of these line breaks a CR LF in what it sends, an LF in what it reads.
+@pytest.mark.parametrize("name", ["Tide\nTable", "Tide\rTable", "Tide\r\nTable", "100%25 & more/"])
+def test_one_press_puts_exactly_what_is_recorded_into_a_category(
+    alice_browser: Visitor, owner: Rows, alice: Person, name: str
+) -> None:
+    record(owner, alice, name)
+    page = alice_browser.get(PATH)
+    found = re.search(r'name="put" value="([^"]+)"', page.text)
+    assert found is not None
+    value = html.unescape(found[1])
+
+    sent = send(alice_browser, "put", page, category="Design", put=value)
+
+    assert sent.status_code == 303
+    assert not {"\r", "\n"} & set(value)
+    assert stored(owner, alice) == [("app", "exact", name, "Design")]
 
 
 def test_pressing_twice_says_that_it_is_done_already(
@@ -265,6 +286,36 @@ def test_a_site_is_understood_as_people_type_it(
     rule(alice_browser, field="domain", pattern=typed)
 
     assert stored(owner, alice) == [("domain", "exact", kept, "Writing")]
+
+
+@pytest.mark.parametrize("field", ["app", "domain"])
+def test_letters_that_are_typed_in_parts_are_those_that_are_recorded(
+    alice_browser: Visitor, owner: Rows, alice: Person, field: str
+) -> None:
+    rule(alice_browser, field=field, pattern="cafe\u0301.example", category="Cafe\u0301")
+    send(alice_browser, "scores", scored="Cafe\u0301", score="2")
+
+    assert stored(owner, alice) == [(field, "exact", "caf\u00e9.example", "Caf\u00e9")]
+    assert scored(owner, alice) == [("Caf\u00e9", 2)]
+
+
+def test_of_titles_letters_are_compared_as_they_are_typed(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    rule(alice_browser, field="title", match="contains", pattern="cafe\u0301")
+
+    assert stored(owner, alice) == [("title", "contains", "cafe\u0301", "Writing")]
+
+
+def test_a_great_many_marks_on_a_letter_take_no_time(alice_browser: Visitor) -> None:
+    page = alice_browser.get(PATH)
+    began = time.monotonic()
+
+    refused = send(alice_browser, "scores", page, scored="e" + "\u0301\u0316" * 5_000, score="2")
+
+    assert refused.status_code == 400
+    assert "at most 64 characters" in problem(refused, "scored")
+    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(
@@ -520,6 +571,28 @@ def test_what_cannot_be_worked_out_in_time_leaves_the_rest_of_the_page(
     assert "taking too long" in problem(previewed, "pattern")
     assert removed.status_code == 303
     assert stored(owner, alice) == []
+
+
+def test_nobody_waits_twice_for_what_takes_too_long(
+    alice_browser: Visitor, owner: Rows, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(owner, alice, "Mystery")
+    page = alice_browser.get(PATH)
+    number = form(page, "rules")[0]
+    hurried = categories.SQL["limit_time"].text.replace(b"5s", b"1s")
+    monkeypatch.setitem(categories.SQL, "limit_time", lines.statement(hurried.decode()))
+
+    with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
+        holding.execute("lock activity.app_session")
+        began = time.monotonic()
+        previewed = alice_browser.submit(
+            page, form=number, what="preview", field="app", match="exact", pattern="Mystery"
+        )
+        waited_s = time.monotonic() - began
+
+    assert previewed.status_code == 503
+    assert "too much to look through at the moment" in previewed.text
+    assert waited_s < 1.9
 
 
 def test_somebody_whose_days_are_being_summed_up_is_asked_to_try_again(

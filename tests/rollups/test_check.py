@@ -144,6 +144,34 @@ def test_a_rebuild_mends_what_was_wrong(deployment: Settings, owner: Rows, made:
     ]
 
 
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "insert into activity.app_time"
+        ' select (jsonb_populate_record(part, \'{"starts_at": "2025-08-20T09:15:00Z"}\')).*'
+        " from activity.app_time as part where grain = 1 and starts_at = '2025-06-16 09:15Z'",
+        "insert into activity.coding_time"
+        ' select (jsonb_populate_record(part, \'{"starts_at": "2025-08-01T00:00:00Z"}\')).*'
+        " from activity.coding_time as part where grain = 4",
+        "insert into activity.app_timeline"
+        ' select (jsonb_populate_record(day, \'{"date": "2025-08-20"}\')).*'
+        " from activity.app_timeline as day",
+    ],
+)
+def test_a_rebuild_removes_what_lies_where_nothing_was_measured(
+    deployment: Settings, owner: Rows, made: None, stray: LiteralString
+) -> None:
+    owner.execute(stray)
+
+    broken = run(deployment, "check alice@example.org")
+    run(deployment, "rebuild alice@example.org")
+    mended = run(deployment, "check alice@example.org")
+
+    assert "2025-08-" in broken.stdout
+    assert "should not be there" in broken.stdout
+    assert (mended.exit_code, mended.stdout) == (0, "0 differences\n")
+
+
 def test_everybody_is_rebuilt_and_checked(
     deployment: Settings, owner: Rows, made: None, bob: Person
 ) -> None:

@@ -9,7 +9,8 @@ import psycopg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import MakeRollups, Person, mark_all_days, person
+from resourceserver import rollups
+from tests.conftest import Connect, MakeRollups, Person, mark_all_days, person
 from tests.endpoints import attention
 from tests.endpoints.histories import (
     History,
@@ -261,6 +262,55 @@ def test_what_reaches_over_midnight_is_one_session_of_its_month_and_two_of_its_m
     ]
 
 
+def test_of_equal_starts_the_first_application_and_the_first_file_own_the_time(
+    owner: Rows, alice: Person, make_rollups: MakeRollups
+) -> None:
+    nine, ten = at("2025-06-16T09:00"), at("2025-06-16T09:10")
+    add_sessions(
+        owner,
+        alice,
+        # Their keys would have it the other way round.
+        [
+            Session("1", "laptop", "Mail", nine, ten),
+            Session("2", "laptop", "Code", nine, ten),
+        ],
+    )
+    add_coding(
+        owner,
+        alice,
+        [
+            CodingSession("1", "laptop", "svc", None, "b.py", nine, ten),
+            CodingSession("2", "laptop", "svc", None, "a.py", nine, ten + 2 * 600_000),
+        ],
+    )
+
+    make_rollups()
+
+    assert read(owner, 1) == [
+        ("16 09:00", "Code", None, 1, 0, 600_000, 600_000),
+        ("16 09:00", "Mail", None, 1, 0, 0, 0),
+    ]
+    assert owner.execute(
+        "select longest_ms from activity.coding_time where grain = 3"
+    ).fetchall() == [(1_800_000,)]
+
+
+def test_a_session_of_nearly_24_hours_reaches_into_the_next_day(
+    owner: Rows, alice: Person, make_rollups: MakeRollups
+) -> None:
+    start = at("2025-06-16T00:10")
+    add_sessions(owner, alice, [Session("1", "laptop", "Code", start, start + DAY)])
+    make_rollups()
+    owner.execute("insert into activity.rollup_due values (%s, '2025-06-17')", [alice.user_id])
+
+    make_rollups()
+
+    assert read(owner, 3) == [
+        ("16 00:00", "Code", "1", 1, 0, DAY - 600_000, DAY - 600_000),
+        ("17 00:00", "Code", "1", 0, 1, 600_000, 600_000),
+    ]
+
+
 def test_idle_sessions_come_to_nothing(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
@@ -358,6 +408,35 @@ def test_domains_may_be_longer_than_what_an_index_holds(
     assert owner.execute("select app, domain from activity.label").fetchall() == [
         ("Firefox", domain)
     ]
+
+
+def test_labels_that_no_day_shows_are_found_however_many_there_are(
+    owner: Rows, alice: Person, connect_as: Connect
+) -> None:
+    # One label of very many is shown, again and again.
+    owner.execute(
+        "insert into activity.label (user_id, app, domain)"
+        " select %s, 'Firefox', n::text from generate_series(1, 30000) as n",
+        [alice.user_id],
+    )
+    owner.execute(
+        """
+        insert into activity.app_time (user_id, grain, starts_at, label_id, session_id, started,
+                                       continued, owned_ms, longest_ms)
+        select user_id, 3, '2025-06-16', label_id, lpad(n::text, 32, '0')::uuid, 1, 0, 1, 1
+          from activity.label
+         cross join generate_series(1, 80000) as n
+         where domain = '7'
+        """
+    )
+    worker = connect_as("worker")
+
+    with worker.transaction():
+        worker.execute(rollups.SQL["begin_for"], {"user_id": alice.user_id})
+        worker.execute("set local statement_timeout = '2s'")
+        worker.execute(rollups.SQL["forget_unused_labels"], {"user_id": alice.user_id})
+
+    assert owner.execute("select domain from activity.label").fetchall() == [("7",)]
 
 
 def test_people_have_labels_and_rows_of_their_own(

@@ -147,6 +147,44 @@ def test_all_days_are_those_with_sessions_or_rollups_and_what_may_reach_out_of_t
     ]
 
 
+def test_what_other_title_rules_change_is_made_anew_at_once(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    hour = event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", title="Mail", **APPS)
+    post(api, alice, "app-sessions", hour)
+
+    owner.execute(
+        "select * from svc.insert_rule(%s, 'title', 'exact', 'Mail', 'Email')", [alice.user_id]
+    )
+    make(deployment)
+
+    assert due(owner) == []
+
+
+def test_days_are_those_of_utc_wherever_the_database_thinks_it_is(
+    owner: Rows, alice: Person
+) -> None:
+    # In Berlin one of these days has 23 hours and the other one 25.
+    late = since_epoch("2025-03-30T23:30:00+00:00")
+    early = since_epoch("2025-10-26T00:00:00+00:00")
+    add_sessions(owner, alice, [Session("1", "a", "Code", late, late)])
+    add_coding(owner, alice, [CodingSession("1", "a", "svc", None, None, late, late)])
+    add_sessions(owner, alice, [Session("2", "a", "Code", early, early)])
+    owner.execute("delete from activity.rollup_due")
+
+    with owner.transaction():
+        owner.execute("set local timezone = 'Europe/Berlin'")
+        owner.execute("set local statement_timeout = '10s'")
+        owner.execute("select svc.mark_all_days(%s)", [alice.user_id])
+
+    assert due(owner) == [
+        date(2025, 3, 30),
+        date(2025, 3, 31),
+        date(2025, 10, 26),
+        date(2025, 10, 27),
+    ]
+
+
 def test_a_server_makes_rollups_by_itself(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:

@@ -207,3 +207,25 @@ def test_who_reads_while_a_rebuild_waits_for_a_writer_misses_nothing(
     assert counts == [1, 0, 1]
     assert made == 4
     assert session_counts(api, headers) == [1, 0, 1]
+
+
+def test_nobody_makes_rollups_while_labels_are_forgotten(
+    owner: Rows, connect_as: Connect, deployment: Settings, alice: Person
+) -> None:
+    job = connect_as("worker")
+
+    async def rebuild() -> int:
+        async with jobs.connected(database.login(deployment, "worker")) as worker:
+            return await rollups.rebuild(worker, alice.user_id)
+
+    with owner.transaction():
+        owner.execute("lock table activity.label in share mode")
+        with in_background(asyncio.run, rebuild()) as rebuilder:
+            wait_for_rivals(owner, 1)
+            # It could show a label that is about to go.
+            turn = job.execute(rollups.SQL["take_turn"], {"user_id": alice.user_id}).fetchone()
+            owner.execute("commit")
+            rebuilder.result()
+        owner.execute("begin")
+
+    assert turn == (False,)

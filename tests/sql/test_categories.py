@@ -538,13 +538,16 @@ def test_what_nothing_sorts_comes_longest_first_sites_by_their_names(
     record(owner, alice, "Idle", ago_h=3, idle=True)
     record(owner, alice, "Long ago", ago_h=31 * 24)
     record(owner, alice, "Firefox", ago_h=2, domain="x" * 256)
+    record(owner, alice, "Shrug", ago_h=1, hours=0.25, category="Uncategorized")
     record(owner, bob, "Bobs")
     insert(owner, alice, "app", "exact", "own", "Uncategorized")
 
     assert uncategorized(owner, alice) == [
-        ("app", "Mystery", False, 3.5 * HOUR_MS, 2, 3),
-        ("domain", "tides.example", False, 3 * HOUR_MS, 2, 3),
-        ("app", "Firefox", True, 0.5 * HOUR_MS, 1, 3),
+        ("app", "Mystery", False, 3.5 * HOUR_MS, 2, 4),
+        ("domain", "tides.example", False, 3 * HOUR_MS, 2, 4),
+        ("app", "Firefox", True, 0.5 * HOUR_MS, 1, 4),
+        # Its tracker knows no better.
+        ("app", "Shrug", False, 0.25 * HOUR_MS, 1, 4),
     ]
 
 
