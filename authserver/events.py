@@ -122,7 +122,7 @@ def _address(request: Request) -> str | None:
 def name_client(request: Request, client_id: str | None) -> None:
     """Name the client in the request's log line, whoever it is, where its id is shaped like ours."""
     if client_id is not None and tokens.is_client_id(client_id):
-        web.note(request, client_id=client_id)
+        web.notes(request).update(client_id=client_id)
 
 
 async def happen(

@@ -102,4 +102,4 @@ async def _run(
 ) -> PGresult:
     # What was lost on the way may have been done, and most statements here must not be done twice.
     steps = [(statement, parameters) for statement in statements]
-    return await connection.run(steps, may_repeat=False)
+    return (await connection.run(steps, may_repeat=False))[-1]

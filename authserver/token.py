@@ -52,7 +52,7 @@ async def issue(server: Server, request: Request) -> Response:
     else:
         await grants.check_replay(server.database, codes, [], at)
         pair = await grants.rotate(server.database, presented, at)
-    web.note(request, grant_id=pair.grant_id)
+    web.notes(request).update(grant_id=pair.grant_id)
     return _answer(pair)
 
 

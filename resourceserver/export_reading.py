@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 
 import psycopg
 from psycopg import IsolationLevel, sql
+from psycopg.pq.abc import PGresult
 from psycopg.rows import dict_row
 from pydantic import Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -139,7 +140,9 @@ async def _begin(
     await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
     await connection.set_read_only(True)
     # The first statement of the transaction. Those that follow see what was there at this moment.
-    await connection.execute(session.SQL["open_session"], who.parameters())
+    opened = await connection.execute(session.SQL["open_session"], who.parameters())
+    # What has been executed has a result.
+    session.note(who, cast("PGresult", opened.pgresult))
     await connection.execute(SQL["allow_slow_client"])
     user_id = {"user_id": who.token.user_id}
     days = {"from": asked.from_, "to": asked.to}

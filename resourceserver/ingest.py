@@ -328,11 +328,11 @@ async def write(
     )
     follow_up = Sequel(
         (STATEMENTS["mark_days"], STATEMENTS["count_up"]),
-        lambda written: common | {"stream": stream.name} | _consequences(rows, written),
+        lambda results: common | {"stream": stream.name} | _consequences(rows, results[2]),
     )
     try:
         # Never twice by ourselves: only the tracker can tell that a batch was not answered.
-        written = await writers.run(steps, which=2, sequel=follow_up, may_repeat=False)
+        results = await writers.run(steps, sequel=follow_up, may_repeat=False)
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements of ours.
         raise DatabaseUnavailable from error
@@ -345,7 +345,7 @@ async def write(
         raise DatabaseUnavailable from error
     except psycopg.Error as error:
         raise session.problem(error, who) from error
-    return written.ntuples
+    return results[2].ntuples
 
 
 def _devices(rows: list[Row]) -> list[dict[str, str | None]]:

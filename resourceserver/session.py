@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
+from psycopg.pq.abc import PGresult
 from starlette.requests import Request
 
 from resourceserver.errors import (
@@ -24,7 +25,7 @@ from resourceserver.errors import (
     Unauthorized,
 )
 from resourceserver.usage import Usage
-from shared import database, lines, queries, tokens
+from shared import database, lines, queries, tokens, web
 from shared.lines import Lines, Statement
 from shared.settings import Settings
 from shared.tokens import Token
@@ -48,6 +49,8 @@ class Credential:
     scopes: tuple[str, ...]
     resources: tuple[str, ...]
     """The audiences that are accepted; a token bound to none of them is refused."""
+    notes: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """What the request's log line says of who asked."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments of ``open_session``."""
@@ -69,7 +72,7 @@ def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, 
     token = tokens.parse(tokens.ACCESS, text)
     if token is None:
         raise Unauthorized.invalid_token(scopes)
-    return Credential(token, scopes, resources)
+    return Credential(token, scopes, resources, web.notes(request))
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,12 @@ class Reader:
         chosen = self.quick if is_quick else self.patient
         values = {**params, "user_id": who.token.user_id}
         try:
-            result = await chosen.run(((OPEN_SESSION, who.parameters()), (question, values)))
+            opened, result = await chosen.run(
+                ((OPEN_SESSION, who.parameters()), (question, values))
+            )
         except psycopg.Error as error:
             raise problem(error, who, params) from error
+        note(who, opened)
         answer = result.get_value(0, 0)
         if answer is None:
             # Every question has one row, unless its user went away after the session was opened.
@@ -118,15 +124,24 @@ class Reader:
     async def check(self, who: Credential) -> None:
         """Open and leave the session: raises what ``read`` would for this credential."""
         try:
-            await self.quick.run(((OPEN_SESSION, who.parameters()),))
+            (opened,) = await self.quick.run(((OPEN_SESSION, who.parameters()),))
         except psycopg.Error as error:
             raise problem(error, who) from error
+        note(who, opened)
         self.usage.note(who.token)
 
     def close(self) -> None:
         """Close all connections."""
         self.quick.close()
         self.patient.close()
+
+
+def note(who: Credential, opened: PGresult) -> None:
+    """Note for the request's log line whose token ``open_session`` has found to be good."""
+    for column, name in enumerate(("client_id", "grant_id")):
+        value = opened.get_value(0, column)
+        if value is not None:
+            who.notes[name] = value.decode()
 
 
 def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) -> Exception:

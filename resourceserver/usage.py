@@ -66,7 +66,7 @@ class Usage:
 
 async def _write(worker: Lines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
     """Write uses down, and return the hashes of tokens that could not be reached now."""
-    result = await worker.run(
+    (result,) = await worker.run(
         (
             (
                 SQL["note_uses"],

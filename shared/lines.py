@@ -61,6 +61,8 @@ def load(*paths: Path) -> dict[str, Statement]:
 
 
 Step = tuple[Statement, Mapping[str, Any]]
+Results = Sequence[PGresult]
+"""One result for each statement, in their order."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ class Sequel:
     """What follows an answer in the same transaction, with values that the answer decides."""
 
     statements: tuple[Statement, ...]
-    values: Callable[[PGresult], Mapping[str, Any]]
-    """Makes the values of all ``statements``. It is called while others wait, so it must be quick."""
+    values: Callable[[Results], Mapping[str, Any]]
+    """Makes the values of all ``statements`` from the results before them. It is called while others wait,
+    so it must be quick."""
 
 
 def _array(values: list[str]) -> bytes:
@@ -104,7 +107,7 @@ class ConnectionLostError(psycopg.OperationalError):
     """A connection that was good broke before the answer came; what was asked may have been done."""
 
 
-Preparations = Mapping[bytes, asyncio.Future[PGresult]]
+Preparations = Mapping[bytes, asyncio.Future[Results]]
 """By the names of statements: the preparing of each, under way or done."""
 
 
@@ -112,7 +115,7 @@ def _statements(sequel: Sequel | None) -> tuple[Statement, ...]:
     return () if sequel is None else sequel.statements
 
 
-def _refusal(preparing: asyncio.Future[PGresult]) -> BaseException | None:
+def _refusal(preparing: asyncio.Future[Results]) -> BaseException | None:
     """Return why a statement could not be prepared, if so."""
     error = preparing.exception()
     # One that is there already is the same one, since its name says what its text is.
@@ -134,12 +137,10 @@ class _ForgottenError(psycopg.OperationalError):
 class _Turn:
     """What one request waits for: the results between two syncs."""
 
-    answer: asyncio.Future[PGresult]
+    answer: asyncio.Future[Results]
     asked_at: float
     prepared: Preparations = field(default_factory=dict)
     """What became of the preparing of its statements, by their names; all of it comes before it."""
-    which: int = -1
-    """Which of the results is the answer."""
     sequel: Sequel | None = None
     """What is still to be sent; until it is, the transaction stays open."""
     missing: int = 0
@@ -163,7 +164,7 @@ class _Turn:
         if self.error is not None:
             self.answer.set_exception(self._cause(self.error))
         elif self.results:
-            self.answer.set_result(self.results[self.which])
+            self.answer.set_result(self.results)
         else:
             self.answer.set_exception(psycopg.InternalError("the server sent no result"))
 
@@ -195,23 +196,21 @@ class Line:
     # libpq forgets the socket of a connection that it has given up; the event loop must not.
     _socket: int = -1
     _connecting: asyncio.Task[None] | None = None
-    _prepared: dict[bytes, asyncio.Future[PGresult]] = field(default_factory=dict)
+    _prepared: dict[bytes, asyncio.Future[Results]] = field(default_factory=dict)
     _is_writing: bool = False
     _watch: asyncio.TimerHandle | None = None
 
-    async def run(
-        self, steps: Sequence[Step], which: int = -1, sequel: Sequel | None = None
-    ) -> PGresult:
-        """Return the result of the step at ``which``. All ``steps`` run in one transaction.
+    async def run(self, steps: Sequence[Step], sequel: Sequel | None = None) -> Results:
+        """Return the results of ``steps``, and of ``sequel``'s after them. All run in one transaction.
 
-        So does ``sequel``, which is for lines with one request at a time: its transaction is open until
-        the values are there. Raises psycopg.Error: the first step's that failed; ConnectionLostError;
+        ``sequel`` is for lines with one request at a time: the transaction is open until its values are
+        there. Raises psycopg.Error: the first step's that failed; ConnectionLostError;
         OperationalError where there is no connection to be had or the answer takes too long.
         """
         if self._connection is None:
             await self._connect()
         try:
-            return await self._send(steps, which, sequel)
+            return await self._send(steps, sequel)
         except _ForgottenError as error:
             self._forget(error.prepared)
             raise
@@ -241,13 +240,9 @@ class Line:
         self._socket = connection.pgconn.socket
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
-    def _send(
-        self, steps: Sequence[Step], which: int, sequel: Sequel | None
-    ) -> asyncio.Future[PGresult]:
+    def _send(self, steps: Sequence[Step], sequel: Sequel | None) -> asyncio.Future[Results]:
         loop = asyncio.get_running_loop()
-        turn = _Turn(
-            loop.create_future(), loop.time(), which=which, sequel=sequel, missing=len(steps)
-        )
+        turn = _Turn(loop.create_future(), loop.time(), sequel=sequel, missing=len(steps))
         # Before anything is sent: a value that cannot be written must not leave half a turn behind.
         ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
         pgconn = self._pgconn()
@@ -286,7 +281,7 @@ class Line:
         turn.sequel = None
         if turn.error is None:
             try:
-                values = sequel.values(turn.results[turn.which])
+                values = sequel.values(turn.results)
                 ready = [
                     (wanted, _written(wanted.parameters, values)) for wanted in sequel.statements
                 ]
@@ -316,7 +311,7 @@ class Line:
             self._turns.append(_Turn(preparing, loop.time()))
         return {wanted.name: self._prepared[wanted.name] for wanted in statements}
 
-    def _check_prepared(self, name: bytes, preparing: asyncio.Future[PGresult]) -> None:
+    def _check_prepared(self, name: bytes, preparing: asyncio.Future[Results]) -> None:
         # Who asked is told by the statement itself, which fails too; the next to ask prepares again.
         if _refusal(preparing) is not None:
             self._forget({name: preparing})
@@ -434,11 +429,10 @@ class Lines:
         self,
         steps: Sequence[Step],
         *,
-        which: int = -1,
         sequel: Sequel | None = None,
         may_repeat: bool = True,
-    ) -> PGresult:
-        """Return the result of the step at ``which``, the last of ``steps`` by default.
+    ) -> Results:
+        """Return the results of ``steps``, and of ``sequel``'s after them.
 
         ``sequel`` takes a second round trip, and lines with one request at a time.
         ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
@@ -450,14 +444,14 @@ class Lines:
         line.asked += 1
         try:
             try:
-                return await line.run(steps, which, sequel)
+                return await line.run(steps, sequel)
             except ConnectionLostError:
                 if not may_repeat:
                     raise
             except _ForgottenError:
                 # Nothing of it has been done, and the line has taken note.
                 pass
-            return await line.run(steps, which, sequel)
+            return await line.run(steps, sequel)
         finally:
             line.asked -= 1
             self.places.release()

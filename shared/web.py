@@ -81,12 +81,14 @@ class RequestLog:
             )
 
 
-def note(request: Request, **noted: object) -> None:
-    """Say for the request's log line who asked: ``client_id`` and ``grant_id``, once they are known.
+def notes(request: Request) -> dict[str, object]:
+    """Return what the request's log line says of who asked, for whoever finds out to add to it.
 
-    What is noted must come from the database or be well formed, so that no line can be forged.
+    That is ``client_id`` and ``grant_id``. What is noted must come from the database or be well formed, so
+    that no line can be forged.
     """
-    request.scope.setdefault(_NOTED, {}).update(noted)
+    found: dict[str, object] = request.scope.setdefault(_NOTED, {})
+    return found
 
 
 MAX_HEADER_BYTES: Final = 32 * 1024

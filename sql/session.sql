@@ -5,16 +5,20 @@
 
 create schema if not exists svc;
 
--- Opens the session of a token for the rest of the transaction.
+-- Opens the session of a token for the rest of the transaction, and tells whose token it is: the id of its
+-- client, which API tokens have none of, and that of its grant.
 -- Raises SV401 for a token that is unknown, revoked, expired or made for another resource, and SV403,
 -- with the first missing scope as its message, where the token holds too little.
 -- `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
 -- No exception block may stand around it: the settings would end with the subtransaction.
+drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
 create or replace procedure svc.open_session(
-    p_user_id    uuid,
-    p_token_hash bytea,
-    p_scopes     text[],
-    p_resources  text[]
+    p_user_id         uuid,
+    p_token_hash      bytea,
+    p_scopes          text[],
+    p_resources       text[],
+    inout p_client_id text default null,
+    inout p_grant_id  uuid default null
 )
 language plpgsql
 security definer
@@ -24,8 +28,12 @@ declare
     granted text[];
     missing text;
 begin
-    select scopes
-      into granted
+    select scopes,
+           client_id,
+           grant_id
+      into granted,
+           p_client_id,
+           p_grant_id
       from oauth.live_access_token
      where user_id = p_user_id
        and token_hash = p_token_hash

@@ -41,7 +41,7 @@ def create() -> Starlette:
         presented = _token(tokens.REFRESH, body.rpartition(b"=")[2].decode())
         access_token = tokens.mint(tokens.ACCESS, presented.user_id)
         refresh_token = tokens.mint(tokens.REFRESH, presented.user_id)
-        result = await database_of_grants.run(
+        (result,) = await database_of_grants.run(
             (
                 (
                     grants.SQL["rotate"],
@@ -76,7 +76,7 @@ def create() -> Starlette:
             "resources": [chosen.base_url],
         }
         asking = {"user_id": token.user_id}
-        result = await database_of_data.run(
+        _, result = await database_of_data.run(
             ((session.OPEN_SESSION, opening), (me.statement, asking))
         )
         return Response(result.get_value(0, 0), media_type="application/json")

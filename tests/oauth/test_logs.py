@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from authserver import accounts
 from shared.settings import Settings
+from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD
 from tests.oauth.visitor import VERIFIER, Application, Visitor, forms, parameters
 
@@ -118,3 +119,46 @@ def test_what_is_no_client_id_is_not_written_down(
     assert lines("token") == ["- grant_id=-"]
     assert lines("revoke") == ["- grant_id=-"]
     assert lines("authorize") == ["- grant_id=-"]
+
+
+def test_the_line_of_whoever_comes_with_a_token_names_its_client_and_grant(
+    api: TestClient,
+    application: Application,
+    alice_browser: Visitor,
+    owner: psycopg.Connection[Any],
+    lines: Lines,
+) -> None:
+    pair = application.pair(alice_browser, scope="read:activity ingest:app_sessions")
+    bearer = {"Authorization": f"Bearer {pair['access_token']}"}
+    hour = {"app": "Code", "started_at": "2025-06-16T09:00:00Z", "duration_ms": 1}
+
+    api.get("/api/v1/devices", headers=bearer)
+    api.get("/api/v1/export", headers=bearer)
+    api.post("/api/v1/ingest/app-sessions", json={"events": [hour]}, headers=bearer)
+
+    row = owner.execute("select grant_id from oauth.grant").fetchone()
+    assert row is not None
+    named = f"{application.client_id} grant_id={row[0]}"
+    assert lines("devices") == [named]
+    assert lines("export") == [named]
+    assert lines("ingest_app_sessions") == [named]
+
+
+def test_the_line_of_an_api_token_names_its_grant_alone(
+    api: TestClient, alice: Person, owner: psycopg.Connection[Any], lines: Lines
+) -> None:
+    api.get("/api/v1/devices", headers=alice.headers("read:activity"))
+
+    row = owner.execute("select grant_id from oauth.grant").fetchone()
+    assert row is not None
+    assert lines("devices") == [f"- grant_id={row[0]}"]
+
+
+def test_the_line_of_whoever_may_not_come_in_names_nobody(
+    api: TestClient, alice: Person, lines: Lines
+) -> None:
+    api.get("/api/v1/devices", headers={"Authorization": f"Bearer {alice.token()[:-1]}x"})
+    api.get("/api/v1/me", headers=alice.headers("read:activity"))
+
+    assert lines("devices") == ["- grant_id=-"]
+    assert lines("me") == ["- grant_id=-"]

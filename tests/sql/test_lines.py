@@ -10,13 +10,12 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg import errors
-from psycopg.pq.abc import PGresult
 
 from resourceserver import session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.session import Credential, Reader
 from shared import database, lines, tokens
-from shared.lines import Lines, Sequel
+from shared.lines import Lines, Results, Sequel
 from shared.settings import Settings
 from tests.conftest import Person
 
@@ -39,7 +38,8 @@ def with_lines(chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, siz
 
 
 async def echo(shared: Lines, text: str) -> bytes | None:
-    return (await shared.run(((ECHO, {"text": text}),))).get_value(0, 0)
+    (result,) = await shared.run(((ECHO, {"text": text}),))
+    return result.get_value(0, 0)
 
 
 def test_thousands_of_interleaved_reads_come_back_to_who_asked(
@@ -71,16 +71,13 @@ def test_thousands_of_interleaved_reads_come_back_to_who_asked(
     asyncio.run(run())
 
 
-def test_the_answer_is_that_of_the_last_step_or_of_the_one_that_is_asked_for(
-    deployment: Settings,
-) -> None:
+def test_each_step_has_its_result_in_their_order(deployment: Settings) -> None:
     steps = [(ECHO, {"text": text}) for text in ("first", "second", "third")]
 
     async def use(shared: Lines) -> None:
-        results = [await shared.run(steps)] + [await shared.run(steps, which=n) for n in range(3)]
+        results = await shared.run(steps)
 
-        answers = [result.get_value(0, 0) for result in results]
-        assert answers == [b"third", b"first", b"second", b"third"]
+        assert [result.get_value(0, 0) for result in results] == [b"first", b"second", b"third"]
 
     with_lines(deployment, use)
 
@@ -152,7 +149,7 @@ def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None
     async def use(shared: Lines) -> None:
         values = ["plain", 'quote "', "back\\slash", "comma, {brace}", "", "NULL", "ü"]
 
-        answer = await shared.run(((lists, {"values": values}),))
+        (answer,) = await shared.run(((lists, {"values": values}),))
 
         assert answer.get_value(0, 0) == (
             '["plain","quote \\"","back\\\\slash","comma, {brace}","","NULL","ü"]'.encode()
@@ -186,10 +183,10 @@ def test_the_session_is_opened_before_the_question_in_one_transaction(
 
     async def use(shared: Lines) -> None:
         opened = (session.OPEN_SESSION, who.parameters())
-        result = await shared.run((opened, (inside, {})))
+        _, result = await shared.run((opened, (inside, {})))
         assert (result.get_value(0, 0) or b"").startswith(str(alice.user_id).encode())
 
-        later = await shared.run(((inside, {}),))
+        (later,) = await shared.run(((inside, {}),))
         assert str(alice.user_id).encode() not in (later.get_value(0, 0) or b"")
 
     with_lines(deployment, use)
@@ -308,7 +305,7 @@ def test_when_the_server_has_forgotten_statements_all_in_flight_are_answered(
                 *(shared.run(((ECHO, {"text": str(n)}),)) for n in range(5)),
                 *(shared.run(((other, {"text": str(n)}),)) for n in range(5)),
             )
-            assert [answer.get_value(0, 0) for answer in answers] == [
+            assert [results[-1].get_value(0, 0) for results in answers] == [
                 b"steps!",
                 *(b"0", b"1", b"2", b"3", b"4"),
                 *(b"0!", b"1!", b"2!", b"3!", b"4!"),
@@ -335,8 +332,8 @@ JOIN = lines.statement("insert into identity.user (email) values (%(email)s) ret
 RENAME = lines.statement("update identity.user set display_name = %(name)s where email = %(email)s")
 
 
-def name_by(answer: PGresult) -> dict[str, Any]:
-    email = (answer.get_value(0, 0) or b"").decode()
+def name_by(results: Results) -> dict[str, Any]:
+    email = (results[0].get_value(0, 0) or b"").decode()
     return {"email": email, "name": email.partition("@")[0]}
 
 
@@ -362,7 +359,7 @@ def test_a_sequel_has_the_values_that_the_answer_decides(
     async def use(shared: Lines) -> None:
         for name in ("alice", "bob"):
             step = (JOIN, {"email": f"{name}@example.org"})
-            answer = await shared.run((step,), which=0, sequel=Sequel((RENAME,), name_by))
+            answer, _ = await shared.run((step,), sequel=Sequel((RENAME,), name_by))
             assert answer.get_value(0, 0) == f"{name}@example.org".encode()
 
     with_owners_lines(deployment, use)
@@ -374,7 +371,7 @@ def test_a_sequel_that_fails_takes_what_came_before_along(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Lines) -> None:
-        sequel = Sequel((RENAME,), lambda answer: name_by(answer) | {"name": ""})
+        sequel = Sequel((RENAME,), lambda results: name_by(results) | {"name": ""})
         with pytest.raises(errors.CheckViolation):
             await shared.run(((JOIN, {"email": "alice@example.org"}),), sequel=sequel)
         assert await echo(shared, "fine") == b"fine"
@@ -390,14 +387,14 @@ def test_nothing_follows_a_step_that_failed(
     broken = lines.statement("select 1 / %(n)s::integer")
     called = []
 
-    def take_note(answer: PGresult) -> dict[str, Any]:
-        called.append(answer)
-        return name_by(answer)
+    def take_note(results: Results) -> dict[str, Any]:
+        called.append(results)
+        return name_by(results)
 
     async def use(shared: Lines) -> None:
         steps = ((JOIN, {"email": "alice@example.org"}), (broken, {"n": 0}), (ECHO, {"text": "x"}))
         with pytest.raises(psycopg.errors.DivisionByZero):
-            await shared.run(steps, which=0, sequel=Sequel((RENAME,), take_note))
+            await shared.run(steps, sequel=Sequel((RENAME,), take_note))
         assert await echo(shared, "fine") == b"fine"
 
     with_owners_lines(deployment, use)
@@ -415,7 +412,7 @@ def test_values_that_cannot_be_made_or_written_undo_what_came_before(
             await shared.run((step,), sequel=Sequel((RENAME,), lambda _: dict[str, Any]()["name"]))
         with pytest.raises(psycopg.DataError, match="NUL"):
             await shared.run(
-                (step,), sequel=Sequel((RENAME,), lambda answer: name_by(answer) | {"name": "\0"})
+                (step,), sequel=Sequel((RENAME,), lambda results: name_by(results) | {"name": "\0"})
             )
         assert await echo(shared, "fine") == b"fine"
 
@@ -448,7 +445,7 @@ def test_nobody_comes_into_a_transaction_that_is_open(
         await echo(shared, "connected")
         step = (JOIN, {"email": "alice@example.org"})
         answers = await asyncio.gather(
-            shared.run((step,), which=0, sequel=Sequel((RENAME,), name_by)),
+            shared.run((step,), sequel=Sequel((RENAME,), name_by)),
             echo(shared, "beside it"),
             return_exceptions=True,
         )

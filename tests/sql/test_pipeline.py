@@ -68,7 +68,7 @@ def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) 
         inside = await reader.read(credential(alice.token()), ANSWER, {}, is_quick=True)
         # The lines take turns, so that each is asked.
         outside = [
-            (await reader.quick.run(((ANSWER, {}),))).get_value(0, 0) for _ in reader.quick.lines
+            (await reader.quick.run(((ANSWER, {}),)))[0].get_value(0, 0) for _ in reader.quick.lines
         ]
 
         assert inside == str(alice.user_id).encode()
