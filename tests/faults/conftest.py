@@ -42,7 +42,7 @@ def port(deployment: Settings) -> Iterator[int]:
     number = listener.getsockname()[1]
     chosen = replace(deployment, base_url=f"http://127.0.0.1:{number}")
     # Tests look at what is there, so nothing shall come or go by itself.
-    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=7))
+    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=365_000))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
