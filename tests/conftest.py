@@ -284,7 +284,7 @@ def bob(owner: psycopg.Connection[Any]) -> Person:
 def resource_client(deployment: Settings) -> Iterator[TestClient]:
     """The resource server, asked without a network but with everything else."""
     chosen = replace(deployment, base_url="http://testserver")
-    # Tests look at what is there, so nothing shall come by itself; jobs come after a random part of this first.
+    # Tests look at what is there, so nothing shall come by itself: jobs first wait for a random part of this.
     never = timedelta(days=365_000)
     app = resourceserver.app.create(chosen, sum_up_every=never, roll_up_every=never)
     with TestClient(app, raise_server_exceptions=False) as client:
