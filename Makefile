@@ -6,6 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PROVIDER := tests/browser/provider
 REDOCLY := tests/redocly
+CONFORMANCE := tests/mcp/conformance
 ACTIVITYWATCH := tests/bridge/.venv
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -45,7 +46,7 @@ bench: .venv/.dev ## Measure requests per second, beside what the machine could 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium $(PROVIDER)/node_modules $(REDOCLY)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
 	@$(BIN)/pytest -n auto -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -57,7 +58,8 @@ openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service say
 test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)
 
-ONLY ?= tests/sql tests/endpoints tests/ingest tests/rollups tests/oauth tests/pages
+ONLY ?= tests/sql tests/endpoints tests/ingest tests/rollups tests/oauth tests/pages \
+        tests/mcp/test_tools.py tests/mcp/test_arguments.py tests/mcp/test_answers.py
 
 lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock
@@ -101,8 +103,8 @@ $(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock .venv/.run
 	@$(PIP) --python $(ACTIVITYWATCH) install --quiet --require-hashes -r $<
 	@touch $@
 
-# A provider for sign-in and a validator that nobody here wrote, pinned with their hashes.
-$(PROVIDER)/node_modules $(REDOCLY)/node_modules: %/node_modules: %/package-lock.json
+# A provider for sign-in, a validator and a conformance suite that nobody here wrote, pinned with their hashes.
+$(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules: %/node_modules: %/package-lock.json
 	@command -v npm >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; \

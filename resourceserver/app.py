@@ -1,6 +1,6 @@
 """The resource server: one person's data, to whoever holds a token of theirs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -23,7 +23,10 @@ from resourceserver import (
 )
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
+from resourceserver.mcp import route
+from resourceserver.mcp.tool import Tool
 from resourceserver.session import PATIENT_S, QUICK_S, Reader
+from resourceserver.tools import TOOLS
 from shared import database, settings
 from shared.lines import Lines
 from shared.settings import Settings
@@ -36,11 +39,12 @@ WRITERS = 5
 def create(
     chosen: Settings | None = None,
     *,
+    tools: Sequence[Tool] = TOOLS,
     note_uses_every: timedelta = usage.INTERVAL,
     sum_up_every: timedelta = summaries.INTERVAL,
     roll_up_every: timedelta = rollups.INTERVAL,
 ) -> Starlette:
-    """Return the application for ``chosen``, by default what the environment says.
+    """Return the application for ``chosen``, by default what the environment says, with these ``tools``.
 
     While it runs, it writes down about ``note_uses_every`` when tokens were used last, sums days up about
     ``sum_up_every``, and makes rollups about ``roll_up_every``. Raises SettingsError where a role has no
@@ -78,6 +82,8 @@ def create(
 
     app = Starlette(
         routes=[
+            # Tried in this order, and every call of every tool comes here.
+            *route.routes(chosen, reader, tools),
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader),

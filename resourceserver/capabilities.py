@@ -10,6 +10,7 @@ from resourceserver import events, ingest
 from resourceserver.bodies import Body, Count, Milliseconds
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_formats import FORMATS
+from resourceserver.mcp import protocol, route
 from resourceserver.operation import SERVICE, Operation
 from shared import VERSION
 from shared.scopes import SCOPES
@@ -116,7 +117,9 @@ def of(chosen: Settings) -> CapabilitiesBody:
         deployment="self_hosted",
         features=Features(
             ingest=IngestFeatures(**{stream: stream in open_streams for stream in streams}),
-            mcp=MCPFeature(enabled=False, path="/mcp", protocol_versions=[]),
+            mcp=MCPFeature(
+                enabled=True, path=route.PATH, protocol_versions=list(protocol.REVISIONS)
+            ),
             oauth=OAuthFeature(enabled=True, issuer=chosen.auth_url, dynamic_registration=True),
             export=ExportFeature(enabled=True, formats=list(FORMATS)),
             correlation="/api/v1/account/correlation" in paths,

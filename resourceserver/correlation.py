@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final, Literal
 
@@ -47,7 +47,33 @@ def correlate(pairs: Sequence[tuple[float, float]], method: Method) -> Correlati
     if method == "spearman":
         left, right = ranks(left), ranks(right)
     r = _coefficient(left, right)
-    return Correlation(r, _p_value(r, len(pairs)), _interval(r, len(pairs)))
+    return Correlation(r, p_value(r, len(pairs)), _interval(r, len(pairs)))
+
+
+def autocorrelation(values: Sequence[float | None]) -> float:
+    """Return how much values of days in a row are like those before them; 0 where that cannot be said."""
+    pairs = [(a, b) for a, b in pairwise(values) if a is not None and b is not None]
+    return correlate(pairs, "pearson").coefficient or 0.0
+
+
+def independent(n: int, left: float, right: float) -> float:
+    """Return as how many independent pairs ``n`` pairs count, by the autocorrelations of both measures.
+
+    A day that is like the one before tells less than a day by itself: n (1 - ρ₁ρ₂) / (1 + ρ₁ρ₂), after
+    Bartlett (1935); never more than n.
+    """
+    alike = left * right
+    return n * (1 - alike) / (1 + alike) if alike > 0 else float(n)
+
+
+def corrected(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values of so many comparisons, each as if it alone had been made (Holm, 1979)."""
+    found = [0.0] * len(p_values)
+    least = 0.0
+    for place, (index, value) in enumerate(sorted(enumerate(p_values), key=itemgetter(1))):
+        least = max(least, min(1.0, value * (len(p_values) - place)))
+        found[index] = least
+    return found
 
 
 def ranks(values: Sequence[float]) -> list[float]:
@@ -96,12 +122,16 @@ def _scale(values: Sequence[float]) -> float:
     return max(map(abs, values)) or 1.0
 
 
-def _p_value(r: float, n: int) -> float:
+def p_value(r: float, n: float) -> float:
     """Return what Student's t distribution with n - 2 degrees of freedom leaves outside of ±t.
+
+    Two pairs and fewer say nothing.
 
     With k degrees of freedom and t = r √(k / (1 - r²)) the two tails are I(k / (k + t²); k/2, 1/2), and
     the first argument is nothing but 1 - r².
     """
+    if n <= 2:
+        return 1.0
     return incomplete_beta((n - 2) / 2, 0.5, (1 - r) * (1 + r), r * r)
 
 

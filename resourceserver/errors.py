@@ -123,6 +123,7 @@ class InsufficientScope(Problem):
         """Name the missing scope; ``scopes`` are all that the request needs."""
         super().__init__(f"{missing} is required")
         self.scopes = scopes
+        self.missing = missing
 
 
 class ParameterProblem(Problem):

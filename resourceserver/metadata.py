@@ -26,17 +26,24 @@ def routes(chosen: Settings) -> list[Route]:
     of settings alone, whatever Host says.
     """
     return [
-        _route(chosen, PATH, chosen.base_url, "resource_metadata"),
-        _route(chosen, f"{PATH}/mcp", f"{chosen.base_url}/mcp", "mcp_resource_metadata"),
+        _route(chosen, PATH, chosen.base_url, list(SCOPES), "resource_metadata"),
+        _route(
+            chosen,
+            f"{PATH}/mcp",
+            f"{chosen.base_url}/mcp",
+            # Nothing is written there, and a client that is told of more asks for more.
+            [scope for scope in SCOPES if scope.startswith("read:")],
+            "mcp_resource_metadata",
+        ),
     ]
 
 
-def _route(chosen: Settings, path: str, resource: str, name: str) -> Route:
+def _route(chosen: Settings, path: str, resource: str, scopes: list[str], name: str) -> Route:
     document = json.dumps(
         {
             "resource": resource,
             "authorization_servers": [chosen.auth_url],
-            "scopes_supported": list(SCOPES),
+            "scopes_supported": scopes,
             "bearer_methods_supported": ["header"],
             "resource_name": "Personal Activity Analytics",
         }

@@ -71,3 +71,11 @@ def find(name: str) -> Metric | None:
     if name == "health:heart_rate":
         return _HEART_RATE
     return METRICS.get(name, OF_HEALTH if re.fullmatch(HEALTH, name, re.ASCII) else None)
+
+
+def parse(name: str) -> str:
+    """Return ``name``, which must be that of a metric. Raises ValueError, which says what there is."""
+    if find(name) is None:
+        known = ", ".join(METRICS)
+        raise ValueError(f"must be one of {known}, or health: and the name of a metric of health")
+    return name

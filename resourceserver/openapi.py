@@ -64,6 +64,7 @@ Read and written by whoever they let in.
 - A list with `has_more` goes on with `cursor` set to its `next_cursor`, and everything else as before.
 - A failure is a JSON object with `error` for programs and `message` for people. Each answer has an
   `X-Request-Id`, which our log has too.
+- Assistants ask at `POST /mcp`, which speaks the Model Context Protocol and describes itself.
 """
 _TAGS: Final = {
     "Activity": "Applications, sites and coding: where the time went.",

@@ -131,6 +131,12 @@ def parse_cursor(text: str) -> tuple[datetime, UUID]:
     raise ValueError("must be the next_cursor of an earlier answer")
 
 
+def cursor(at: datetime, row_id: str) -> str:
+    """Return the cursor behind the row with this time and id, as ``svc.cursor`` writes it."""
+    known = f"{(at - _EPOCH) // timedelta(milliseconds=1)},{row_id}"
+    return base64.b64encode(known.encode(), altchars=b"-_").decode().rstrip("=")
+
+
 def parse_text(text: str) -> str:
     """Return ``text`` as it stands. Raises ValueError where nothing stored could be equal to it."""
     if not text or len(text) > 1024:
@@ -341,7 +347,7 @@ class InstantRangeInZone(InstantRange):
         return self
 
 
-_FIRST_ROW: Final = (_LAST_INSTANT, UUID(int=2**128 - 1))
+FIRST_ROW: Final = (_LAST_INSTANT, UUID(int=2**128 - 1))
 """Before the newest row of any list."""
 
 
@@ -355,7 +361,7 @@ class Listed(Params):
 
     def values(self) -> dict[str, Any]:
         """Return, beside the rest, the row after which the page begins."""
-        at, row_id = _FIRST_ROW if self.cursor is None else parse_cursor(self.cursor)
+        at, row_id = FIRST_ROW if self.cursor is None else parse_cursor(self.cursor)
         return super().values() | {"cursor_at": at, "cursor_id": row_id}
 
 

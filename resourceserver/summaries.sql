@@ -260,45 +260,7 @@ summed as (
       from measure
      group by position
 ),
-ranked as (
-    select position,
-           kind,
-           name,
-           total_ms,
-           row_number() over (
-               partition by position, kind
-               order by total_ms desc, name collate "C"
-           ) as rank
-      from (
-               select position,
-                      'app' as kind,
-                      app as name,
-                      sum(value) as total_ms
-                 from measure
-                where metric = 'tracked_ms'
-                group by position,
-                         app
-                union all
-               select position,
-                      'category',
-                      category,
-                      sum(value)
-                 from measure
-                where metric = 'tracked_ms'
-                group by position,
-                         category
-                union all
-               select position,
-                      'project',
-                      project,
-                      sum(value)
-                 from measure
-                where metric = 'coding_ms'
-                group by position,
-                         project
-           ) as spent_on
-     where total_ms > 0
-),
+--include ranked_by_day
 top as (
     select position,
            json_agg(json_build_object('app', name, 'total_ms', total_ms) order by rank)

@@ -72,6 +72,12 @@ class Settings:
     word about a client's address is taken (X-Forwarded-For); by default nobody's is."""
     provider: Provider | None = None
     """SVC_PROVIDER_...: who else people may sign in through; None for nobody."""
+    mcp_origins: tuple[str, ...] = ()
+    """SVC_MCP_ORIGINS: with commas between them, whose pages may use the MCP endpoint in a browser, beside
+    those of SVC_BASE_URL; programs that are no pages need not be named."""
+    mcp_calls_per_minute: int = 600
+    """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one token has in each process of the
+    resource server; 0 for no limit."""
     commit: str = "unknown"
     """SVC_BUILD_COMMIT: which commit is running, for /healthz."""
     built_at: str | None = None
@@ -105,6 +111,10 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
         provider=_provider(environment),
+        mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
+        mcp_calls_per_minute=_count(
+            environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
+        ),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
@@ -121,6 +131,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
+        "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
+        "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
     }
@@ -181,6 +193,29 @@ def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
     ):
         raise SettingsError(f"{name}: {given!r} must look like https://host or http://host:port")
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the origins of a list with commas, as browsers write them."""
+    given = [each.strip() for each in environment.get(name, "").split(",") if each.strip()]
+    for each in given:
+        # No browser writes these, so such an entry would let nobody in, without a word.
+        if not each.isascii() or "*" in each:
+            raise SettingsError(f"{name}: {each!r} must name one host, in ASCII (xn--...)")
+    return tuple(_without_usual_port(_origin({name: each}, name, "")) for each in given)
+
+
+def _without_usual_port(origin: str) -> str:
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+
+
+def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+    given = environment.get(name, "").strip()
+    if not given:
+        return default
+    if not (given.isascii() and given.isdecimal() and len(given) <= 9):
+        raise SettingsError(f"{name}: {given!r} is not a whole number of at most nine digits")
+    return int(given)
 
 
 def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -56,6 +56,32 @@ immutable
 parallel safe
 return trim_scale(round(p_measure::numeric, 2));
 
+-- A latitude or a longitude to the centimetre.
+create or replace function svc.degrees(p_degrees double precision)
+returns double precision
+language sql
+immutable
+parallel safe
+return round(p_degrees::numeric, 7)::double precision;
+
+-- How far two places, as svc.degrees has them, are from each other: great circles on a ball of the earth's mean
+-- radius. The square of an angle that is tinier would be less than a double can hold.
+create or replace function svc.distance_m(
+    p_latitude        double precision,
+    p_longitude       double precision,
+    p_other_latitude  double precision,
+    p_other_longitude double precision
+)
+returns double precision
+language sql
+immutable
+parallel safe
+return 2 * 6371008.8 * asin(least(1, sqrt(
+    power(sind((p_latitude - p_other_latitude) / 2), 2)
+    + cosd(p_latitude) * cosd(p_other_latitude)
+    * power(sind((p_longitude - p_other_longitude) / 2), 2)
+)));
+
 -- What a category's score says about time spent in it.
 create or replace function svc.productivity(p_score integer)
 returns text

@@ -63,6 +63,8 @@ grant execute
                 svc.duration_ms,
                 svc.percent,
                 svc.rounded,
+                svc.degrees,
+                svc.distance_m,
                 svc.productivity,
                 svc.day_start,
                 svc.days,

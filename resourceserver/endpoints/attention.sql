@@ -136,13 +136,9 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
   from page
  cross join asked
 
--- name: focus_streaks
--- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
--- of the range they fill.
-with recursive asked as (
-    select %(from)s::timestamptz as starts_at,
-           %(to)s::timestamptz as ends_at
-),
+-- fragment: told_streaks
+-- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
+-- `found`: those of a page as they are told of, with what broke each. The statement begins `with recursive`.
 asked_ms as (
     select (extract(epoch from starts_at) * 1000)::bigint as starts,
            (extract(epoch from ends_at) * 1000)::bigint as ends,
@@ -273,6 +269,15 @@ found as (
                       ) as broken_by
            ) as line
 ),
+
+-- name: focus_streaks
+-- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
+-- of the range they fill.
+with recursive asked as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
+),
+--include told_streaks
 --include page
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        json_build_object(

@@ -14,6 +14,17 @@ _HERE: Final = Path(__file__).parent
 SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "code.sql")
 
 EventType = Literal["commit", "pull_request", "review"]
+Action = Literal[
+    "pushed",
+    "opened",
+    "merged",
+    "closed",
+    "reopened",
+    "approved",
+    "changes_requested",
+    "commented",
+    "dismissed",
+]
 
 
 class ActivityPage(OpenInstantRange, Listed):
@@ -36,17 +47,7 @@ class CodeEvent(Body):
 
     id: str
     type: EventType
-    action: Literal[
-        "pushed",
-        "opened",
-        "merged",
-        "closed",
-        "reopened",
-        "approved",
-        "changes_requested",
-        "commented",
-        "dismissed",
-    ]
+    action: Action
     """Commits are pushed; pull requests opened, merged, closed or reopened; the rest is of reviews."""
     occurred_at: Timestamp
     provider: str

@@ -20,18 +20,19 @@ with found as (
 select page.*
   from page
 
--- name: codehost_counts
--- How much of each type happened at code hosts in a range; always all three types.
-with per_repository as (
+-- fragment: counts
+-- `per_repository`: how much of each type happened in each repository, of what is in `happened` (type, provider,
+-- repository, additions, deletions, changed_files). `row`: the same of all repositories; always all three types.
+-- `total`: their sums.
+per_repository as (
     select type,
+           provider,
+           repository,
            count(*) as count,
            sum(additions) as additions,
            sum(deletions) as deletions,
            sum(changed_files) as changed_files
-      from code.event
-     where user_id = %(user_id)s
-       and occurred_at >= %(from)s::timestamptz
-       and occurred_at < %(to)s::timestamptz
+      from happened
      group by type,
               provider,
               repository
@@ -62,10 +63,28 @@ total as (
            sum(additions) filter (where type = 'commit')::bigint as additions,
            sum(deletions) filter (where type = 'commit')::bigint as deletions
       from row
+),
+
+-- name: codehost_counts
+-- How much of each type happened at code hosts in a range.
+with happened as (
+    select type,
+           provider,
+           repository,
+           additions,
+           deletions,
+           changed_files
+      from code.event
+     where user_id = %(user_id)s
+       and occurred_at >= %(from)s::timestamptz
+       and occurred_at < %(to)s::timestamptz
+),
+--include counts
+asked as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
 )
-select json_build_object(
-           'from', svc.instant(%(from)s::timestamptz),
-           'to', svc.instant(%(to)s::timestamptz)
-       ) as range,
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        (select json_agg(row order by type) from row) as data,
        (select row_to_json(total) from total) as totals
+  from asked

@@ -36,13 +36,6 @@ SCOPE: Final = "read:activity"
 """Of the endpoint itself; metrics of other domains need theirs too."""
 
 
-def _parse_metric(text: str) -> str:
-    if metrics.find(text) is None:
-        known = ", ".join(METRICS)
-        raise ValueError(f"must be one of {known}, or health: and the name of a metric of health")
-    return text
-
-
 def _parse_lag(text: str) -> int:
     if not re.fullmatch(r"-?\d{1,2}", text, re.ASCII) or abs(int(text)) > 30:
         raise ValueError("must be a whole number of days between -30 and 30")
@@ -51,7 +44,7 @@ def _parse_lag(text: str) -> int:
 
 MetricName = Annotated[
     str,
-    validated(_parse_metric),
+    validated(metrics.parse),
     WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(METRICS)}|{metrics.HEALTH})$"}),
 ]
 Lag = Annotated[
@@ -181,16 +174,17 @@ def finish(answer: bytes) -> bytes:
     body = json.loads(answer)
     days = body.pop("days")
     for letter in "ab":
-        described = body[f"metric_{letter}"]
-        described |= _described(described, [day[letter] for day in days if day[letter] is not None])
+        metric = body[f"metric_{letter}"]
+        metric |= described(metric, [day[letter] for day in days if day[letter] is not None])
     points = [day for day in days if None not in day.values()]
     pairs = [(day["a"], day["b"]) for day in points]
-    body["data"] = _found(correlation.correlate(pairs, body["method"]), len(pairs))
+    body["data"] = found(correlation.correlate(pairs, body["method"]), len(pairs))
     body["points"] = points
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def _described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
+def described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
+    """Return what is told of a metric, beside its name, by the days on which it is known."""
     known = metrics.find(given["name"]) or OF_HEALTH
     return {
         "unit": known.unit or given["unit"],
@@ -215,21 +209,22 @@ def _rounded(value: float, known: Metric) -> float | int:
 _BANDS: Final = ((0.1, "negligible"), (0.3, "weak"), (0.5, "moderate"), (0.7, "strong"))
 
 
-def _found(found: correlation.Correlation, n: int) -> dict[str, Any]:
-    r = found.coefficient
-    interval = found.interval and {
+def found(known: correlation.Correlation, n: int) -> dict[str, Any]:
+    """Return what is told of how two metrics go together on ``n`` days."""
+    r = known.coefficient
+    interval = known.interval and {
         "level": correlation.LEVEL,
-        "low": found.interval[0],
-        "high": found.interval[1],
+        "low": known.interval[0],
+        "high": known.interval[1],
     }
     return {
         "n": n,
         "coefficient": r,
-        "p_value": found.p_value,
+        "p_value": known.p_value,
         "confidence_interval": interval,
         "strength": None if r is None else _strength(abs(r)),
         "direction": None if r is None else _direction(r),
-        "reason": found.reason,
+        "reason": known.reason,
     }
 
 

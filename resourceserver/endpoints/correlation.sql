@@ -18,99 +18,18 @@ wanted as (
     select distinct metric
       from (values (%(metric_a)s::text), (%(metric_b)s::text)) as named (metric)
 ),
-metric as (
-    select metric_type
-      from health.metric
-     where user_id = %(user_id)s
-       and aggregation = 'sum'
-       and 'health:' || metric_type in (select metric from wanted)
-),
-asked_date as (
-    select min(date) as first,
-           max(date) as last
-      from slot
-),
---include asked_days
---include spans
---include categories
---include shown_in_spans
---include judged
---include app_time
---include coding_time
---include switched
---include focused
---include activity_by_day
---include health_amounts
---include recovery_days
---include other_measures
-measured as (
-    select position,
-           metric,
-           sum(value)::numeric::double precision as value
-      from (
-               select position,
-                      metric,
-                      value::double precision as value
-                 from measure
-                union all
-               select position,
-                      metric,
-                      value
-                 from other_measure
-           ) as part
-     group by position,
-              metric
-),
-reported as (
-    select position
-      from slot
-     where cardinality(%(counters)s::text[]) > 0
-       and starts_at < ends_at
-       and (
-               exists (
-                   select
-                     from activity.app_session
-                    where user_id = %(user_id)s
-                      and started_at >= slot.starts_at
-                      and started_at < slot.ends_at
-               )
-               or exists (
-                   select
-                     from activity.coding_session
-                    where user_id = %(user_id)s
-                      and started_at >= slot.starts_at
-                      and started_at < slot.ends_at
-               )
-               or exists (
-                   select
-                     from activity.app_session
-                    where user_id = %(user_id)s
-                      and started_at > slot.starts_at - interval '24 hours'
-                      and started_at < slot.starts_at
-                      and ended_at > slot.starts_at
-               )
-               or exists (
-                   select
-                     from activity.coding_session
-                    where user_id = %(user_id)s
-                      and started_at > slot.starts_at - interval '24 hours'
-                      and started_at < slot.starts_at
-                      and ended_at > slot.starts_at
-               )
-           )
-),
-valued as (
-    select slot.date,
-           wanted.metric,
-           case
-               when wanted.metric = any (%(counters)s::text[]) and reported.position is not null
-                   then coalesce(measured.value, 0)
-               else measured.value
-           end as value
-      from slot
-     cross join wanted
-      left join measured using (position, metric)
-      left join reported using (position)
+--include added_up_metrics
+--include metrics_of_days
+paired as (
+    select valued.date,
+           valued.value as a,
+           later.value as b
+      from valued
+      join valued as later
+        on later.date = valued.date + %(lag)s::integer
+       and later.metric = %(metric_b)s::text
+     where valued.metric = %(metric_a)s::text
+       and valued.date between %(from)s::date and %(to)s::date
 )
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        %(tz)s::text as tz,
@@ -129,14 +48,6 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
               and 'health:' || metric_type = %(metric_b)s::text
        )) as metric_b,
        (
-           select json_agg(
-                      json_build_object('date', valued.date, 'a', valued.value, 'b', later.value)
-                      order by valued.date
-                  )
-             from valued
-             join valued as later
-               on later.date = valued.date + %(lag)s::integer
-              and later.metric = %(metric_b)s::text
-            where valued.metric = %(metric_a)s::text
-              and valued.date between %(from)s::date and %(to)s::date
+           select json_agg(json_build_object('date', date, 'a', a, 'b', b) order by date)
+             from paired
        ) as days

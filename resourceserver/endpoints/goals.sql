@@ -20,93 +20,13 @@ wanted as (
 
 -- fragment: reached
 -- `reached`: what each goal came to in each of its periods; no row, where nothing was done. Needs the
--- fragments `days_of_goals` and `activity_by_day`.
-period_day as (
-    select period.kind,
-           period.first_day,
-           slot.position,
-           slot.position = min(slot.position) filter (where slot.starts_at < slot.ends_at)
-               over (partition by period.kind, period.first_day) as is_first
-      from period
-      join slot
-        on slot.date between period.first_day and period.last_day
-),
--- A session that lasts over midnight is one session of the week.
-sessions_of_period as (
-    select period_day.kind,
-           period_day.first_day,
-           spent.app,
-           spent.category,
-           sum(
-               spent.started + case when period_day.is_first then spent.continued else 0 end
-           ) as session_count
-      from spent
-      join period_day using (position)
-     where exists (select from wanted where metric = 'session_count')
-     group by period_day.kind,
-              period_day.first_day,
-              spent.app,
-              spent.category
-),
--- A streak that lasts over midnight is one streak of the week.
-streak_of_period as (
-    select period.kind,
-           period.first_day,
-           max(
-               least(streak.ended_ms, edge.ends_ms) - greatest(streak.started_ms, edge.starts_ms)
-           ) as longest_ms
-      from period
-     cross join lateral (
-               select (extract(epoch from min(slot.starts_at)) * 1000)::bigint as starts_ms,
-                      (extract(epoch from max(slot.ends_at)) * 1000)::bigint as ends_ms
-                 from slot
-                where slot.date between period.first_day and period.last_day
-           ) as edge
-      join streak
-        on streak.started_ms < edge.ends_ms
-       and streak.ended_ms > edge.starts_ms
-     where exists (select from wanted where metric = 'longest_focus_ms')
-     group by period.kind,
-              period.first_day
-),
+-- fragments `days_of_goals` and `measures_of_periods`.
 reached as (
     select goal.goal_id,
            part.first_day,
            sum(part.value)::bigint as value
       from goal
-      join (
-               select period_day.kind,
-                      period_day.first_day,
-                      measure.metric,
-                      measure.app,
-                      measure.category,
-                      measure.project,
-                      measure.language,
-                      measure.value
-                 from measure
-                 join period_day using (position)
-                where measure.metric not in ('session_count', 'longest_focus_ms')
-                union all
-               select kind,
-                      first_day,
-                      'session_count',
-                      app,
-                      category,
-                      null,
-                      null,
-                      session_count
-                 from sessions_of_period
-                union all
-               select kind,
-                      first_day,
-                      'longest_focus_ms',
-                      null,
-                      null,
-                      null,
-                      null,
-                      longest_ms
-                 from streak_of_period
-           ) as part
+      join measure_of_period as part
         on part.kind = goal.kind
        and part.metric = goal.metric
      where (goal.categories = '{}' or part.category = any (goal.categories))
@@ -234,6 +154,7 @@ recent as (
 --include switched
 --include focused
 --include activity_by_day
+--include measures_of_periods
 --include reached
 --include outcome
     select * from outcome
@@ -263,6 +184,7 @@ older as (
 --include switched
 --include focused
 --include activity_by_day
+--include measures_of_periods
 --include reached
 --include outcome
     select * from outcome

@@ -103,22 +103,12 @@ measure as (
      where exists (select from wanted where metric in ('focus_ms', 'longest_focus_ms'))
 ),
 
--- fragment: other_measures
--- `other_measure`: the same of all domains but activity, which nothing filters. Needs `asked_days`, `spans`,
--- `recovery_days`, and `health_amounts`, for which `metric` is what is wanted of it and adds up.
-code_event as (
-    select width_bucket(occurred_at, slots.starts) as position,
-           type,
-           additions
-      from code.event
-     cross join slots
-     where user_id = %(user_id)s
-       and occurred_at >= (select starts_at from asked)
-       and occurred_at < (select ends_at from asked)
-),
--- Visits may be long; see location_events.
+-- fragment: stays
+-- `stay`: the check-ins and visits of about the range of `asked`, but for those that were declined. Visits may be
+-- long; see location_events.
 stay as (
-    select place_id,
+    select event_id,
+           place_id,
            started_at,
            case type when 'visit' then coalesce(ended_at, started_at) else started_at end as ended_at
       from location.event
@@ -127,7 +117,8 @@ stay as (
        and started_at > (select starts_at - interval '24 hours' from asked)
        and started_at < (select ends_at from asked)
      union all
-    select place_id,
+    select event_id,
+           place_id,
            started_at,
            ended_at
       from location.event
@@ -138,16 +129,15 @@ stay as (
        and ended_at > (select starts_at from asked)
        and started_at <= (select starts_at - interval '24 hours' from asked)
 ),
--- Great circles on a ball of the earth's mean radius.
--- Places are taken to the centimetre: the square of a tiny angle is less than a double can hold.
+
+-- fragment: steps
+-- `step`: how far it is to each point that is exact enough from the one before, if it is of the same slot. Needs
+-- `asked` and `slots`.
 step as (
     select position,
            case
-               when latitude_before is not null then 2 * 6371008.8 * asin(least(1, sqrt(
-                   power(sind((latitude - latitude_before) / 2), 2)
-                   + cosd(latitude) * cosd(latitude_before)
-                   * power(sind((longitude - longitude_before) / 2), 2)
-               )))
+               when latitude_before is not null
+                   then svc.distance_m(latitude, longitude, latitude_before, longitude_before)
            end as distance_m
       from (
                select position,
@@ -159,8 +149,8 @@ step as (
                           select width_bucket(recorded_at, slots.starts) as position,
                                  recorded_at,
                                  point_id,
-                                 round(latitude::numeric, 7)::double precision as latitude,
-                                 round(longitude::numeric, 7)::double precision as longitude
+                                 svc.degrees(latitude) as latitude,
+                                 svc.degrees(longitude) as longitude
                             from location.point
                            cross join slots
                            where user_id = %(user_id)s
@@ -171,9 +161,13 @@ step as (
                window walk as (partition by position order by recorded_at, point_id)
            ) as followed
 ),
--- Events may be long; see calendar_events.
+
+-- fragment: meetings
+-- `meeting`: the meetings of about the range of `asked` that the caller goes to. Events may be long; see
+-- calendar_events.
 meeting as (
-    select starts_at,
+    select calendar_event_id,
+           starts_at,
            ends_at
       from content.calendar_event
      where user_id = %(user_id)s
@@ -183,7 +177,8 @@ meeting as (
        and starts_at > (select starts_at - interval '24 hours' from asked)
        and starts_at < (select ends_at from asked)
      union all
-    select starts_at,
+    select calendar_event_id,
+           starts_at,
            ends_at
       from content.calendar_event
      where user_id = %(user_id)s
@@ -194,6 +189,9 @@ meeting as (
        and ends_at > (select starts_at from asked)
        and starts_at <= (select starts_at - interval '24 hours' from asked)
 ),
+
+-- fragment: met
+-- `met`: when somebody was in any `meeting`, by the position of a slot. Needs `slots`.
 met as (
     select touched.position,
            range_agg(
@@ -212,27 +210,11 @@ met as (
        and meeting.ends_at > slots.starts[touched.position]
      group by touched.position
 ),
-other_measure as (
-    select position,
-           case type
-               when 'commit' then 'commits'
-               when 'pull_request' then 'pull_requests'
-               else 'reviews'
-           end as metric,
-           count(*)::double precision as value
-      from code_event
-     where exists (select from wanted where metric in ('commits', 'pull_requests', 'reviews'))
-     group by position,
-              type
-     union all
-    select position,
-           'lines_added',
-           coalesce(sum(additions), 0)
-      from code_event
-     where type = 'commit'
-       and exists (select from wanted where metric = 'lines_added')
-     group by position
-     union all
+
+-- fragment: health_measures
+-- `health_measure`: what is measured of a body. Needs `asked_days`, `slots`, `recovery_days`, and
+-- `health_amounts`, for which `metric` is what is wanted of it and adds up.
+health_measure as (
     select slot.position,
            told.metric,
            told.value
@@ -307,6 +289,51 @@ other_measure as (
            )
      group by touched.position,
               averaged.metric_type
+),
+
+-- fragment: other_measures
+-- `other_measure`: the same of all domains but activity, which nothing filters. Needs `asked_days`, `spans`,
+-- `recovery_days`, and `health_amounts`, for which `metric` is what is wanted of it and adds up.
+code_event as (
+    select width_bucket(occurred_at, slots.starts) as position,
+           type,
+           additions
+      from code.event
+     cross join slots
+     where user_id = %(user_id)s
+       and occurred_at >= (select starts_at from asked)
+       and occurred_at < (select ends_at from asked)
+),
+--include stays
+--include steps
+--include meetings
+--include met
+--include health_measures
+other_measure as (
+    select position,
+           case type
+               when 'commit' then 'commits'
+               when 'pull_request' then 'pull_requests'
+               else 'reviews'
+           end as metric,
+           count(*)::double precision as value
+      from code_event
+     where exists (select from wanted where metric in ('commits', 'pull_requests', 'reviews'))
+     group by position,
+              type
+     union all
+    select position,
+           'lines_added',
+           coalesce(sum(additions), 0)
+      from code_event
+     where type = 'commit'
+       and exists (select from wanted where metric = 'lines_added')
+     group by position
+     union all
+    select position,
+           metric,
+           value
+      from health_measure
      union all
     select heard.position,
            told.metric,
@@ -369,4 +396,250 @@ other_measure as (
        and watched_at >= (select starts_at from asked)
        and watched_at < (select ends_at from asked)
      group by 1
+),
+
+-- fragment: added_up_metrics
+-- `metric`: which of the measures of a body that are `wanted` add up.
+metric as (
+    select metric_type
+      from health.metric
+     where user_id = %(user_id)s
+       and aggregation = 'sum'
+       and 'health:' || metric_type in (select metric from wanted)
+),
+
+-- fragment: metrics_of_days
+-- `valued`: see the fragment of that name, and all that it is made of. Needs `slot`, with dates, `wanted` and
+-- `metric`.
+asked_date as (
+    select min(date) as first,
+           max(date) as last
+      from slot
+),
+--include asked_days
+--include spans
+--include categories
+--include shown_in_spans
+--include judged
+--include app_time
+--include coding_time
+--include switched
+--include focused
+--include activity_by_day
+--include health_amounts
+--include recovery_days
+--include other_measures
+--include valued_days
+
+-- fragment: valued_days
+-- `valued`: the value of each `slot` in each metric that is `wanted`; null where there is none. Events that are
+-- counted are none on a day on which a tracker reported anything, and unknown on other days; what is measured
+-- is unknown unless it was measured. Floating point noise is cut off, so that what is always the same is seen
+-- to be. Needs `measure`, `other_measure`, and in %(counters)s the names of what is counted.
+measured as (
+    select position,
+           metric,
+           sum(value)::numeric::double precision as value
+      from (
+               select position,
+                      metric,
+                      value::double precision as value
+                 from measure
+                union all
+               select position,
+                      metric,
+                      value
+                 from other_measure
+           ) as part
+     group by position,
+              metric
+),
+reported as (
+    select position
+      -- The planner looks nothing up by what is subtracted from a column beside row-level security; `offset`
+      -- makes a column of it.
+      from (
+               select position,
+                      starts_at,
+                      ends_at,
+                      starts_at - interval '24 hours' as day_before
+                 from slot
+               offset 0
+           ) as slot
+     where cardinality(%(counters)s::text[]) > 0
+       and starts_at < ends_at
+       and (
+               exists (
+                   select
+                     from activity.app_session
+                    where user_id = %(user_id)s
+                      and started_at >= slot.starts_at
+                      and started_at < slot.ends_at
+               )
+               or exists (
+                   select
+                     from activity.coding_session
+                    where user_id = %(user_id)s
+                      and started_at >= slot.starts_at
+                      and started_at < slot.ends_at
+               )
+               or exists (
+                   select
+                     from activity.app_session
+                    where user_id = %(user_id)s
+                      and started_at > slot.day_before
+                      and started_at < slot.starts_at
+                      and ended_at > slot.starts_at
+               )
+               or exists (
+                   select
+                     from activity.coding_session
+                    where user_id = %(user_id)s
+                      and started_at > slot.day_before
+                      and started_at < slot.starts_at
+                      and ended_at > slot.starts_at
+               )
+           )
+),
+valued as (
+    select slot.position,
+           slot.date,
+           wanted.metric,
+           case
+               when wanted.metric = any (%(counters)s::text[]) and reported.position is not null
+                   then coalesce(measured.value, 0)
+               else measured.value
+           end as value
+      from slot
+     cross join wanted
+      left join measured using (position, metric)
+      left join reported using (position)
+),
+
+-- fragment: ranked_by_day
+-- `ranked`: on what each day's time was spent, by kind and most of it first: applications and categories what
+-- is tracked, projects what is coded. Needs `measure` with these metrics.
+ranked as (
+    select position,
+           kind,
+           name,
+           total_ms,
+           row_number() over (
+               partition by position, kind
+               order by total_ms desc, name collate "C"
+           ) as rank
+      from (
+               select position,
+                      'app' as kind,
+                      app as name,
+                      sum(value) as total_ms
+                 from measure
+                where metric = 'tracked_ms'
+                group by position,
+                         app
+                union all
+               select position,
+                      'category',
+                      category,
+                      sum(value)
+                 from measure
+                where metric = 'tracked_ms'
+                group by position,
+                         category
+                union all
+               select position,
+                      'project',
+                      project,
+                      sum(value)
+                 from measure
+                where metric = 'coding_ms'
+                group by position,
+                         project
+           ) as spent_on
+     where total_ms > 0
+),
+
+-- fragment: measures_of_periods
+-- `measure_of_period`: the same as `measure`, of each `period` (kind, first_day, last_day). Needs `slot` with dates,
+-- `spent`, `streak` and `measure`.
+period_day as (
+    select period.kind,
+           period.first_day,
+           slot.position,
+           slot.position = min(slot.position) filter (where slot.starts_at < slot.ends_at)
+               over (partition by period.kind, period.first_day) as is_first
+      from period
+      join slot
+        on slot.date between period.first_day and period.last_day
+),
+-- A session that lasts over midnight is one session of the week.
+sessions_of_period as (
+    select period_day.kind,
+           period_day.first_day,
+           spent.app,
+           spent.category,
+           sum(
+               spent.started + case when period_day.is_first then spent.continued else 0 end
+           ) as session_count
+      from spent
+      join period_day using (position)
+     where exists (select from wanted where metric = 'session_count')
+     group by period_day.kind,
+              period_day.first_day,
+              spent.app,
+              spent.category
+),
+-- A streak that lasts over midnight is one streak of the week.
+streak_of_period as (
+    select period.kind,
+           period.first_day,
+           max(
+               least(streak.ended_ms, edge.ends_ms) - greatest(streak.started_ms, edge.starts_ms)
+           ) as longest_ms
+      from period
+     cross join lateral (
+               select (extract(epoch from min(slot.starts_at)) * 1000)::bigint as starts_ms,
+                      (extract(epoch from max(slot.ends_at)) * 1000)::bigint as ends_ms
+                 from slot
+                where slot.date between period.first_day and period.last_day
+           ) as edge
+      join streak
+        on streak.started_ms < edge.ends_ms
+       and streak.ended_ms > edge.starts_ms
+     where exists (select from wanted where metric = 'longest_focus_ms')
+     group by period.kind,
+              period.first_day
+),
+measure_of_period as (
+    select period_day.kind,
+           period_day.first_day,
+           measure.metric,
+           measure.app,
+           measure.category,
+           measure.project,
+           measure.language,
+           measure.value
+      from measure
+      join period_day using (position)
+     where measure.metric not in ('session_count', 'longest_focus_ms')
+     union all
+    select kind,
+           first_day,
+           'session_count',
+           app,
+           category,
+           null,
+           null,
+           session_count
+      from sessions_of_period
+     union all
+    select kind,
+           first_day,
+           'longest_focus_ms',
+           null,
+           null,
+           null,
+           null,
+           longest_ms
+      from streak_of_period
 ),

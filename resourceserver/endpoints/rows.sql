@@ -20,6 +20,49 @@ select summary.date,
        summary.text,
        svc.instant(summary.generated_at) as generated_at
 
+-- fragment: app_session
+-- A `session` of an application that has been judged, and the `device` that it was on.
+select session.app_session_id as id,
+       svc.instant(session.started_at) as started_at,
+       svc.instant(session.ended_at) as ended_at,
+       svc.duration_ms(session.ended_at - session.started_at) as duration_ms,
+       session.app,
+       session.title,
+       session.url,
+       session.domain,
+       session.known_as as category,
+       svc.productivity(
+           coalesce((select score from score where category = session.known_as), 0)
+       ) as productivity,
+       session.idle,
+       json_build_object(
+           'id', device.device_id,
+           'name', device.name,
+           'platform', device.platform
+       ) as device,
+       session.source
+
+-- fragment: coding_session
+-- A `session` of work on a project, and the `device` that it was on.
+select session.coding_session_id as id,
+       svc.instant(session.started_at) as started_at,
+       svc.instant(session.ended_at) as ended_at,
+       svc.duration_ms(session.ended_at - session.started_at) as duration_ms,
+       session.project,
+       session.language,
+       session.branch,
+       session.file,
+       session.editor,
+       session.activity,
+       session.lines_added,
+       session.lines_removed,
+       json_build_object(
+           'id', device.device_id,
+           'name', device.name,
+           'platform', device.platform
+       ) as device,
+       session.source
+
 -- fragment: code_event
 -- What happened at a code host.
 select event.event_id as id,

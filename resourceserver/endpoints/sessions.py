@@ -22,7 +22,7 @@ from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, 
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "sessions.sql")
+SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "sessions.sql")
 
 
 class SessionPage(InstantRange, Listed):
@@ -117,6 +117,18 @@ class SessionsByAppBody(Body):
     totals: SessionsByAppTotals
 
 
+Activity = Literal[
+    "coding",
+    "debugging",
+    "building",
+    "testing",
+    "reviewing",
+    "writing_docs",
+    "ai_coding",
+    "other",
+]
+
+
 class CodingSession(Body):
     """One stretch of work on a project in one editor."""
 
@@ -130,16 +142,7 @@ class CodingSession(Body):
     branch: str | None
     file: str | None
     editor: str | None
-    activity: Literal[
-        "coding",
-        "debugging",
-        "building",
-        "testing",
-        "reviewing",
-        "writing_docs",
-        "ai_coding",
-        "other",
-    ]
+    activity: Activity
     lines_added: Count | None
     """Null where its tracker did not count."""
     lines_removed: Count | None

@@ -42,25 +42,7 @@ found as (
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
      cross join lateral (
-               select session.app_session_id as id,
-                      svc.instant(session.started_at) as started_at,
-                      svc.instant(session.ended_at) as ended_at,
-                      svc.duration_ms(session.ended_at - session.started_at) as duration_ms,
-                      session.app,
-                      session.title,
-                      session.url,
-                      session.domain,
-                      session.known_as as category,
-                      svc.productivity(
-                          coalesce((select score from score where category = session.known_as), 0)
-                      ) as productivity,
-                      session.idle,
-                      json_build_object(
-                          'id', device.device_id,
-                          'name', device.name,
-                          'platform', device.platform
-                      ) as device,
-                      session.source
+--include app_session
            ) as line
      where %(category)s::text is null
         or session.known_as = %(category)s::text
@@ -161,24 +143,7 @@ with found as (
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
      cross join lateral (
-               select session.coding_session_id as id,
-                      svc.instant(session.started_at) as started_at,
-                      svc.instant(session.ended_at) as ended_at,
-                      svc.duration_ms(session.ended_at - session.started_at) as duration_ms,
-                      session.project,
-                      session.language,
-                      session.branch,
-                      session.file,
-                      session.editor,
-                      session.activity,
-                      session.lines_added,
-                      session.lines_removed,
-                      json_build_object(
-                          'id', device.device_id,
-                          'name', device.name,
-                          'platform', device.platform
-                      ) as device,
-                      session.source
+--include coding_session
            ) as line
      where session.user_id = %(user_id)s
        and session.started_at > %(from)s::timestamptz - interval '24 hours'

@@ -40,11 +40,35 @@ score as (
 -- whole quarters of an hour, hours, days or months, for which rollups are. `raw_span`: those of grain 0, each
 -- with the end of the one before. `run`: those of another grain, as one where they follow one another. Needs
 -- `slot` (position, starts_at, ends_at), numbered from 1 in order of time without overlaps.
+--include due_days
+raw_days as (
+    select dates
+      from due_days
+),
+--include spans_over_raw_days
+
+-- fragment: due_days
+-- `slots`: the edges of each `slot`. `due_days`: the days between the first and the last one whose rollups are out
+-- of date.
 slots as (
     select array_agg(starts_at order by position) as starts,
            array_agg(ends_at order by position) as ends
       from slot
 ),
+due_days as (
+    select array(
+               select date
+                 from activity.rollup_due
+                where user_id = %(user_id)s
+                  and date >= (slots.starts[1] at time zone 'UTC')::date
+                  and date <= (slots.ends[cardinality(slots.ends)] at time zone 'UTC')::date
+                order by date
+           ) as dates
+      from slots
+),
+
+-- fragment: spans_over_raw_days
+-- The same, for who says which `raw_days` (dates) there are. Needs `slots`.
 span as materialized (
     select covered.position,
            covered.is_first,
@@ -52,18 +76,8 @@ span as materialized (
            covered.starts_at,
            covered.ends_at
       from slots
-     cross join lateral svc.cover(
-               slots.starts,
-               slots.ends,
-               array(
-                   select date
-                     from activity.rollup_due
-                    where user_id = %(user_id)s
-                      and date >= (slots.starts[1] at time zone 'UTC')::date
-                      and date <= (slots.ends[cardinality(slots.ends)] at time zone 'UTC')::date
-                    order by date
-               )
-           ) as covered
+     cross join raw_days
+     cross join lateral svc.cover(slots.starts, slots.ends, raw_days.dates) as covered
 ),
 raw_span as (
     select position,
@@ -346,7 +360,9 @@ raw_session as (
            )::integer as n,
            session.app_session_id,
            session.app,
+           session.domain,
            session.known_as as category,
+           device.name as device,
            session.started_at,
            session.ended_at
       from judged as session
@@ -380,7 +396,9 @@ raw_spent as (
            part.owned_ms,
            part.owned_ms as longest_ms,
            part.first_at,
-           part.last_at
+           part.last_at,
+           session.domain,
+           session.device
       from raw_part as part
       full join raw_session as session using (n)
      cross join raw_spans
@@ -389,8 +407,8 @@ raw_spent as (
 -- fragment: app_time
 -- `spent`: how much time applications and categories own in each slot, in parts that add up: how many sessions
 -- start in it, how many go on from before it, and milliseconds. Parts of one session have its id, those of
--- several together the nil UUID and the time of the longest one. Needs the fragments `spans`,
--- `shown_in_spans` and `judged`. As in `raw_time`, all rows of the join have a partner.
+-- several together the nil UUID and the time of the longest one. The device is known of raw sessions alone.
+-- Needs the fragments `spans`, `shown_in_spans` and `judged`. As in `raw_time`, all rows of the join have a partner.
 --include raw_time
 spent as (
     select rolled.position,
@@ -402,11 +420,14 @@ spent as (
            rolled.owned_ms,
            rolled.longest_ms,
            rolled.first_at,
-           rolled.last_at
+           rolled.last_at,
+           label.domain,
+           null as device
       from rolled
       full join (
                select label_id,
                       app,
+                      domain,
                       known_as
                  from judged
                 where label_id is not null
@@ -432,6 +453,7 @@ raw_coding_session as (
            )::integer as n,
            session.project,
            coalesce(session.language, 'unknown') as language,
+           device.name as device,
            session.started_at,
            session.ended_at,
            session.lines_added,
@@ -488,7 +510,8 @@ coding_spent as (
            part.owned_ms,
            part.last_at,
            part.lines_added,
-           part.lines_removed
+           part.lines_removed,
+           null as device
       from slots
      cross join run
      cross join lateral (
@@ -517,7 +540,8 @@ coding_spent as (
            part.owned_ms,
            part.last_at,
            case when part.is_start then session.lines_added end,
-           case when part.is_start then session.lines_removed end
+           case when part.is_start then session.lines_removed end,
+           session.device
       from raw_coding_part as part
       full join raw_coding_session as session using (n)
      cross join raw_spans

@@ -15,7 +15,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -35,6 +36,7 @@ from shared import database, tokens
 from shared.serving import port_of
 from shared.settings import Settings
 from tests import processes
+from tests.bench import assistants
 from tests.bench.ingest import Contest, memory
 from tests.bench.load import Order
 from tests.bench.probe import CLIENT_ID
@@ -213,6 +215,9 @@ def bench(directory: Path) -> None:
             closing(psycopg.connect(postgres.url, autocommit=True)) as owner,
             processes.service(chosen, directory) as service,
             probe(service.settings, directory) as probe_port,
+            assistants.serving(
+                replace(service.settings, mcp_calls_per_minute=0), directory
+            ) as assistants_port,
             httpx2.Client(base_url=service.auth_url) as browser,
         ):
             alice = person(owner)
@@ -222,6 +227,7 @@ def bench(directory: Path) -> None:
             memory(owner, base_port, service.resource_pid)
             contest = Contest.on(owner, base_port)
             ingested = compare(contest.contestants())
+            assistants.live(chosen, alice)
             figures = compare(
                 {
                     "refresh": http(auth_port, refreshing),
@@ -231,6 +237,7 @@ def bench(directory: Path) -> None:
                     "me probe": http(probe_port, getting("/api/v1/me", text)),
                     "me bare": http(base_port, getting(RESOURCE_METADATA)),
                     "me pgbench": same_statements(service.settings, directory, text),
+                    **assistants.contestants(alice, partial(http, assistants_port), CONNECTIONS),
                     "wrong": RefusedSignIn(browser, owner, alice.email),
                     "unknown": RefusedSignIn(browser, owner, "nobody@example.org"),
                     "early": RefusedSignIn(browser, owner, alice.email, is_early=True),
@@ -260,6 +267,7 @@ def bench(directory: Path) -> None:
         },
     )
 
+    table("a call of a tool, beside the same question over REST", figures, assistants.LABELS)
     table(
         "a refused sign-in, which must not tell why",
         figures,

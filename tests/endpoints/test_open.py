@@ -74,7 +74,11 @@ def test_the_capabilities_are_what_this_deployment_has(
                 "health": False,
                 "heartbeats": False,
             },
-            "mcp": {"enabled": False, "path": "/mcp", "protocol_versions": []},
+            "mcp": {
+                "enabled": True,
+                "path": "/mcp",
+                "protocol_versions": ["2026-07-28", "2025-11-25", "2025-06-18"],
+            },
             "oauth": {
                 "enabled": True,
                 "issuer": deployment.auth_url,

@@ -5,9 +5,8 @@ The person's side is the real pages: signed in, looked at, and submitted over HT
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
@@ -15,22 +14,20 @@ from authlib.common.security import generate_token
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import OAuth2Client
 from authlib.oauth2.rfc6749.errors import MismatchingStateException
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.utils import (
     build_protected_resource_metadata_discovery_urls,
     handle_protected_resource_response,
 )
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
 
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD
+from tests.oauth.program import CALLBACK, Program, decide, expire_access_tokens
 from tests.oauth.visitor import Visitor, signed_in
 from tests.processes import Service
 
-CALLBACK: Final = "http://127.0.0.1:33418/callback"
 ME: Final = "/api/v1/me"
 DAILY: Final = "/api/v1/analytics/daily?from=2025-06-16&to=2025-06-17"
 
@@ -51,23 +48,6 @@ def browser(service: Service, alice: Person, password_hash: str) -> Iterator[Vis
     )
     with httpx2.Client(base_url=service.auth_url) as client:
         yield signed_in(client, alice.email, PASSWORD)
-
-
-def decide(browser: Visitor, url: str, decision: str = "allow") -> str:
-    """Go to ``url``, decide on the page that it leads to, and return where the browser is sent."""
-    page = browser.follow(browser.get(url))
-    assert page.status_code == 200, page.text
-    location: str = browser.submit(page, decision=decision).headers["location"]
-    return location
-
-
-def expire_access_tokens(person: Person) -> None:
-    """Let an hour and a second pass for the access tokens that a person's clients hold."""
-    person.connection.execute(
-        "update oauth.access_token set expires_at = expires_at - interval '3601 s', "
-        "issued_at = issued_at - interval '3601 s' where user_id = %s",
-        [person.user_id],
-    )
 
 
 def ask(service: Service, access_token: str) -> int:
@@ -212,90 +192,15 @@ def test_authlib_names_a_resource_and_its_token_is_for_that_one(
     assert client.get(f"{service.base_url}{ME}").status_code == status
 
 
-@dataclass
-class Kept:
-    """Where the SDK keeps what it was given (its TokenStorage)."""
-
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
-@dataclass
-class MCPClient:
-    """The SDK's OAuth provider as the authentication of an HTTP client, and what it did."""
-
-    service: Service
-    browser: Visitor
-    kept: Kept = field(default_factory=Kept)
-    decision: str = "allow"
-    changes: dict[str, str | None] = field(default_factory=dict)
-    """What a stranger on the way changes in the answer to an authorization request."""
-
-    asked: list[dict[str, str]] = field(default_factory=list)
-    """The authorization requests with which its person was bothered."""
-    sent: list[str] = field(default_factory=list)
-    forms: list[dict[str, str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Make a provider as a program does that has just been started."""
-        self.provider = OAuthClientProvider(
-            server_url=f"{self.service.base_url}{ME}",
-            client_metadata=OAuthClientMetadata(
-                client_name="Notebook", redirect_uris=[AnyUrl(CALLBACK)]
-            ),
-            storage=self.kept,
-            redirect_handler=self._ask_person,
-            callback_handler=self._hear,
-        )
-
-    def get(self, *paths: str) -> list[httpx2.Response]:
-        """Ask the resource server for each path in turn."""
-        return asyncio.run(self._get(paths))
-
-    async def _get(self, paths: tuple[str, ...]) -> list[httpx2.Response]:
-        hooks = {"request": [self._note]}
-        async with httpx2.AsyncClient(
-            base_url=self.service.base_url, auth=self.provider, event_hooks=hooks
-        ) as client:
-            return [await client.get(path) for path in paths]
-
-    async def _note(self, request: httpx2.Request) -> None:
-        self.sent.append(f"{request.method} {request.url.path}")
-        if request.url.path == "/oauth/token":
-            self.forms.append(dict(parse_qsl(request.content.decode())))
-
-    async def _ask_person(self, url: str) -> None:
-        self.asked.append(dict(parse_qsl(urlsplit(url).query)))
-        self._answer = dict(parse_qsl(urlsplit(decide(self.browser, url, self.decision)).query))
-
-    async def _hear(self) -> AuthorizationCodeResult:
-        heard = {"code": "", "state": None, "iss": None} | self._answer | self.changes
-        return AuthorizationCodeResult.model_validate(
-            {name: heard[name] for name in ("code", "state", "iss")}
-        )
-
-
 @pytest.fixture
-def mcp_client(service: Service, browser: Visitor) -> MCPClient:
+def mcp_client(service: Service, browser: Visitor) -> Program:
     """A program that uses the SDK, started for the first time."""
-    return MCPClient(service, browser)
+    return Program(service, browser, ME)
 
 
 @pytest.mark.checklist(2, 3, 48)
 def test_the_mcp_sdk_finds_its_way_from_a_401(
-    service: Service, mcp_client: MCPClient, alice: Person
+    service: Service, mcp_client: Program, alice: Person
 ) -> None:
     (me,) = mcp_client.get(ME)
 
@@ -339,7 +244,7 @@ def test_the_mcp_sdk_reads_the_document_of_the_mcp_endpoint(service: Service) ->
 
 @pytest.mark.checklist(35)
 def test_the_mcp_sdk_refreshes_by_itself_when_its_token_has_expired(
-    service: Service, mcp_client: MCPClient, alice: Person
+    service: Service, mcp_client: Program, alice: Person
 ) -> None:
     mcp_client.get(ME)
     first = mcp_client.kept.tokens
@@ -366,11 +271,11 @@ def test_the_mcp_sdk_refreshes_by_itself_when_its_token_has_expired(
 
 
 def test_the_mcp_sdk_keeps_working_after_a_restart(
-    service: Service, browser: Visitor, mcp_client: MCPClient
+    service: Service, browser: Visitor, mcp_client: Program
 ) -> None:
     mcp_client.get(ME)
 
-    restarted = MCPClient(service, browser, mcp_client.kept)
+    restarted = Program(service, browser, ME, mcp_client.kept)
     (me,) = restarted.get(ME)
 
     assert me.status_code == 200
@@ -378,7 +283,7 @@ def test_the_mcp_sdk_keeps_working_after_a_restart(
 
 
 @pytest.mark.checklist(50)
-def test_the_mcp_sdk_asks_for_more_when_it_is_told_what_is_missing(mcp_client: MCPClient) -> None:
+def test_the_mcp_sdk_asks_for_more_when_it_is_told_what_is_missing(mcp_client: Program) -> None:
     me, days = mcp_client.get(ME, DAILY)
 
     assert (me.status_code, days.status_code) == (200, 200)
@@ -391,7 +296,7 @@ def test_the_mcp_sdk_asks_for_more_when_it_is_told_what_is_missing(mcp_client: M
 
 @pytest.mark.checklist(46)
 def test_the_mcp_sdk_asks_its_person_again_after_a_revocation(
-    service: Service, mcp_client: MCPClient
+    service: Service, mcp_client: Program
 ) -> None:
     mcp_client.get(ME)
     assert mcp_client.kept.tokens is not None
@@ -407,7 +312,7 @@ def test_the_mcp_sdk_asks_its_person_again_after_a_revocation(
 
 
 @pytest.mark.checklist(20)
-def test_the_mcp_sdk_gives_up_when_its_person_declines(mcp_client: MCPClient) -> None:
+def test_the_mcp_sdk_gives_up_when_its_person_declines(mcp_client: Program) -> None:
     mcp_client.decision = "decline"
 
     with pytest.raises(OAuthFlowError, match="No authorization code received"):
@@ -427,7 +332,7 @@ def test_the_mcp_sdk_gives_up_when_its_person_declines(mcp_client: MCPClient) ->
     ids=["another state", "another issuer", "no issuer"],
 )
 def test_the_mcp_sdk_takes_no_answer_that_is_not_from_its_issuer(
-    mcp_client: MCPClient, changes: dict[str, str | None], reason: str
+    mcp_client: Program, changes: dict[str, str | None], reason: str
 ) -> None:
     mcp_client.changes = changes
 

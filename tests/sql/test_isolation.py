@@ -473,6 +473,8 @@ FUNCTIONS = {
         "cursor",
         "day_start",
         "days",
+        "degrees",
+        "distance_m",
         "duration_ms",
         "focus_streaks",
         "hours",

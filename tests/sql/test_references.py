@@ -16,10 +16,12 @@ import pytest
 from psycopg import sql
 
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.tools import TOOLS
 from shared import lines, queries
 
 ROOT: Final = Path(__file__).parent.parent.parent / "resourceserver"
-FILES: Final = sorted(ROOT.rglob("*.sql"))
+FILES: Final = sorted(path for path in ROOT.rglob("*.sql") if path.parent.name != "tools")
+"""What tools ask has the questions of endpoints in it, and is looked at whole."""
 SHARED: Final = [path for path in FILES if "-- name: " not in path.read_text(encoding="utf-8")]
 """These hold what the statements of others include."""
 
@@ -31,7 +33,9 @@ def refers_to_tables(text: str) -> bool:
     return code.startswith(("select", "with", "insert", "update", "delete")) and not is_template
 
 
-QUESTIONS: Final = {endpoint.name: endpoint.query for endpoint in ENDPOINTS}
+QUESTIONS: Final = {endpoint.name: endpoint.query for endpoint in ENDPOINTS} | {
+    tool.name: tool.query for tool in TOOLS
+}
 STATEMENTS: Final = QUESTIONS | {
     f"{path.stem}.{name}": text
     for path in FILES

@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 
 from resourceserver.correlation import (
     Correlation,
+    autocorrelation,
+    corrected,
     correlate,
     deviation,
     incomplete_beta,
+    independent,
     mean,
+    p_value,
     ranks,
 )
 
@@ -141,3 +145,50 @@ def test_any_numbers_have_a_coefficient_within_bounds_or_a_reason(
         low, high = found.interval
         assert low <= found.coefficient <= high
     assert all(math.isfinite(mean([a, b])) for a, b in pairs)
+
+
+# What else has to be reckoned with
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "count"),
+    [
+        # Each day is like the one before, but for one: ρ₁ is 1 / √3.
+        ([0, 0, 0, 1, 1], [0, 0, 0, 1, 1], 2.5),
+        # A day that is not known breaks the row.
+        ([0, 0, 0, 1, 1, None, 7], [0, 0, 0, 1, 1, None, 3], 2.5),
+        ([0, 0, 1, 1, 0], [0, 0, 0, 1, 1], 5.0),
+        ([1, 2, 3, 4, 5], [5, 4, 3, 2, 1], 0.0),
+        # Where one goes up and down as the other goes on, days count as many as they are, and not more.
+        ([1, 2, 3, 4, 5], [1, 2, 1, 2, 1], 5.0),
+        ([1, 1, 1, 1, 1], [1, 2, 3, 4, 5], 5.0),
+        ([None] * 5, [1, 2, 3, 4, 5], 5.0),
+    ],
+)
+def test_days_that_are_like_those_before_count_for_fewer(
+    left: list[float | None], right: list[float | None], count: float
+) -> None:
+    found = independent(5, autocorrelation(left), autocorrelation(right))
+
+    assert found == pytest.approx(count)
+
+
+def test_two_pairs_and_fewer_prove_nothing() -> None:
+    assert [p_value(1, n) for n in (0.0, 1.5, 2.0)] == [1, 1, 1]
+    assert p_value(1, 3) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ([], []),
+        ([0.04], [0.04]),
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+        ([0.9, 0.8, 0.01], [1.0, 1.0, 0.03]),
+        ([0.02, 0.02], [0.04, 0.04]),
+    ],
+)
+def test_p_values_are_corrected_for_so_many_comparisons(
+    given: list[float], found: list[float]
+) -> None:
+    assert corrected(given) == pytest.approx(found)

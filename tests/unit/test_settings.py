@@ -34,6 +34,8 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
             "SVC_COOKIE_KEY": "key",
             "SVC_FULL_URLS": "on",
             "SVC_TRUSTED_PROXIES": " 10.0.0.0/8, 2001:DB8::1,",
+            "SVC_MCP_ORIGINS": " https://Inspector.example:443, http://localhost:6274/, http://[::1]:80,",
+            "SVC_MCP_CALLS_PER_MINUTE": "60",
             "SVC_LIFELINE": "7",
         }
     )
@@ -49,6 +51,8 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         cookie_key="key",
         full_urls=True,
         trusted_proxies=("10.0.0.0/8", "2001:db8::1/128"),
+        mcp_origins=("https://inspector.example", "http://localhost:6274", "http://[::1]"),
+        mcp_calls_per_minute=60,
         lifeline=7,
     )
 
@@ -164,6 +168,15 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_BASE_URL", "http://host:99999"),
         ("SVC_BASE_URL", "http://user@host"),
         ("SVC_FULL_URLS", "maybe"),
+        ("SVC_MCP_ORIGINS", "*"),
+        ("SVC_MCP_ORIGINS", "https://a.example, b.example"),
+        ("SVC_MCP_ORIGINS", "https://a.example/path"),
+        ("SVC_MCP_ORIGINS", "https://*.example"),
+        ("SVC_MCP_ORIGINS", "https://bücher.example"),
+        ("SVC_MCP_CALLS_PER_MINUTE", "many"),
+        ("SVC_MCP_CALLS_PER_MINUTE", "-1"),
+        ("SVC_MCP_CALLS_PER_MINUTE", "1.5"),
+        ("SVC_MCP_CALLS_PER_MINUTE", "9999999999"),
         ("SVC_TRUSTED_PROXIES", "*"),
         ("SVC_TRUSTED_PROXIES", "0.0.0.0/0"),
         ("SVC_TRUSTED_PROXIES", "::/0"),

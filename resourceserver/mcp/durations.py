@@ -1,0 +1,65 @@
+"""Durations in words beside those in milliseconds, in answers and in what describes them."""
+
+from typing import Any, Final
+
+_MS: Final = "_ms"
+_TEXT: Final = "_text"
+
+
+def text(duration_ms: int) -> str:
+    """Return a duration in words, such as ``2 h 31 min``; seconds are told below a minute alone."""
+    sign = "-" if duration_ms < 0 else ""
+    seconds = (abs(duration_ms) + 500) // 1000
+    if seconds < 60:
+        return f"{sign if seconds else ''}{seconds} s"
+    hours, minutes = divmod((seconds + 30) // 60, 60)
+    if hours == 0:
+        return f"{sign}{minutes} min"
+    return f"{sign}{hours} h {minutes} min" if minutes else f"{sign}{hours} h"
+
+
+def add_texts(value: Any) -> Any:
+    """Return ``value`` with ``x_text`` after each member ``x_ms`` of the objects in it."""
+    if isinstance(value, list):
+        return [add_texts(each) if isinstance(each, dict | list) else each for each in value]
+    if not isinstance(value, dict):
+        return value
+    told: dict[str, Any] = {}
+    for name, each in value.items():
+        if isinstance(each, dict | list):
+            told[name] = add_texts(each)
+            continue
+        told[name] = each
+        if name.endswith(_MS):
+            told[name.removesuffix(_MS) + _TEXT] = None if each is None else text(each)
+    return told
+
+
+def describe_texts(schema: Any) -> Any:
+    """Return a JSON Schema that describes what ``add_texts`` makes of what ``schema`` describes."""
+    if isinstance(schema, list):
+        return [describe_texts(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    described = {name: describe_texts(each) for name, each in schema.items()}
+    members = schema.get("properties")
+    if not isinstance(members, dict):
+        return described
+    described["properties"] = {}
+    required = set(schema.get("required", ()))
+    described["required"] = []
+    for name, each in members.items():
+        pairs = {name: describe_texts(each)}
+        if name.endswith(_MS) and (words := _words(each)) is not None:
+            pairs[name.removesuffix(_MS) + _TEXT] = words
+        described["properties"] |= pairs
+        described["required"] += pairs if name in required else ()
+    return described
+
+
+def _words(duration: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what describes the words for what ``duration`` describes; None where that is no duration."""
+    types = [each.get("type") for each in duration.get("anyOf", [duration])]
+    if "integer" not in types:
+        return None
+    return {"type": ["string", "null"]} if "null" in types else {"type": "string"}

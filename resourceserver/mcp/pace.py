@@ -1,0 +1,40 @@
+"""How fast one token may ask: an assistant that goes round in circles must not do so at full speed."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Final
+
+from shared.tokens import Token
+
+WINDOW_S: Final = 60.0
+MOST: Final = 100_000
+"""Tokens that are counted at a time, some 15 MB. Further ones are not, until the window is over."""
+
+
+@dataclass
+class Pace:
+    """Counts requests of each token, in the memory of one process, from one full minute to the next."""
+
+    per_minute: int
+    """How many are answered; 0 for as many as come."""
+    clock: Callable[[], float] = time.monotonic
+    _window: int = 0
+    _counts: dict[bytes, int] = field(default_factory=dict, repr=False)
+
+    def wait_s(self, token: Token) -> int:
+        """Count a request; return 0, or in how many seconds the token may ask again."""
+        if self.per_minute == 0:
+            return 0
+        now = self.clock()
+        window = int(now / WINDOW_S)
+        if window != self._window:
+            self._window = window
+            self._counts = {}
+        count = self._counts.get(token.hash, 0)
+        if count >= self.per_minute:
+            return max(1, ceil((window + 1) * WINDOW_S - now))
+        if count or len(self._counts) < MOST:
+            self._counts[token.hash] = count + 1
+        return 0

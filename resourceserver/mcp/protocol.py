@@ -1,0 +1,313 @@
+"""The messages of the Model Context Protocol: JSON-RPC 2.0, one message in a request, in either era.
+
+Revision 2026-07-28 has no handshake: every request says its revision in ``params._meta`` and repeats in
+headers what is asked, and an error has an HTTP status. The revisions before it begin with ``initialize``,
+and their errors ride on 200. A message is of the newer era if it says so in either place.
+
+    body ── JSON ── envelope ── era ── revision ── headers ── _meta ── Message
+            -32700   -32600            -32022,      -32020    -32602
+                                       -32600
+
+What is wrong first is what is told. Nothing here knows tools, tokens or the database.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from shared import VERSION
+
+MODERN: Final = "2026-07-28"
+LEGACY: Final = ("2025-11-25", "2025-06-18")
+"""Revisions that begin with ``initialize``, the newest first."""
+REVISIONS: Final = (MODERN, *LEGACY)
+_UNSPOKEN: Final = ("2025-03-26", "2024-11-05")
+"""Revisions of the older era that would oblige us to batches or to streams."""
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+HEADER_MISMATCH: Final = -32020
+UNSUPPORTED_REVISION: Final = -32022
+# Our own codes lie outside the range that JSON-RPC keeps for itself, and say an HTTP status.
+INSUFFICIENT_SCOPE: Final = 403
+TOO_MANY_REQUESTS: Final = 429
+UNAVAILABLE: Final = 503
+
+_REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+_SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+SERVER: Final = {"name": "svc", "title": "Personal Activity Analytics", "version": VERSION}
+CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
+
+REVISION_HEADER: Final = "MCP-Protocol-Version"
+METHOD_HEADER: Final = "Mcp-Method"
+NAME_HEADER: Final = "Mcp-Name"
+_ROUTING: Final = {
+    header.lower().encode(): header for header in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)
+}
+
+_BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
+NULL: Final = b"null"
+"""The id of an answer to what has none that can be read."""
+_LONGEST_QUOTE: Final = 100
+
+
+class Refusal(Exception):
+    """A message that is answered with an error."""
+
+    def __init__(
+        self, status: int, code: int, message: str, request_id: bytes, data: Any = None
+    ) -> None:
+        """Keep the HTTP status, and what the error says under which id."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.request_id = request_id
+        self.data = data
+
+    def body(self) -> bytes:
+        """Return the error response (JSON-RPC 2.0, section 5)."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        # Escaped, since a client may have sent half of a surrogate pair, which no encoding takes.
+        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
+            self.request_id,
+            json.dumps(error).encode(),
+        )
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request or a notification."""
+
+    method: str
+    params: Mapping[str, Any]
+    is_modern: bool
+    request_id: bytes | None
+    """The id in the very JSON in which it came; None for a notification."""
+
+    def result(self, members: bytes) -> bytes:
+        """Return the response with a result of these ``members``, as JSON without the braces."""
+        begin = _MODERN_RESULT + (b"," if members else b"") if self.is_modern else b""
+        return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}}' % (
+            self.request_id or NULL,
+            begin,
+            members,
+        )
+
+    def refusal(self, code: int, message: str, data: Any = None) -> Refusal:
+        """Return the refusal of this message, with the status that its era has for it."""
+        status = 200
+        if self.is_modern:
+            status = 404 if code == METHOD_NOT_FOUND else 400
+        return Refusal(status, code, message, self.request_id or NULL, data)
+
+
+def members(**given: Any) -> bytes:
+    """Return the members of an object, as JSON without the braces."""
+    return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()[1:-1]
+
+
+_MODERN_RESULT: Final = members(resultType="complete", _meta={_SERVER_KEY: SERVER})
+
+
+def quoted(text: str) -> str:
+    """Return what a client wrote, to be shown to it: short, and in characters that every log takes."""
+    cut = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+
+
+@dataclass(frozen=True)
+class Routing:
+    """What a request's headers say of its message."""
+
+    revision: str | None
+    method: str | None
+    name: str | None
+    repeated: str | None = None
+    """A header that is given more than once, so that two readers may see two things."""
+    revisions: tuple[str, ...] = ()
+    """All revisions that are named."""
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> "Routing":
+        """Return what ``headers`` say, each as a pair of a name in lower case and a value."""
+        found: dict[str, list[str]] = {header: [] for header in _ROUTING.values()}
+        for name, value in headers:
+            header = _ROUTING.get(name)
+            if header is not None:
+                # Web servers leave blanks at the end.
+                found[header].append(value.decode("latin-1").strip(" \t"))
+        revision, method, name_ = (
+            values[0] or None if values else None for values in found.values()
+        )
+        repeated = next((header for header, values in found.items() if len(values) > 1), None)
+        return cls(revision, method, name_, repeated, tuple(found[REVISION_HEADER]))
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether a revision is named that is not of the older era."""
+        older = ("", *LEGACY, *_UNSPOKEN)
+        return any(revision not in older for revision in self.revisions)
+
+
+def read(body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Message:
+    """Return the message of a request. Raises Refusal."""
+    decoded = _decoded(body)
+    routing = Routing.of(headers)
+    params = decoded.get("params", {}) if isinstance(decoded, dict) else {}
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
+        meta = {}
+    is_modern = _REVISION_KEY in meta or routing.is_modern
+    request_id, method = _envelope(decoded, is_modern=is_modern)
+    message = Message(method, params, is_modern, request_id)
+    if is_modern:
+        _check_modern(message, routing, meta)
+    else:
+        _check_legacy(message, routing)
+    if not isinstance(params, dict):
+        raise message.refusal(INVALID_PARAMS, "params must be an object")
+    return message
+
+
+class _Number(float):
+    """A number with a fraction or an exponent, and how it was written."""
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str) -> "_Number":
+        """Return the number that ``text`` spells."""
+        number = cls(text)
+        number.text = text
+        return number
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        # Decoded first: the parser would take other encodings too, which JSON between systems has not
+        # (RFC 8259, section 8.1).
+        return json.loads(
+            body.decode("utf-8"), parse_float=_Number.read, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits is a ValueError too.
+        raise Refusal(400, PARSE_ERROR, "the body is not JSON", NULL) from error
+
+
+def _envelope(decoded: Any, *, is_modern: bool) -> tuple[bytes | None, str]:
+    """Return the id, in JSON, and the method of a message (JSON-RPC 2.0, section 4). Raises Refusal."""
+    if isinstance(decoded, list):
+        raise _not_a_message("a batch is not taken; send one message in a request")
+    if not isinstance(decoded, dict):
+        raise _not_a_message("the body must be one JSON-RPC message, an object")
+    if "method" not in decoded and ("result" in decoded or "error" in decoded):
+        raise _not_a_message("a response is not taken; nothing is asked of clients here")
+    request_id = _id(decoded["id"], is_modern=is_modern) if "id" in decoded else None
+    echoed = request_id or NULL
+    if decoded.get("jsonrpc") != "2.0":
+        raise _not_a_message('jsonrpc must be "2.0"', echoed)
+    method = decoded.get("method")
+    if not isinstance(method, str):
+        raise _not_a_message("method must be a string", echoed)
+    return request_id, method
+
+
+def _id(given: Any, *, is_modern: bool) -> bytes:
+    match given:
+        case bool():
+            pass
+        case str() | int():
+            return json.dumps(given).encode()
+        case _Number() if given.is_integer() or not is_modern:
+            return given.text.encode()
+    allowed = "a string or an integer" if is_modern else "a string or a number"
+    raise _not_a_message(f"id must be {allowed}")
+
+
+def _not_a_message(reason: str, request_id: bytes = NULL) -> Refusal:
+    return Refusal(400, INVALID_REQUEST, reason, request_id)
+
+
+def _check_modern(message: Message, routing: Routing, meta: Mapping[str, Any]) -> None:
+    revision = meta.get(_REVISION_KEY)
+    is_said_twice = _REVISION_KEY in meta and routing.revision is not None
+    if is_said_twice and revision != routing.revision:
+        raise message.refusal(
+            HEADER_MISMATCH, f"{REVISION_HEADER} is not the revision in params._meta"
+        )
+    requested = revision if isinstance(revision, str) else routing.revision
+    if requested is not None and requested != MODERN:
+        raise message.refusal(
+            UNSUPPORTED_REVISION,
+            f"this revision is not spoken here: {quoted(requested)}",
+            {"supported": [MODERN], "requested": requested},
+        )
+    _check_headers(message, routing)
+    if message.request_id is None:
+        # The protocol says of no field that a notification must have it.
+        return
+    for key in (_REVISION_KEY, _CAPABILITIES_KEY):
+        if key not in meta:
+            raise message.refusal(INVALID_PARAMS, f"params._meta must have {key}")
+    if not isinstance(meta[_CAPABILITIES_KEY], dict):
+        raise message.refusal(
+            INVALID_PARAMS, f"params._meta: {_CAPABILITIES_KEY} must be an object"
+        )
+
+
+def _check_headers(message: Message, routing: Routing) -> None:
+    """Hold the headers that intermediaries route by against the body."""
+    if routing.repeated is not None:
+        raise message.refusal(HEADER_MISMATCH, f"{routing.repeated} is given more than once")
+    if message.request_id is None and routing.method is None:
+        # It ought to name its method, but nothing is done with it, and it misleads nobody.
+        return
+    if routing.revision is None:
+        raise message.refusal(HEADER_MISMATCH, f"{REVISION_HEADER} is missing")
+    if routing.method != message.method:
+        raise message.refusal(HEADER_MISMATCH, f"{METHOD_HEADER} must be the method of the message")
+    if message.method != "tools/call":
+        return
+    name = message.params.get("name") if isinstance(message.params, dict) else None
+    if routing.name is None or _unwrapped(routing.name) != name:
+        raise message.refusal(HEADER_MISMATCH, f"{NAME_HEADER} must be params.name of the message")
+
+
+def _unwrapped(value: str) -> str | None:
+    """Return what a header's value stands for, where it may be wrapped; None where that is damaged."""
+    wrapped = _BASE64.fullmatch(value)
+    if wrapped is None:
+        return value
+    try:
+        plain = base64.b64decode(wrapped[1], validate=True)
+        # Several spellings of one name would mean that others compare and find a difference.
+        return plain.decode() if base64.b64encode(plain).decode() == wrapped[1] else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _check_legacy(message: Message, routing: Routing) -> None:
+    """Refuse a revision that is not spoken; that has a status of its own in this era too."""
+    unspoken = next((each for each in routing.revisions if each in _UNSPOKEN), None)
+    reason = None
+    if unspoken is not None:
+        reason = f"this revision is not spoken here: {unspoken}; known are {', '.join(REVISIONS)}"
+    elif len(routing.revisions) > 1:
+        reason = f"{REVISION_HEADER} is given more than once"
+    if reason is not None:
+        raise Refusal(400, INVALID_REQUEST, reason, message.request_id or NULL)

@@ -1,0 +1,6 @@
+-- name: today
+-- What day it is where the caller lives.
+select timezone as tz,
+       (now() at time zone timezone)::date as today
+  from identity.user
+ where user_id = %(user_id)s

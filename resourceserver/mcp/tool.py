@@ -1,0 +1,277 @@
+"""What a tool is: one declaration, from which its listing, its checks and its answers derive.
+
+A tool asks one question of its own, in SQL, which may hold the questions of endpoints: what both say is
+defined once. Postgres writes the answer; beside every member ``..._ms`` comes a ``..._text``, since an
+assistant divides milliseconds wrongly, and an answer that is too long for it is cut and says so.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from resourceserver import session
+from resourceserver.bodies import Body, CalendarDay, Count, Timestamp
+from resourceserver.endpoint import Endpoint
+from resourceserver.mcp import durations
+from resourceserver.mcp.arguments import Arguments, Paged
+from resourceserver.parameters import LocalDayRange
+from shared import lines, queries
+from shared.lines import Statement
+
+ENTRY: Final = "read:activity"
+"""The scope without which nobody comes in."""
+MOST_BYTES: Final = 28 * 1024
+"""Most bytes of an answer. It stands twice in a response, once as text, which so stays below 64 KiB."""
+MOST_ROWS: Final = 50
+"""Most rows of an answer where its tool says nothing else."""
+
+_SHORTER: Final = (1000, 500, 250, 125)
+"""To how many bytes texts are cut, one after the other, where an answer is too long without its rows."""
+
+_QUERY: Final = re.compile(r"^ *--query (\w+)$", re.MULTILINE)
+_FRAME: Final = Path(__file__).parents[1] / "tools" / "frame.sql"
+_COLUMNS: Final = queries.load(_FRAME)
+"""What stands for a parameter of an endpoint in the question of a tool."""
+
+
+class Frame(Body):
+    """The days that an answer is about, both included, and the instants between which they lie."""
+
+    from_: CalendarDay = Field(alias="from")
+    to: CalendarDay
+    starts_at: Timestamp
+    ends_at: Timestamp
+
+
+class Gap(Body):
+    """Days in a row on which no tracker reported anything: what happened then is not known."""
+
+    from_: CalendarDay = Field(alias="from")
+    to: CalendarDay
+    days: Count
+
+
+class Answer(Body):
+    """What every answer has."""
+
+    range: Frame
+    tz: str
+    """The zone in which days are counted."""
+    generated_at: Timestamp
+    data_gaps: list[Gap]
+    """The last 50 at most."""
+    truncated: bool
+    """Whether there is more than is shown."""
+
+
+class Page(Answer):
+    """What an answer has whose rows are told page by page."""
+
+    next_cursor: str | None
+    """The ``cursor`` of the next page; null on the last one."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Arguments in, one JSON object out."""
+
+    name: str
+    title: str
+    description: str
+    """When to use it, and when not: all that an assistant decides by."""
+    scope: str
+    arguments: type[Arguments]
+    answer: type[BaseModel]
+    """Describes the answer; tests hold every answer against it."""
+    query: str
+    """A statement with one row, whose columns are the members of the answer."""
+
+    is_quick: bool = False
+    """Whether an index answers it in a moment, so that it may share a connection with others."""
+    finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """What is left for Python to do with what the query answered, where SQL is no language for it."""
+    rows: str | None = None
+    """The member that is cut where there is too much of it."""
+    most_rows: int = MOST_ROWS
+    other_rows: tuple[str, ...] = ()
+    """Further members of which less is shown where an answer is too long; they go before ``rows``."""
+
+    @cached_property
+    def statement(self) -> Statement:
+        """The query, wrapped so that its row comes back as one JSON object."""
+        return lines.statement(session.SQL["as_json"].replace("--rows", self.query))
+
+    def scopes(self, given: Arguments | None = None) -> tuple[str, ...]:
+        """Return all scopes that a call needs, the one to come in first."""
+        more = given.scopes() if given is not None else ()
+        return tuple(dict.fromkeys((ENTRY, self.scope, *more)))
+
+    def listing(self) -> dict[str, Any]:
+        """Return what ``tools/list`` says of it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": f"{self.description} Needs the scope {self.scope}.",
+            "inputSchema": _input_schema(self.arguments),
+            "outputSchema": output_schema(self.answer),
+            "annotations": {
+                "title": self.title,
+                "readOnlyHint": True,
+                "destructiveHint": False,
+                "idempotentHint": True,
+                "openWorldHint": False,
+            },
+        }
+
+    def told(self, row: bytes, given: Arguments | None = None) -> bytes:
+        """Return the answer that is made of the query's row, as JSON that is not too long.
+
+        Where rows are ``given`` out page by page, the next page begins behind the last row that is left.
+        """
+        answer = {"truncated": False} | json.loads(row)
+        if self.finish is not None:
+            answer = self.finish(answer)
+        answer = durations.add_texts(answer)
+        if self.rows is not None and len(answer[self.rows]) > self.most_rows:
+            answer[self.rows] = answer[self.rows][: self.most_rows]
+            answer["truncated"] = True
+        written = self._written(answer, given)
+        for member in (*self.other_rows, *((self.rows,) if self.rows is not None else ())):
+            while _weight(written) > MOST_BYTES and answer[member]:
+                rows = answer[member]
+                # Those behind the first one may be so long that it seems to have no room itself.
+                fitting = max(len(rows) * MOST_BYTES // _weight(written), 1)
+                answer[member] = rows[: min(len(rows) - 1, fitting)]
+                answer["truncated"] = True
+                written = self._written(answer, given)
+        for most in _SHORTER:
+            if _weight(written) > MOST_BYTES:
+                answer = _shortened(answer, most) | {"truncated": True}
+                written = self._written(answer, given)
+        return written
+
+    def _written(self, answer: dict[str, Any], given: Arguments | None) -> bytes:
+        if isinstance(given, Paged) and self.rows is not None:
+            rows = answer[self.rows]
+            goes_on = answer["truncated"] and rows
+            answer["next_cursor"] = given.behind(rows[-1]) if goes_on else None
+        return _json(answer)
+
+
+def is_too_long(answer: dict[str, Any]) -> bool:
+    """Tell whether an answer, which has no words beside its durations yet, would be cut."""
+    return _weight(_json(durations.add_texts(answer))) > MOST_BYTES
+
+
+def _weight(written: bytes) -> int:
+    """Return how long an answer counts as: in its copy, a text, quotes and backslashes take a byte more."""
+    escaped = written.count(b'"') + written.count(b"\\")
+    # Both together have room for nine quarters of MOST_BYTES.
+    return max(len(written), (2 * len(written) + escaped) * 4 // 9)
+
+
+def _shortened(value: Any, most: int) -> Any:
+    """Return ``value`` with no text in it that takes more than ``most`` bytes of JSON."""
+    if isinstance(value, list):
+        return [_shortened(each, most) for each in value]
+    if isinstance(value, dict):
+        return {name: _shortened(each, most) for name, each in value.items()}
+    while isinstance(value, str) and (size := len(_json(value))) > most:
+        value = f"{value[: (len(value) - 1) * most // size]}…"
+    return value
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def question(text: str, *endpoints: Endpoint) -> str:
+    """Return ``text`` with each line ``--query name`` replaced by what the endpoint of that name asks.
+
+    The range and the zone of its days are those of ``frame``. Raises KeyError for a name that is not there.
+    """
+    found = {endpoint.name: _over_frame(endpoint) for endpoint in endpoints}
+    return _QUERY.sub(lambda line: found[line[1]], text)
+
+
+def load(path: Path, *fragments: Path) -> dict[str, str]:
+    """Return the statements of a tool's file by name, which may use the fragments of ``frame.sql``."""
+    return queries.load(_FRAME, *fragments, path)
+
+
+def _over_frame(endpoint: Endpoint) -> str:
+    ends = {"from": "frame_starts_at", "to": "frame_ends_at"}
+    if issubclass(endpoint.params, LocalDayRange):
+        ends = {"from": "frame_first_day", "to": "frame_last_day"}
+    text = endpoint.query
+    for name, column in {"tz": "frame_tz", "date": "frame_first_day", **ends}.items():
+        text = text.replace(f"%({name})s", _COLUMNS[column])
+    return text
+
+
+def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's answers."""
+    schema: dict[str, Any] = durations.describe_texts(
+        _plain(answer.model_json_schema(mode="serialization"))
+    )
+    return schema
+
+
+_FORMATS: Final = {"date", "date-time", "uuid"}
+
+
+def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
+    """Return the JSON Schema of arguments. One that may be left out is described without its null.
+
+    Formats are those that the standard knows, since there are clients that refuse others.
+    """
+    schema: dict[str, Any] = _plain(arguments.model_json_schema())
+    del schema["description"]
+    defined = schema.pop("$defs", {})
+    schema["properties"] = {
+        name: _argument(described, defined)
+        for name, described in schema.get("properties", {}).items()
+    }
+    return {"type": "object"} | schema
+
+
+def _argument(described: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of one argument, which refers to nothing that stands elsewhere."""
+    rest = dict(described)
+    for each in rest.pop("anyOf", ()):
+        if each != {"type": "null"}:
+            rest = each | rest
+    if "$ref" in rest:
+        rest = defined[rest.pop("$ref").removeprefix("#/$defs/")] | rest
+    if "properties" in rest:
+        members = rest["properties"].items()
+        rest["properties"] = {name: _argument(each, defined) for name, each in members}
+    if rest.get("default", 0) is None:
+        del rest["default"]
+    if rest.get("format") not in _FORMATS:
+        rest.pop("format", None)
+    return rest
+
+
+def _plain(schema: Any) -> Any:
+    """Return ``schema`` without titles, which only say names again, and with descriptions on one line."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain: dict[str, Any] = {}
+    for name, each in schema.items():
+        if not isinstance(each, str):
+            # The members of ``properties`` have names of their own, ``title`` among them.
+            plain[name] = _plain(each)
+        elif name == "description":
+            plain[name] = " ".join(each.replace("``", "`").split())
+        elif name != "title":
+            plain[name] = each
+    return plain

@@ -1,0 +1,183 @@
+"""Where time went: sums of one kind of time, by up to two keys."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from resourceserver import parameters
+from resourceserver.bodies import Body, Count, Milliseconds, Percent
+from resourceserver.mcp import durations, tool
+from resourceserver.mcp.arguments import WHOLE, Filtered, Kind
+from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Tool
+
+_HERE: Final = Path(__file__).parent
+_ENDPOINTS: Final = _HERE.parent / "endpoints"
+SQL: Final = tool.load(_HERE / "breakdown.sql", _HERE / "filter.sql", _ENDPOINTS / "timeline.sql")
+
+Key = Literal[
+    "app",
+    "domain",
+    "category",
+    "project",
+    "language",
+    "day",
+    "week",
+    "month",
+    "weekday",
+    "hour",
+    "device",
+]
+_OF_TIME: Final = ("day", "week", "month", "weekday", "hour")
+_OF_KIND: Final[dict[Kind, tuple[Key, ...]]] = {
+    "app": ("app", "domain", "category"),
+    "coding": ("project", "language"),
+}
+_OF_BOTH: Final = (*_OF_TIME, "device")
+
+MOST: Final = 100
+FEW: Final = 20
+"""Rows where nobody says how many, unless they are nothing but days, weeks and the like."""
+_ROOM: Final = MOST_BYTES - 4 * 1024
+"""Bytes for rows, beside which there are totals and gaps."""
+
+
+class Breakdown(Filtered):
+    """Which time to add up, by what, and how much of it to show."""
+
+    group_by: Annotated[list[Key], Field(min_length=1, max_length=2)] = Field(
+        default=["app"],
+        description="What a row is: one of these, or two for each combination. app, domain and category"
+        " go with kind app; project and language with kind coding; the rest with both. Rows come in the"
+        " order of time where a key is of time, else most time first. device of kind app looks at the"
+        f" last 184 days at most, hour at the last {parameters.MOST_DAYS + 1}.",
+    )
+    top: Annotated[int, Field(ge=1, le=MOST), WHOLE] | None = Field(
+        default=None,
+        description=f"Most rows; what is left is added up in other. Default: {FEW}, or {MOST_ROWS} where"
+        " group_by is of nothing but time. Of days, weeks and months the last ones are shown.",
+    )
+
+    @model_validator(mode="after")
+    def _groups_by_what_there_is(self) -> Self:
+        kind = self.chosen_kind()
+        allowed = (*_OF_KIND[kind], *_OF_BOTH)
+        wrong = [key for key in self.group_by if key not in allowed]
+        reason = None
+        if wrong:
+            reason = (
+                f"group_by: {' and '.join(wrong)} cannot be asked of kind {kind},"
+                f" which has {', '.join(allowed)}"
+            )
+        elif len(set(self.group_by)) < len(self.group_by):
+            reason = f"group_by: {self.group_by[0]} is given twice"
+        if reason is not None:
+            raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
+
+    def chosen_kind(self) -> Kind:
+        """Return the kind that is asked for, or the one that the keys belong to."""
+        if self.kind is None and set(self.group_by) & set(_OF_KIND["coding"]):
+            return "coding"
+        return super().chosen_kind()
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, how many rows to show."""
+        is_of_time = set(self.group_by) <= set(_OF_TIME)
+        top = self.top or (MOST_ROWS if is_of_time else FEW)
+        return super().values() | {
+            "group_by": list(self.group_by),
+            "top": top,
+            "most_days": parameters.MOST_DAYS,
+        }
+
+
+class BreakdownRow(Body):
+    """What one key, or a combination of two, comes to."""
+
+    by: dict[Key, str | None]
+    """Each key of group_by. A week is called by its first day, which may lie before the range; null is no
+    site."""
+    total_ms: Milliseconds
+    percent: Percent | None
+    """Of the total; null where that is none."""
+    session_count: Count
+    """What lasts over midnight counts in both days, and once in the total."""
+
+
+class OtherTime(Body):
+    """What the rows leave out."""
+
+    rows: Count
+    total_ms: Milliseconds
+    percent: Percent | None
+    session_count: Count
+
+
+class TimeTotals(Body):
+    """All that fits the filter; rows and other add up to total_ms."""
+
+    total_ms: Milliseconds
+    session_count: Count
+    productive_ms: Milliseconds | None
+    """This and the next two add up to the total; null for coding."""
+    neutral_ms: Milliseconds | None
+    distracted_ms: Milliseconds | None
+
+
+class BreakdownAnswer(Answer):
+    """Time by what was asked for."""
+
+    kind: Kind
+    group_by: list[Key]
+    data: list[BreakdownRow]
+    other: OtherTime
+    totals: TimeTotals
+    unmatched: list[str]
+    """Names of the filter that no session of the range fits; they may be written differently."""
+
+
+def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with as many rows as there is room for, and the rest in ``other``."""
+    rows, other = answer["data"], answer["other"]
+    # As SQL cuts them: of what comes in the order of time the last ones are kept.
+    keeps_last = set(answer["group_by"]) <= {"day", "week", "month"}
+    sizes = [len(json.dumps(durations.add_texts(row), ensure_ascii=False).encode()) for row in rows]
+    room = _ROOM
+    kept = 0
+    for size in reversed(sizes) if keeps_last else sizes:
+        room -= size
+        if room < 0:
+            break
+        kept += 1
+    if kept == len(rows):
+        return answer
+    left = rows[: len(rows) - kept] if keeps_last else rows[kept:]
+    shown = rows[len(rows) - kept :] if keeps_last else rows[:kept]
+    sums = {
+        name: other[name] + sum(row[name] for row in left) for name in ("total_ms", "session_count")
+    }
+    whole = answer["totals"]["total_ms"]
+    percent = round(100 * sums["total_ms"] / whole, 2) if whole else None
+    other = {"rows": other["rows"] + len(left), "percent": percent} | sums
+    return answer | {"data": shown, "other": other, "truncated": True}
+
+
+TOOLS: Final = [
+    Tool(
+        name="get_time_breakdown",
+        title="Where time went",
+        description="How long the person used which applications, sites and categories, or coded in which"
+        " projects and languages, in a period: sums by one or two keys, such as app, category, project,"
+        " day or week, of all sessions or of some. Use it for 'Where did my time go?', 'How long was I in"
+        " Slack last week?' and 'How much Python per week this year?'. Not for single sessions and their"
+        " titles, and not for a day as a whole, which is get_day.",
+        scope=ENTRY,
+        arguments=Breakdown,
+        answer=BreakdownAnswer,
+        query=SQL["get_time_breakdown"],
+        finish=_fitting,
+    )
+]

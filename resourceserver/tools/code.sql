@@ -1,0 +1,105 @@
+-- name: get_code_activity
+-- What happened at code hosts in a period, or what of it is asked for: counts of each type as the endpoint has
+-- them, of each action and repository, and the newest events. A repository goes by its whole name or by the
+-- last part of it. Nobody bounds the texts of code hosts, so they are cut.
+with
+--include today
+--include period
+--include gap
+happened as (
+    select event_id,
+           occurred_at,
+           type,
+           action,
+           provider,
+           repository,
+           additions,
+           deletions,
+           changed_files
+      from code.event
+     where user_id = %(user_id)s
+       and occurred_at >= (select starts_at from frame)
+       and occurred_at < (select ends_at from frame)
+       and (%(type)s::text is null or type = %(type)s::text)
+       and (
+               %(repository)s::text is null
+               or lower(repository) = lower(%(repository)s::text)
+               or lower(split_part(repository, '/', -1)) = lower(%(repository)s::text)
+           )
+),
+--include counts
+action_count as (
+    select type,
+           action,
+           count(*) as count
+      from happened
+     group by type,
+              action
+),
+repository as (
+    select left(repository, 255) as name,
+           left(provider, 64) as provider,
+           coalesce(sum(count) filter (where type = 'commit'), 0)::bigint as commits,
+           coalesce(sum(count) filter (where type = 'pull_request'), 0)::bigint as pull_requests,
+           coalesce(sum(count) filter (where type = 'review'), 0)::bigint as reviews,
+           coalesce(sum(additions) filter (where type = 'commit'), 0)::bigint as additions,
+           coalesce(sum(deletions) filter (where type = 'commit'), 0)::bigint as deletions
+      from per_repository
+     group by per_repository.repository,
+              per_repository.provider
+),
+recent as (
+    select happened.occurred_at as at,
+           line.id,
+           json_build_object(
+               'id', line.id,
+               'type', line.type,
+               'action', line.action,
+               'occurred_at', line.occurred_at,
+               'repository', left(line.repository ->> 'name', 255),
+               'title', left(line.title, 500),
+               'url', left(line.url, 500),
+               'ref', left(line.ref, 255),
+               'number', line.number,
+               'additions', line.additions,
+               'deletions', line.deletions,
+               'changed_files', line.changed_files
+           ) as line
+      from (
+               select event_id,
+                      occurred_at
+                 from happened
+                order by occurred_at desc,
+                         event_id desc
+                limit %(limit)s::bigint
+           ) as happened
+      join code.event as event
+        on event.user_id = %(user_id)s
+       and event.event_id = happened.event_id
+     cross join lateral (
+--include code_event
+           ) as line
+)
+select
+--include framed
+       (select row_to_json(total) from total) as totals,
+       (select json_agg(row order by type) from row) as types,
+       (
+           select coalesce(json_agg(action_count order by count desc, type, action), '[]')
+             from action_count
+       ) as actions,
+       (
+           select coalesce(
+                      json_agg(
+                          repository
+                          order by commits + pull_requests + reviews desc,
+                                   name collate "C",
+                                   provider collate "C"
+                      ),
+                      '[]'
+                  )
+             from repository
+       ) as repositories,
+       (select coalesce(json_agg(line order by at desc, id desc), '[]') from recent) as recent,
+       (select count from total) > %(limit)s::bigint as truncated
+  from frame

@@ -1,0 +1,311 @@
+"""Two periods side by side, what has changed most first."""
+
+import math
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, get_args
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from resourceserver import metrics, parameters
+from resourceserver.bodies import Body, CalendarDay, Count
+from resourceserver.mcp import tool
+from resourceserver.mcp.arguments import InZone, Period, Text
+from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.metrics import METRICS, OF_HEALTH
+from resourceserver.tools import measures
+
+_HERE: Final = Path(__file__).parent
+_ENDPOINTS: Final = _HERE.parent / "endpoints"
+SQL: Final = tool.load(
+    _HERE / "comparison.sql",
+    _ENDPOINTS / "timeline.sql",
+    _ENDPOINTS / "segments.sql",
+    _ENDPOINTS / "wearables.sql",
+    _ENDPOINTS / "metrics.sql",
+)
+
+PERIODS: Final = get_args(Period)
+MOST_METRICS: Final = 30
+ACTIVITY: Final = [name for name, known in METRICS.items() if known.scope == ENTRY]
+FEWEST_DAYS: Final = 3
+"""Days of either period that it takes to call a change notable."""
+
+
+def _days(text: str) -> tuple[date, date] | None:
+    """Return the first and the last day of a period; None for one that has a name. Raises ValueError."""
+    if text in PERIODS:
+        return None
+    first_text, slash, last_text = text.partition("/")
+    try:
+        first = parameters.parse_day(first_text)
+        last = parameters.parse_day(last_text) if slash else first
+    except ValueError as error:
+        raise ValueError(
+            f"must be one of {', '.join(PERIODS)}, a day such as 2025-06-16, or two as"
+            " 2025-06-01/2025-06-30"
+        ) from error
+    if first > last:
+        raise ValueError("must not end before it begins")
+    if (last - first).days >= parameters.MOST_DAYS:
+        raise ValueError(f"must have at most {parameters.MOST_DAYS} days")
+    return first, last
+
+
+def _checked_period(text: str) -> str:
+    try:
+        _days(text)
+    except ValueError as error:
+        raise PydanticCustomError("malformed", "{reason}", {"reason": str(error)}) from error
+    return text
+
+
+def _checked_metric(name: str) -> str:
+    try:
+        return metrics.parse(name)
+    except ValueError as error:
+        raise PydanticCustomError("malformed", "{reason}", {"reason": str(error)}) from error
+
+
+_DAY: Final = r"\d{4}-\d\d-\d\d"
+Days = Annotated[
+    Text,
+    AfterValidator(_checked_period),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(PERIODS)}|{_DAY}(/{_DAY})?)$"}),
+]
+MetricName = Annotated[
+    Text,
+    AfterValidator(_checked_metric),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(METRICS)}|{metrics.HEALTH})$"}),
+]
+
+
+class Comparison(InZone):
+    """Which days to compare with which, and by what."""
+
+    a: Days = Field(
+        default="this_week",
+        description=f"The period of interest: {', '.join(PERIODS)}, a day (YYYY-MM-DD), or the first and the"
+        " last day (YYYY-MM-DD/YYYY-MM-DD).",
+    )
+    b: Days | None = Field(
+        default=None,
+        description="What to compare it with, likewise. Default: what came before a. For this_week,"
+        " this_month and this_year those are the same days of the one before, so that nothing unfinished is"
+        " held against something whole.",
+    )
+    metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] = Field(
+        default=ACTIVITY,
+        description="What to compare by; each needs the scope of its own domain. Besides the names here,"
+        " health:NAME for any metric of health, such as health:steps. Default: all of activity. Names: "
+        + "; ".join(
+            f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
+            for scope in dict.fromkeys(known.scope for known in METRICS.values())
+        )
+        + ".",
+    )
+
+    @model_validator(mode="after")
+    def _has_something_before(self) -> Self:
+        if self.b is None and self.a == "all":
+            reason = "b: is needed where a is all, before which there is nothing"
+            raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
+
+    def scopes(self) -> tuple[str, ...]:
+        """Return the scopes of the domains that the metrics are of."""
+        return tuple(
+            dict.fromkeys((metrics.find(name) or OF_HEALTH).scope for name in self.metrics)
+        )
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, the days of periods without a name, and which metrics are counters."""
+        names = list(dict.fromkeys(self.metrics))
+        counters = [name for name in names if _is_counter(name)]
+        ends: dict[str, Any] = {}
+        for side, text in (("a", self.a), ("b", self.b)):
+            first, last = (text is not None and _days(text)) or (None, None)
+            ends |= {f"{side}_first": first, f"{side}_last": last}
+        return super().values() | ends | {"metrics": names, "counters": counters}
+
+
+def _is_counter(name: str) -> bool:
+    return (metrics.find(name) or OF_HEALTH).is_counter
+
+
+class Compared(Body):
+    """One of the two periods."""
+
+    from_: CalendarDay = Field(alias="from")
+    to: CalendarDay
+    days: Count
+    active_days: Count
+    """Days with any tracked or coding time."""
+    is_over: bool
+    """Whether its last day lies in the past; else it may still become more."""
+
+
+class Periods(Body):
+    """Both periods."""
+
+    a: Compared
+    b: Compared
+
+
+class Value(Body):
+    """What one period came to."""
+
+    value: float | None
+    """The sum of what is counted, the longest of what is a length, else the mean of the days on which it
+    was measured; null where nothing is known."""
+    value_text: str | None
+    per_active_day: float | None
+    """What adds up, divided by the active days; null for the rest."""
+    per_active_day_text: str | None
+    days: Count
+    """On how many days it is known."""
+
+
+class Change(Body):
+    """One metric in both periods."""
+
+    metric: str
+    unit: str | None
+    is_notable: bool
+    """Whether its days differ by more than two standard errors, which chance alone seldom does."""
+    phrase: str
+    a: Value
+    b: Value
+    change: float | None
+    """a less b."""
+    change_text: str | None
+    percent: float | None
+    """The change in percent of b; null where b is nothing or not known."""
+    percent_per_active_day: float | None
+    """The same of what an active day came to, which is to be told of periods that are not of one length."""
+
+
+class ComparisonAnswer(Answer):
+    """Every metric in both periods. The range is all from the first day of the earlier one to the last day
+    of the later one."""
+
+    periods: Periods
+    data: list[Change]
+    """Notable ones first, of them the clearest first; then the rest, by percent."""
+
+
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with changes in numbers and in words, what has changed most first."""
+    rows = sorted(answer["data"], key=_weight, reverse=True)
+    return answer | {"data": [_change(row) for row in rows]}
+
+
+def _weight(row: dict[str, Any]) -> tuple[bool, float]:
+    errors = _standard_errors(row["a"], row["b"])
+    if errors >= 2:
+        return True, errors
+    rate = _rate(row)
+    return False, -1.0 if rate is None else abs(rate)
+
+
+def _standard_errors(a: dict[str, Any], b: dict[str, Any]) -> float:
+    """Return by how many standard errors the means of the days differ; 0 for too few days (Welch's t)."""
+    if min(a["days"], b["days"]) < FEWEST_DAYS:
+        return 0.0
+    away = abs(a["mean"] - b["mean"])
+    error = math.sqrt(sum(each["deviation"] ** 2 / each["days"] for each in (a, b)))
+    # Days that were always the same, and now are always something else.
+    return away / error if error else math.inf if away else 0.0
+
+
+def _adds_up(name: str) -> bool:
+    return _is_counter(name) and name != "longest_focus_ms"
+
+
+def _per_active_day(row: dict[str, Any], side: Literal["a", "b"]) -> float | None:
+    each = row[side]
+    if each["value"] is None or not each["active_days"] or not _adds_up(row["metric"]):
+        return None
+    per_day: float = each["value"] / each["active_days"]
+    return per_day
+
+
+def _percent(a: float | None, b: float | None) -> float | None:
+    return None if a is None or not b else round(100 * (a - b) / b, 2)
+
+
+def _rate(row: dict[str, Any]) -> float | None:
+    """Return the percentage that says most: of an active day where there is such a thing."""
+    per_day = _percent(_per_active_day(row, "a"), _per_active_day(row, "b"))
+    return _percent(row["a"]["value"], row["b"]["value"]) if per_day is None else per_day
+
+
+def _change(row: dict[str, Any]) -> dict[str, Any]:
+    name = row["metric"]
+    unit = (metrics.find(name) or OF_HEALTH).unit or row["unit"]
+    a, b = (_value(row, side, name, unit) for side in ("a", "b"))
+    change = None
+    if a["value"] is not None and b["value"] is not None:
+        change = measures.rounded(row["a"]["value"] - row["b"]["value"], name, unit)
+    return {
+        "metric": name,
+        "unit": unit,
+        "is_notable": _weight(row)[0],
+        "phrase": _phrase(row, a, b),
+        "a": a,
+        "b": b,
+        "change": change,
+        "change_text": measures.words(change, name, unit),
+        "percent": _percent(row["a"]["value"], row["b"]["value"]),
+        "percent_per_active_day": _percent(_per_active_day(row, "a"), _per_active_day(row, "b")),
+    }
+
+
+def _value(
+    row: dict[str, Any], side: Literal["a", "b"], name: str, unit: str | None
+) -> dict[str, Any]:
+    value = measures.rounded(row[side]["value"], name, unit)
+    per_day = measures.rounded(_per_active_day(row, side), name, unit)
+    return {
+        "value": value,
+        "value_text": measures.words(value, name, unit),
+        "per_active_day": per_day,
+        "per_active_day_text": measures.words(per_day, name, unit),
+        "days": row[side]["days"],
+    }
+
+
+def _phrase(row: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> str:
+    unknown = [side for side in ("a", "b") if row[side]["value"] is None]
+    if unknown:
+        return f"not known in {' and '.join(unknown)}"
+    is_daily = a["per_active_day"] is not None and b["per_active_day"] is not None
+    shown = "per_active_day_text" if is_daily else "value_text"
+    rate = _rate(row)
+    if rate is None:
+        how = "as" if a[shown] == b[shown] else "after"
+    elif rate == 0:
+        how = "as"
+    else:
+        how = f"{abs(rate):.0f} % {'more' if rate > 0 else 'less'} than"
+    return f"{a[shown]}{' per active day' if is_daily else ''}, {how} {b[shown]}"
+
+
+TOOLS: Final = [
+    Tool(
+        name="compare_periods",
+        title="Two periods compared",
+        description="What changed between two periods in tracked, productive, distracted, coding and focused"
+        " time and switches, or in any metric of code, health, music, places and meetings: totals, per"
+        " active day, change and percent, notable changes first. Use it for 'Was I more focused than last"
+        " month?' and 'Did I code more this week than last?'. Not for what the time was spent on, which is"
+        " get_time_breakdown.",
+        scope=ENTRY,
+        arguments=Comparison,
+        answer=ComparisonAnswer,
+        query=SQL["compare_periods"],
+        finish=_told,
+        rows="data",
+    )
+]

@@ -1,0 +1,316 @@
+-- name: get_content
+-- What somebody planned, recorded, was told of their weeks and watched in a range, the newest first, and what it
+-- comes to. Of each kind no more is read than what is asked for, and texts only of what is shown.
+with
+--include today
+--include period
+--include gap
+asked as (
+    select starts_at,
+           ends_at
+      from frame
+),
+slots as (
+    select array[starts_at] as starts,
+           array[ends_at] as ends
+      from frame
+     where starts_at < ends_at
+),
+event as materialized (
+    select event.*
+      from content.calendar_event as event
+     cross join asked
+     where event.user_id = %(user_id)s
+       and 'calendar' = any (%(kinds)s::text[])
+       and event.starts_at < asked.ends_at
+       and (event.starts_at >= asked.starts_at or event.ends_at > asked.starts_at)
+       and asked.starts_at < asked.ends_at
+       and event.status <> 'cancelled'
+       and (
+               %(search)s::text is null
+               or svc.matches(event.title, 'contains', %(search)s::text)
+               or svc.matches(event.description, 'contains', %(search)s::text)
+               or svc.matches(event.location, 'contains', %(search)s::text)
+               or svc.matches(event.organizer_name, 'contains', %(search)s::text)
+           )
+),
+recording as materialized (
+    select recording_id,
+           recorded_at,
+           duration_ms
+      from content.recording
+     where user_id = %(user_id)s
+       and 'recordings' = any (%(kinds)s::text[])
+       and recorded_at >= (select starts_at from asked)
+       and recorded_at < (select ends_at from asked)
+       and (
+               %(search)s::text is null
+               or svc.matches(title, 'contains', %(search)s::text)
+               or svc.matches(transcript, 'contains', %(search)s::text)
+           )
+),
+insight as materialized (
+    select insight.insight_id,
+           insight.week_start
+      from content.insight
+     cross join frame
+     where insight.user_id = %(user_id)s
+       and 'insights' = any (%(kinds)s::text[])
+       and insight.week_start <= frame.last_day
+       and insight.week_end >= frame.first_day
+       and frame.starts_at < frame.ends_at
+       and (
+               %(search)s::text is null
+               or svc.matches(insight.title, 'contains', %(search)s::text)
+               or svc.matches(insight.summary, 'contains', %(search)s::text)
+           )
+),
+play as materialized (
+    select play.play_id,
+           play.watched_at,
+           play.watch_ms,
+           play.season,
+           play.episode,
+           title.title_id,
+           title.kind,
+           title.name
+      from content.play
+      join content.title as title
+        on title.user_id = %(user_id)s
+       and title.title_id = play.title_id
+     where play.user_id = %(user_id)s
+       and 'watching' = any (%(kinds)s::text[])
+       and play.watched_at >= (select starts_at from asked)
+       and play.watched_at < (select ends_at from asked)
+       and (
+               %(search)s::text is null
+               or svc.matches(title.name, 'contains', %(search)s::text)
+               or exists (
+                   select
+                     from content.title_genre as title_genre
+                    where title_genre.user_id = %(user_id)s
+                      and title_genre.title_id = title.title_id
+                      and svc.matches(title_genre.genre, 'contains', %(search)s::text)
+               )
+           )
+),
+known as (
+    select 'calendar' as kind,
+           calendar_event_id as id,
+           starts_at as at
+      from event
+     union all
+    select 'recordings',
+           recording_id,
+           recorded_at
+      from recording
+     union all
+    select 'insights',
+           insight.insight_id,
+           svc.day_start(insight.week_start, frame.tz)
+      from insight
+     cross join frame
+     union all
+    select 'watching',
+           play_id,
+           watched_at
+      from play
+),
+shown as (
+    select kind,
+           id,
+           at
+      from known
+     order by at desc,
+              id desc
+     limit %(limit)s::integer
+),
+row as (
+    select shown.at,
+           shown.id,
+           row_to_json(told) as line,
+           event.description as text
+      from shown
+      join event on event.calendar_event_id = shown.id
+      join content.calendar as calendar
+        on calendar.user_id = %(user_id)s
+       and calendar.calendar_id = event.calendar_id
+     cross join lateral (
+               select shown.kind,
+                      svc.instant(event.starts_at) as starts_at,
+                      svc.instant(event.ends_at) as ends_at,
+                      svc.duration_ms(event.ends_at - event.starts_at) as duration_ms,
+                      event.start_date is not null as all_day,
+                      event.start_date,
+                      event.end_date,
+                      left(event.title, 500) as title,
+                      left(event.location, 500) as location,
+                      left(calendar.name, 500) as calendar,
+                      event.status,
+                      event.response,
+                      left(event.organizer_name, 500) as organizer,
+                      event.organizer_is_self,
+                      event.attendee_count,
+                      event.series_id is not null as recurring
+           ) as told
+     where shown.kind = 'calendar'
+     union all
+    select shown.at,
+           shown.id,
+           row_to_json(told),
+           recording.transcript
+      from shown
+      join content.recording as recording
+        on recording.user_id = %(user_id)s
+       and recording.recording_id = shown.id
+     cross join lateral (
+               select shown.kind,
+                      svc.instant(recording.recorded_at) as recorded_at,
+                      recording.duration_ms,
+                      left(recording.title, 500) as title,
+                      recording.language,
+                      recording.source,
+                      recording.transcript_status
+           ) as told
+     where shown.kind = 'recordings'
+     union all
+    select shown.at,
+           shown.id,
+           row_to_json(told),
+           insight.summary
+      from shown
+      join content.insight as insight
+        on insight.user_id = %(user_id)s
+       and insight.insight_id = shown.id
+     cross join lateral (
+               select shown.kind,
+                      insight.week_start,
+                      insight.week_end,
+                      left(insight.title, 500) as title,
+                      insight.model
+           ) as told
+     where shown.kind = 'insights'
+     union all
+    select shown.at,
+           shown.id,
+           row_to_json(told),
+           null
+      from shown
+      join play on play.play_id = shown.id
+     cross join lateral (
+               select shown.kind,
+                      svc.instant(play.watched_at) as watched_at,
+                      play.watch_ms,
+                      play.kind as type,
+                      left(play.name, 500) as title,
+                      play.season,
+                      play.episode,
+                      array(
+                          select genre
+                            from content.title_genre as title_genre
+                           where title_genre.user_id = %(user_id)s
+                             and title_genre.title_id = play.title_id
+                           order by genre collate "C"
+                      ) as genres
+           ) as told
+     where shown.kind = 'watching'
+),
+-- Of a long text what is around the first place where the search is found, else its beginning.
+line as (
+    select row.at,
+           row.id,
+           row.line,
+           json_build_object(
+               'text', substr(row.text, place.first, place.most),
+               'text_from', case when row.text is not null then place.first end,
+               'text_length', length(row.text),
+               'is_cut', coalesce(length(row.text) > place.most, false)
+           ) as excerpt
+      from row
+     cross join lateral (
+               select case
+                          when %(full)s::boolean then 1
+                          else greatest(
+                              coalesce(strpos(lower(row.text), lower(%(search)s::text)), 0) - 500,
+                              1
+                          )
+                      end as first,
+                      case when %(full)s::boolean then 30000 else 2000 end as most
+           ) as place
+),
+--include meetings
+attended as (
+    with all_meetings as (
+        select *
+          from meeting
+    ),
+    meeting as (
+        select all_meetings.*
+          from all_meetings
+          join event using (calendar_event_id)
+    ),
+--include met
+    total as (
+        select sum(svc.duration_ms(upper(time) - lower(time))) as meeting_ms
+          from met
+         cross join lateral unnest(met.times) as time
+    )
+    select (select count(*) from meeting) as meeting_count,
+           coalesce(total.meeting_ms, 0)::bigint as meeting_ms
+      from total
+),
+part as (
+    select 'calendar' as kind,
+           1 as position,
+           json_build_object(
+               'event_count', (select count(*) from event),
+               'meeting_count', attended.meeting_count,
+               'meeting_ms', attended.meeting_ms
+           ) as total
+      from attended
+     union all
+    select 'recordings',
+           2,
+           json_build_object(
+               'recording_count', count(*),
+               'duration_ms', coalesce(sum(duration_ms), 0)::bigint
+           )
+      from recording
+     union all
+    select 'insights',
+           3,
+           json_build_object('insight_count', count(*))
+      from insight
+     union all
+    select 'watching',
+           4,
+           json_build_object(
+               'play_count', count(*),
+               'title_count', count(distinct title_id),
+               'watch_ms', coalesce(sum(watch_ms), 0)::bigint
+           )
+      from play
+)
+select
+--include framed
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object('line', line, 'excerpt', excerpt)
+                          order by at desc, id desc
+                      ),
+                      '[]'
+                  )
+             from line
+       ) as data,
+       (select count(*) from known) as count,
+       (
+           select json_object_agg(
+                      kind,
+                      case when kind = any (%(kinds)s::text[]) then total end
+                      order by position
+                  )
+             from part
+       ) as totals,
+       (select count(*) from known) > %(limit)s::integer as truncated
+  from frame

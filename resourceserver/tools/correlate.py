@@ -1,0 +1,270 @@
+"""Correlation, as an assistant tells of it: how sure one may be, and of what one may not.
+
+Days in a row are alike, so many of them count for fewer; and of many comparisons some stand out by chance
+alone. Both are reckoned with before anything is said to be more than chance.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from resourceserver import correlation, endpoints, metrics, parameters
+from resourceserver.bodies import Count
+from resourceserver.correlation import Method
+from resourceserver.endpoints import correlation as endpoint
+from resourceserver.mcp import tool
+from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
+from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.metrics import METRICS
+from resourceserver.tools import measures
+
+_ENDPOINTS: Final = Path(endpoints.__file__).parent
+SQL: Final = tool.load(
+    Path(__file__).with_name("correlate.sql"),
+    _ENDPOINTS / "timeline.sql",
+    _ENDPOINTS / "segments.sql",
+    _ENDPOINTS / "wearables.sql",
+    _ENDPOINTS / "metrics.sql",
+)
+
+MOST_PARTNERS: Final = 10
+FEWEST_DAYS: Final = 10
+"""On which both are known, for a partner to be looked at; with fewer, the strongest are those of chance."""
+HEART_RATE: Final = "health:heart_rate"
+"""Of all metrics of health the one that is not listed with the others."""
+MOST_DAYS: Final = 366
+"""Of a search for partners, the last ones: more would take too long, and a year has all its seasons."""
+LEVEL: Final = 0.05
+"""Of a corrected p-value; below, something is told to be more than chance."""
+
+MetricName = Annotated[endpoint.MetricName, TEXT]
+
+
+class Correlate(InPeriod):
+    """Two metrics, or one that all others are compared with."""
+
+    DEFAULT: ClassVar[Period] = "last_90_days"
+
+    period: Period | None = Field(
+        default=None,
+        description="Which days, counted in tz. Today is not over and always left out. Default:"
+        " last_90_days, since few days say little. Not together with from and to.",
+    )
+    metric_a: MetricName | None = Field(
+        default=None,
+        description="A metric of days: "
+        + ", ".join(METRICS)
+        + ", or health: and the name of a metric of"
+        " health, such as health:steps. Each needs the scope of its domain. Needs metric_b.",
+    )
+    metric_b: MetricName | None = Field(default=None, description="The other metric, likewise.")
+    with_: MetricName | None = Field(
+        default=None,
+        alias="with",
+        description="One metric, to be compared with all others that this assistant may see, over 366 days"
+        " at most; the 10 that go most closely with it are told. In place of metric_a and metric_b."
+        " Default: productive_ms.",
+    )
+    method: Method = Field(
+        default="pearson",
+        description="pearson of the values themselves, or spearman of their ranks, which a few"
+        " extraordinary days do not move.",
+    )
+    lag: Annotated[int, Field(ge=-30, le=30), WHOLE] = Field(
+        default=0,
+        description="How many days after metric_a's (or with's) day the other metric's value is taken:"
+        " 1 compares each day with the next.",
+    )
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        reason = None
+        if self.with_ is not None and (self.metric_a is not None or self.metric_b is not None):
+            reason = "give either metric_a and metric_b, or with"
+        elif (self.metric_a is None) is not (self.metric_b is None):
+            reason = (
+                "metric_a and metric_b are needed together; to look for partners of one, give with"
+            )
+        if reason is not None:
+            raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
+
+    def _pair(self) -> tuple[str, ...]:
+        if self.metric_a is not None and self.metric_b is not None:
+            return self.metric_a, self.metric_b
+        return (self.with_ or "productive_ms",)
+
+    def scopes(self) -> tuple[str, ...]:
+        """Return the scopes of the metrics that are named."""
+        known = [metrics.find(name) for name in self._pair()]
+        return tuple(dict.fromkeys(metric.scope for metric in known if metric is not None))
+
+    def values(self) -> dict[str, Any]:
+        """Return, in place of the metrics, the names and scopes of those that are to be compared."""
+        rest = super().values()
+        for name in ("metric_a", "metric_b", "with"):
+            del rest[name]
+        pair = self._pair()
+        is_search = len(pair) == 1
+        names = list(dict.fromkeys((*METRICS, HEART_RATE, *pair) if is_search else pair))
+        known = {name: metrics.find(name) for name in names}
+        return rest | {
+            "pair": list(pair),
+            "is_search": is_search,
+            "most_days": MOST_DAYS if is_search else parameters.MOST_DAYS + 1,
+            "metrics": names,
+            "scopes": [metric.scope for metric in known.values() if metric is not None],
+            "counters": [name for name, metric in known.items() if metric and metric.is_counter],
+        }
+
+
+class Described(endpoint.Described):
+    """One metric over all days on which it is known."""
+
+    average_text: str | None
+
+
+class Pairing(endpoint.Found):
+    """How two metrics go together on the days on which both are known."""
+
+    metric_a: Described
+    metric_b: Described
+    independent_days: Annotated[float, Field(ge=0)]
+    """As how many days these count, since days in a row are alike."""
+    p_value_corrected: Annotated[float, Field(ge=0, le=1)] | None
+    """Of the independent days, and corrected for the number of comparisons (Holm)."""
+    is_beyond_chance: bool
+    """Whether that is below 0.05."""
+    phrase: str
+
+
+class CorrelateAnswer(Answer):
+    """One pair of metrics, or the strongest partners of one."""
+
+    method: Method
+    lag_days: int
+    days: Count
+    """Days of the range."""
+    comparisons: Count
+    """How many pairs were looked at, also those that are not shown."""
+    data: list[Pairing]
+    """The strongest first, 10 at most."""
+    not_compared: list[str]
+    """Metrics that are known together with the one that was asked for on too few days, or never vary."""
+    missing_scopes: list[str]
+    """Scopes with which there would be more metrics to compare."""
+    caution: str
+
+
+def _compared(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with what is found in the days that the query found."""
+    known = {metric["name"]: metric for metric in answer.pop("metrics")}
+    days, lag = answer["days"], answer["lag_days"]
+    pair, is_search = answer.pop("pair"), answer.pop("is_search")
+    first = known[pair[0]]
+    others = [metric for name, metric in known.items() if name not in pair] if is_search else []
+    partners = others if is_search else [known[pair[1]]]
+    first["autocorrelation"] = correlation.autocorrelation(first["values"])
+    found = [_paired(first, other, days, lag, answer["method"]) for other in partners]
+    fewest = FEWEST_DAYS if is_search else 0
+    compared = [each for each in found if each["coefficient"] is not None and each["n"] >= fewest]
+    for each, p in zip(
+        compared,
+        correlation.corrected([each["p_value_corrected"] for each in compared]),
+        strict=True,
+    ):
+        each |= {"p_value_corrected": p, "is_beyond_chance": p < LEVEL}
+    shown = sorted(compared, key=lambda each: -abs(each["coefficient"])) if is_search else found
+    for each in shown:
+        each["phrase"] = _phrase(each)
+    left_out = [each["metric_b"]["name"] for each in found if each not in compared]
+    return answer | {
+        "comparisons": len(compared),
+        "data": shown[:MOST_PARTNERS],
+        "not_compared": left_out,
+        "missing_scopes": answer["missing_scopes"] if is_search else [],
+        "caution": _caution(len(compared)),
+        "truncated": answer["truncated"] or len(shown) > MOST_PARTNERS,
+    }
+
+
+def _paired(
+    first: dict[str, Any], other: dict[str, Any], days: int, lag: int, method: Method
+) -> dict[str, Any]:
+    """Return a Pairing without its phrase; its corrected p-value is that of one comparison as yet."""
+    # The values of both begin with the first day that either of them is wanted of.
+    begins = max(-lag, 0)
+    left = first["values"][begins : begins + days]
+    right = other["values"][begins + lag : begins + lag + days]
+    # Those of a day that is not over yet are not there at all.
+    right += [None] * (len(left) - len(right))
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
+    together = endpoint.found(correlation.correlate(pairs, method), len(pairs))
+    r = together["coefficient"]
+    alike = 0.0 if r is None else correlation.autocorrelation(other["values"])
+    independent = correlation.independent(len(pairs), first["autocorrelation"], alike)
+    return together | {
+        "metric_a": _described(first, left),
+        "metric_b": _described(other, right),
+        "independent_days": round(independent, 1),
+        "p_value_corrected": None if r is None else correlation.p_value(r, independent),
+        "is_beyond_chance": False,
+    }
+
+
+def _described(metric: dict[str, Any], values: list[float | None]) -> dict[str, Any]:
+    name = metric["name"]
+    told = endpoint.described(metric, [value for value in values if value is not None])
+    words = measures.words(told["average"], name, told["unit"])
+    return {"name": name, **told, "average_text": words}
+
+
+def _phrase(pairing: dict[str, Any]) -> str:
+    a, b, n = pairing["metric_a"]["name"], pairing["metric_b"]["name"], pairing["n"]
+    if pairing["reason"] == "not_enough_days":
+        return f"{a} and {b} are known together on {n} days alone, which says nothing."
+    if pairing["reason"] == "no_variation":
+        return f"{a} or {b} was always the same, so nothing can go together with it."
+    strength = pairing["strength"].replace("_", " ")
+    judged = (
+        "more than chance would make" if pairing["is_beyond_chance"] else "which may well be chance"
+    )
+    return (
+        f"{a} and {b}: {strength} {pairing['direction']} correlation,"
+        f" r = {pairing['coefficient']:.2f} over {n} days, {judged}."
+    )
+
+
+def _caution(comparisons: int) -> str:
+    many = f"{comparisons or 'No'} pair{' was' if comparisons == 1 else 's were'} compared."
+    if comparisons > 1:
+        many = (
+            f"{comparisons} pairs were compared, of which some stand out by chance alone;"
+            " p_value_corrected takes this into account and p_value does not."
+        )
+    return (
+        "Correlation is no cause: a third thing, such as the weekday, may move both, and metrics that are"
+        " parts of each other go together anyway. Days in a row are alike (autocorrelation), so they count"
+        f" as fewer independent days than there are. {many}"
+    )
+
+
+TOOLS: Final = [
+    Tool(
+        name="correlate",
+        title="Correlation",
+        description="Whether two metrics of the person's days go together, such as sleep and coding, or"
+        " which metrics go most closely with one: coefficient, confidence interval, and whether it is more"
+        " than chance. Use it for 'Does sleep affect my coding?' and 'What goes along with productive"
+        " days?' (with). Not for the values of days themselves, and never a proof of a cause: pass on"
+        " the caution.",
+        scope=ENTRY,
+        arguments=Correlate,
+        answer=CorrelateAnswer,
+        query=SQL["correlate"],
+        finish=_compared,
+        rows="data",
+    )
+]

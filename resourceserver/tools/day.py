@@ -1,0 +1,336 @@
+"""A day as a whole, beside what is usual."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
+from resourceserver.endpoints import attention, code, content, goals, health, music
+from resourceserver.endpoints.attention import StreakTotals
+from resourceserver.endpoints.goals import Status
+from resourceserver.endpoints.music import TopArtist
+from resourceserver.mcp import tool
+from resourceserver.mcp.arguments import Day, InZone
+from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.metrics import METRICS, ActivityMetric
+from resourceserver.parameters import Listed
+from resourceserver.tools import measures
+from resourceserver.tools.measures import Measure
+
+_HERE: Final = Path(__file__).parent
+_ENDPOINTS: Final = _HERE.parent / "endpoints"
+SQL: Final = tool.load(
+    _HERE / "day.sql",
+    _ENDPOINTS / "timeline.sql",
+    _ENDPOINTS / "segments.sql",
+    _ENDPOINTS / "wearables.sql",
+    _ENDPOINTS / "metrics.sql",
+)
+
+MOST: Final = 10
+"""Streaks, goals, events and other rows of a kind."""
+LONGEST_TEXT: Final = 200
+"""Letters of a title, of which there may be many in an answer that has to stay short."""
+
+SectionName = Literal["commits", "sleep", "meetings", "music"]
+SECTIONS: Final[dict[SectionName, tuple[str, ...]]] = {
+    "commits": ("commits", "pull_requests", "reviews", "lines_added"),
+    "sleep": ("asleep_ms", "recovery_score"),
+    "meetings": ("meeting_ms",),
+    "music": ("listened_ms", "play_count"),
+}
+"""The metrics of each part that needs a scope of its own."""
+ACTIVITY: Final = tuple(name for name, known in METRICS.items() if known.scope == ENTRY)
+
+
+class OneDay(InZone):
+    """Which day."""
+
+    date: Day | None = Field(
+        default=None, description="The day (YYYY-MM-DD), counted in tz. Default: today."
+    )
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, what to compare by, and where the lists of endpoints begin and end."""
+        names = [*ACTIVITY, *(name for section in SECTIONS.values() for name in section)]
+        return (
+            super().values()
+            | Listed().values()
+            | {
+                "limit": MOST,
+                "include_cancelled": False,
+                "metrics": names,
+                "metric_scopes": [METRICS[name].scope for name in names],
+                "counters": [name for name in names if METRICS[name].is_counter],
+            }
+        )
+
+
+class Top(Body):
+    """One of what most time was spent on."""
+
+    name: str
+    total_ms: Milliseconds
+    percent: Percent | None
+
+
+class Streak(Body):
+    """A stretch of productive work, whole even where it reaches out of the day."""
+
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+    top_app: str
+    broken_by: Literal["distraction", "neutral", "idle", "end_of_data", "ongoing"]
+    broken_by_app: str | None
+
+
+class GoalOfDay(Body):
+    """How far a goal has come in the period to which the day belongs."""
+
+    title: str
+    metric: ActivityMetric
+    comparison: Literal["at_least", "at_most"]
+    period: Literal["day", "week", "month"]
+    from_: CalendarDay = Field(alias="from")
+    to: CalendarDay
+    value: Count
+    value_text: str
+    target: Count
+    target_text: str
+    status: Status
+
+
+class Happened(Body):
+    """A commit, or what became of a pull request."""
+
+    occurred_at: Timestamp
+    type: str
+    action: str
+    repository: str
+    title: str | None
+
+
+class Commits(Body):
+    """What happened at code hosts, the newest first."""
+
+    totals: list[Measure]
+    recent: list[Happened]
+
+
+class Night(Body):
+    """The main sleep that ended on the day; null for what is not known."""
+
+    started_at: Timestamp | None
+    ended_at: Timestamp | None
+    in_bed_ms: Milliseconds | None
+    asleep_ms: Milliseconds | None
+    deep_ms: Milliseconds | None
+    rem_ms: Milliseconds | None
+    nap_ms: Milliseconds
+    """Asleep in naps, no part of asleep_ms."""
+
+
+class SleepOfDay(Body):
+    """How the person slept before the day."""
+
+    totals: list[Measure]
+    night: Night | None
+
+
+class Meeting(Body):
+    """An event of a calendar that was not cancelled."""
+
+    title: str | None
+    starts_at: Timestamp
+    ends_at: Timestamp
+    duration_ms: Milliseconds
+    all_day: bool
+    response: str | None
+    """The person's own. Only what they accepted counts as a meeting in the totals."""
+    attendee_count: Count
+
+
+class Meetings(Body):
+    """What stood in calendars, in order."""
+
+    totals: list[Measure]
+    events: list[Meeting]
+
+
+class Music(Body):
+    """What was listened to."""
+
+    totals: list[Measure]
+    top_artist: TopArtist | None
+
+
+class Omitted(Body):
+    """A part that this assistant may not see."""
+
+    section: SectionName
+    scope: str
+    """What it lacks."""
+
+
+class DayAnswer(Answer):
+    """One day. A part whose scope is missing is null and stands in omitted."""
+
+    date: CalendarDay
+    is_over: bool
+    """Until it is, the day may still become more than it is."""
+    first_activity_at: Timestamp | None
+    last_activity_at: Timestamp | None
+    totals: list[Measure]
+    top_apps: list[Top]
+    top_categories: list[Top]
+    top_projects: list[Top]
+    """By time coded; the five with most, as of the others."""
+    focus: StreakTotals
+    streaks: list[Streak]
+    """The newest first."""
+    goals: list[GoalOfDay]
+    commits: Commits | None
+    sleep: SleepOfDay | None
+    meetings: Meetings | None
+    music: Music | None
+    omitted: list[Omitted]
+
+
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with measures in words, and with no more of each part than is of interest."""
+    found = {each["metric"]: each for each in answer.pop("compared")}
+    is_over = answer["is_over"]
+
+    def totals(names: tuple[str, ...]) -> list[dict[str, Any]]:
+        return [measures.measure(found[name], is_over=is_over) for name in names]
+
+    parts: dict[SectionName, Any] = {name: answer[name] for name in SECTIONS}
+    held: dict[str, Any] = {
+        name: None
+        if part is None
+        else {"totals": totals(SECTIONS[name])} | _SHOWN[name](part["rows"])
+        for name, part in parts.items()
+    }
+    cut = (part for part in parts.values() if part is not None)
+    return (
+        answer
+        | held
+        | {
+            "totals": totals(ACTIVITY),
+            **{top: [_short(row) for row in answer[top]] for top in _TOPS},
+            "streaks": [_streak(row) for row in answer["streaks"]],
+            "goals": _goals(answer["goals"], answer["date"]),
+            "omitted": [
+                {"section": name, "scope": METRICS[SECTIONS[name][0]].scope}
+                for name, part in parts.items()
+                if part is None
+            ],
+            "truncated": answer["truncated"] or any(part.get("has_more", False) for part in cut),
+        }
+    )
+
+
+_TOPS: Final = ("top_apps", "top_categories", "top_projects")
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``row`` with no text that is longer than there is room for."""
+    return {
+        name: f"{value[: LONGEST_TEXT - 1]}…"
+        if isinstance(value, str) and len(value) > LONGEST_TEXT
+        else value
+        for name, value in row.items()
+    }
+
+
+def _only(model: type[Body], row: Mapping[str, Any]) -> dict[str, Any]:
+    return _short({name: row[name] for name in model.model_fields})
+
+
+def _streak(row: Mapping[str, Any]) -> dict[str, Any]:
+    end = row["broken_by"]
+    return _only(Streak, {**row, "broken_by": end["reason"], "broken_by_app": end["app"]})
+
+
+def _goals(rows: list[dict[str, Any]], day: str) -> list[dict[str, Any]]:
+    """Return the first goals that had a period on ``day``, each with that period."""
+    told = []
+    for goal in rows:
+        periods = [*goal["history"], goal["progress"] | goal["progress"]["period"]]
+        of_day = [each for each in periods if each["from"] <= day <= each["to"]]
+        if goal["enabled"] and of_day:
+            told.append(_goal(goal, of_day[0]))
+    return told[:MOST]
+
+
+def _goal(goal: dict[str, Any], period: dict[str, Any]) -> dict[str, Any]:
+    name, unit = goal["metric"], goal["unit"]
+    return _short(
+        {
+            "title": goal["title"],
+            "metric": name,
+            "comparison": goal["comparison"],
+            "period": goal["period"],
+            "from": period["from"],
+            "to": period["to"],
+            "value": period["value"],
+            "value_text": measures.words(period["value"], name, unit),
+            "target": goal["target"],
+            "target_text": measures.words(goal["target"], name, unit),
+            "status": period["status"],
+        }
+    )
+
+
+def _commits(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "recent": [_only(Happened, row | {"repository": row["repository"]["name"]}) for row in rows]
+    }
+
+
+def _sleep(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    (day,) = rows
+    return {"night": None if day["sleep"] is None else _only(Night, day["sleep"])}
+
+
+def _meetings(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"events": [_only(Meeting, row) for row in reversed(rows)]}
+
+
+def _music(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    # A day that the zone skipped is none.
+    best = rows[0]["top_artist"] if rows else None
+    return {"top_artist": None if best is None else _short(best)}
+
+
+_SHOWN: Final = {"commits": _commits, "sleep": _sleep, "meetings": _meetings, "music": _music}
+
+
+TOOLS: Final = [
+    Tool(
+        name="get_day",
+        title="A day",
+        description="One day as a whole: time tracked, productive, distracted, coded and focused, each beside"
+        " the person's own normal of the 28 days before; what it was spent on, streaks of focus, goals; and"
+        " commits, sleep, meetings and music as far as the scopes read:code, read:health, read:content and"
+        " read:music are held (omitted says which are not). Use it for 'How was my day?', 'Was yesterday"
+        " unusual?' and 'When did I start on Monday?'. Not for several days, which are get_time_breakdown"
+        " and compare_periods.",
+        scope=ENTRY,
+        arguments=OneDay,
+        answer=DayAnswer,
+        query=tool.question(
+            SQL["get_day"],
+            *attention.ENDPOINTS,
+            *goals.ENDPOINTS,
+            *code.ENDPOINTS,
+            *health.ENDPOINTS,
+            *content.ENDPOINTS,
+            *music.ENDPOINTS,
+        ),
+        finish=_told,
+    )
+]

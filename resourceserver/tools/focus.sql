@@ -1,0 +1,86 @@
+-- name: get_focus
+-- Streaks of focus of a period and switches between applications, both as the endpoints tell of them; and what
+-- broke the streaks, the most frequent first. An end of what is known broke nothing.
+with
+--include today
+--include period
+--include gap
+switching as (
+--query context_switches
+),
+focus as (
+    with recursive asked as (
+        select starts_at,
+               ends_at
+          from frame
+    ),
+--include told_streaks
+    broken as (
+        select overlapping.reason,
+               (select apps from names)[(select apps from label_map)[breaker.place]] as app,
+               (select categories from names)[(select categories from label_map)[breaker.place]] as category,
+               overlapping.ended_ms - overlapping.started_ms as lasted_ms
+          from overlapping
+         cross join lateral (
+                   select case
+                              when overlapping.reason in ('distraction', 'neutral')
+                                  then (select places from segments)[overlapping.breaker_position]
+                          end as place
+               ) as breaker
+         where overlapping.reason in ('distraction', 'neutral', 'idle')
+    ),
+    breaker as (
+        select reason,
+               app,
+               category,
+               count(*) as count,
+               svc.percent(count(*), (select count(*) from broken)) as percent,
+               round(avg(lasted_ms))::bigint as average_before_ms
+          from broken
+         group by reason,
+                  app,
+                  category
+    ),
+    longest as (
+        select svc.instant(timestamptz 'epoch' + started_ms * interval '1 millisecond') as started_at,
+               svc.instant(timestamptz 'epoch' + ended_ms * interval '1 millisecond') as ended_at,
+               ended_ms - started_ms as duration_ms
+          from overlapping
+         order by ended_ms - started_ms desc,
+                  started_ms
+         limit 1
+    ),
+--include page
+    select (select row_to_json(total) from total) as totals,
+           (select row_to_json(longest) from longest) as longest,
+           (
+               select coalesce(
+                          json_agg(
+                              breaker
+                              order by count desc,
+                                       average_before_ms desc,
+                                       reason,
+                                       app collate "C",
+                                       category collate "C"
+                          ),
+                          '[]'
+                      )
+                 from breaker
+           ) as breakers,
+           page.data,
+           page.has_more
+      from page
+)
+select
+--include framed
+       focus.totals,
+       focus.longest,
+       focus.breakers,
+       focus.data,
+       switching.totals as switch_totals,
+       switching.pairs,
+       case when %(include_switches)s::boolean then switching.data else '[]' end as switches,
+       focus.has_more or (%(include_switches)s::boolean and switching.has_more) as truncated
+  from frame
+ cross join focus
+ cross join switching

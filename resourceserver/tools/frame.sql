@@ -1,0 +1,278 @@
+-- What all tools say of the days that they answer about. A statement begins with `today`, goes on with a
+-- `frame` of its own or the one of a `period`, then `gap`, and has `framed` first among its columns.
+--
+-- The questions of endpoints stand in it with their ranges and zones taken from `frame`. So one round trip is
+-- enough, though nobody but the database knows in which zone somebody lives.
+
+-- fragment: today
+-- `today`: what day it is in the zone that is asked for, else in the caller's own.
+today as (
+    select tz,
+           (now() at time zone tz)::date as date,
+           week_starts_on
+      from (
+               select coalesce(%(tz)s::text, timezone) as tz,
+                      week_starts_on
+                 from identity.user
+                where user_id = %(user_id)s
+           ) as known
+),
+
+-- fragment: named_periods
+-- `named_period`: the days of each period that has a name, but for the first day of everything. `known_since`: that
+-- day. Everything begins with what the token may see: from when the rest is tells that there is any.
+may as (
+    select string_to_array(current_setting('svc.scopes'), ' ') as scopes
+),
+first_known as (
+    select min(started_at) as at
+      from activity.app_session
+     where user_id = %(user_id)s
+     union all
+    select min(started_at)
+      from activity.coding_session
+     where user_id = %(user_id)s
+     union all
+    select min(occurred_at)
+      from code.event
+     where user_id = %(user_id)s
+       and (select 'read:code' = any (scopes) from may)
+     union all
+    -- Samples are in order of time within each metric alone.
+    select min(first.started_at)
+      from health.metric as metric
+     cross join lateral (
+               select started_at
+                 from health.sample
+                where user_id = %(user_id)s
+                  and metric_type = metric.metric_type
+                order by started_at
+                limit 1
+           ) as first
+     where metric.user_id = %(user_id)s
+       and (select 'read:health' = any (scopes) from may)
+     union all
+    select min(recorded_at)
+      from health.heart_rate
+     where user_id = %(user_id)s
+       and (select 'read:health' = any (scopes) from may)
+     union all
+    select min(ended_at)
+      from health.sleep
+     where user_id = %(user_id)s
+       and (select 'read:health' = any (scopes) from may)
+     union all
+    select min(recorded_at)
+      from location.point
+     where user_id = %(user_id)s
+       and (select 'read:location' = any (scopes) from may)
+     union all
+    select min(started_at)
+      from location.event
+     where user_id = %(user_id)s
+       and (select 'read:location' = any (scopes) from may)
+     union all
+    select min(listened_at)
+      from music.listen
+     where user_id = %(user_id)s
+       and (select 'read:music' = any (scopes) from may)
+     union all
+    select min(recorded_at)
+      from content.recording
+     where user_id = %(user_id)s
+       and (select 'read:content' = any (scopes) from may)
+     union all
+    select min(starts_at)
+      from content.calendar_event
+     where user_id = %(user_id)s
+       and (select 'read:content' = any (scopes) from may)
+     union all
+    select svc.day_start(min(week_start), (select tz from today))
+      from content.insight
+     where user_id = %(user_id)s
+       and (select 'read:content' = any (scopes) from may)
+     union all
+    select min(watched_at)
+      from content.play
+     where user_id = %(user_id)s
+       and (select 'read:content' = any (scopes) from may)
+),
+known_since as (
+    select greatest(
+               least((select min(at) at time zone today.tz from first_known)::date, today.date),
+               -- The first day that can be asked for: one row with a wrong year is not two millennia.
+               date '1900-01-01'
+           ) as date
+      from today
+),
+this as (
+    select date,
+           date - mod(extract(isodow from date)::integer - week_starts_on + 7, 7) as week,
+           date_trunc('month', date::timestamp)::date as month,
+           date_trunc('year', date::timestamp)::date as year
+      from today
+),
+named_period as (
+    select period.name,
+           period.first_day,
+           period.last_day
+      from this
+     cross join lateral (
+               values ('today', this.date, this.date),
+                      ('yesterday', this.date - 1, this.date - 1),
+                      ('this_week', this.week, this.date),
+                      ('last_week', this.week - 7, this.week - 1),
+                      ('this_month', this.month, this.date),
+                      ('last_month', (this.month - interval '1 month')::date, this.month - 1),
+                      ('last_7_days', this.date - 6, this.date),
+                      ('last_30_days', this.date - 29, this.date),
+                      ('last_90_days', this.date - 89, this.date),
+                      ('this_year', this.year, this.date),
+                      ('all', null, this.date)
+           ) as period (name, first_day, last_day)
+),
+
+-- fragment: period
+-- `frame`: the days that are asked for by a name, as days or as instants; an instant's are those that it
+-- touches. Nothing is read to find out when everything began where somebody asks for other days.
+--include named_periods
+named as (
+    select today.tz,
+           today.date as today,
+           case period.name
+               when 'all' then (select date from known_since)
+               else period.first_day
+           end as first_day,
+           period.last_day
+      from today
+      left join named_period as period on period.name = %(period)s::text
+),
+frame as (
+    select tz,
+           today,
+           chosen.first_day,
+           chosen.last_day,
+           coalesce(%(first_instant)s::timestamptz, svc.day_start(chosen.first_day, tz)) as starts_at,
+           coalesce(%(last_instant)s::timestamptz, svc.day_start(chosen.last_day + 1, tz)) as ends_at
+      from named
+     cross join lateral (
+               select coalesce(
+                          %(first_day)s::date,
+                          (%(first_instant)s::timestamptz at time zone tz)::date,
+                          named.first_day
+                      ) as first_day,
+                      coalesce(
+                          %(last_day)s::date,
+                          (
+                              greatest(
+                                  %(last_instant)s::timestamptz - interval '1 millisecond',
+                                  %(first_instant)s::timestamptz
+                              ) at time zone tz
+                          )::date,
+                          named.last_day
+                      ) as last_day
+           ) as chosen
+),
+
+-- fragment: gap
+-- `gap`: days in a row of `frame`, up to today, on which no tracker has reported anything. It is what makes
+-- the difference between "nothing was done" and "nobody looked".
+unreported as (
+    select day.date
+      from frame
+     -- The planner looks nothing up by what is subtracted from a column beside row-level security; `offset`
+     -- makes a column of it.
+     cross join lateral (
+               select date,
+                      starts_at,
+                      ends_at,
+                      starts_at - interval '24 hours' as day_before
+                 from svc.days(frame.first_day, least(frame.last_day, frame.today), frame.tz)
+               offset 0
+           ) as day
+     where day.starts_at < day.ends_at
+       and not exists (
+               select
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at >= day.starts_at
+                  and started_at < day.ends_at
+           )
+       and not exists (
+               select
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at >= day.starts_at
+                  and started_at < day.ends_at
+           )
+       and not exists (
+               select
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.starts_at
+                  and ended_at > day.starts_at
+           )
+       and not exists (
+               select
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.starts_at
+                  and ended_at > day.starts_at
+           )
+),
+gap as (
+    select min(date) as first_day,
+           max(date) as last_day,
+           count(*) as days
+      from (
+               select date,
+                      date - row_number() over (order by date)::integer as before_the_first
+                 from unreported
+           ) as numbered
+     group by before_the_first
+     order by first_day desc
+     limit 50
+),
+
+-- fragment: framed
+-- The columns that every answer has, of a row of `frame`.
+json_build_object(
+    'from', frame.first_day,
+    'to', frame.last_day,
+    'starts_at', svc.instant(frame.starts_at),
+    'ends_at', svc.instant(frame.ends_at)
+) as range,
+frame.tz,
+svc.instant(now()) as generated_at,
+(
+    select coalesce(
+               json_agg(
+                   json_build_object('from', first_day, 'to', last_day, 'days', days)
+                   order by first_day
+               ),
+               '[]'
+           )
+      from gap
+) as data_gaps,
+
+-- name: frame_tz
+-- The zone of days.
+(select tz from frame)
+
+-- name: frame_first_day
+-- The first day.
+(select first_day from frame)
+
+-- name: frame_last_day
+-- The last day, included.
+(select last_day from frame)
+
+-- name: frame_starts_at
+-- The first instant.
+(select starts_at from frame)
+
+-- name: frame_ends_at
+-- The end, not included.
+(select ends_at from frame)

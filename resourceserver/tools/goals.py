@@ -1,0 +1,72 @@
+"""Goals, as an assistant tells of them."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from resourceserver.bodies import Count
+from resourceserver.endpoints import goals
+from resourceserver.mcp import durations, tool
+from resourceserver.mcp.arguments import InZone
+from resourceserver.mcp.tool import ENTRY, Answer, Tool
+
+SQL: Final = tool.load(Path(__file__).with_name("goals.sql"))
+
+
+class Progress(goals.Progress):
+    """How far the period that is under way has come, in numbers and in words."""
+
+    value_text: str
+    target_text: str
+    remaining_text: str
+
+
+class Finished(goals.Finished):
+    """A period that is over, in numbers and in words."""
+
+    value_text: str
+
+
+class Goal(goals.Goal):
+    """One goal; the days of its periods are those of the person's own zone."""
+
+    progress: Progress
+    history: list[Finished]  # type: ignore[assignment] # each has one member more
+
+
+class GoalsAnswer(Answer):
+    """All goals, the oldest first, and the days of the longest period that is under way."""
+
+    data: list[Goal]
+    count: Count
+
+
+def _in_words(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with values in words. Their unit stands in the goal, and not in their names."""
+    return answer | {"data": [_goal_in_words(goal) for goal in answer["data"]]}
+
+
+def _goal_in_words(goal: dict[str, Any]) -> dict[str, Any]:
+    words = durations.text if goal["unit"] == "ms" else str
+    told = {
+        f"{name}_text": words(goal["progress"][name]) for name in ("value", "target", "remaining")
+    }
+    history = [each | {"value_text": words(each["value"])} for each in goal["history"]]
+    return goal | {"progress": goal["progress"] | told, "history": history}
+
+
+TOOLS: Final = [
+    Tool(
+        name="get_goals",
+        title="Goals and progress",
+        description="How far the person has come with the goals they set themselves, such as four hours"
+        " of coding a day or at most one hour of social media: the period under way, the last seven that"
+        " are over, and how many were met in a row. Use it for 'Am I on track?' and 'What are my goals?'."
+        " Not for time that no goal is about.",
+        scope=ENTRY,
+        arguments=InZone,
+        answer=GoalsAnswer,
+        query=tool.question(SQL["get_goals"], *goals.ENDPOINTS),
+        finish=_in_words,
+        rows="data",
+    )
+]

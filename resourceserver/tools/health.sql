@@ -1,0 +1,414 @@
+-- fragment: measured_in_slots
+-- `measured`: what each metric that is asked for comes to in each `slot` (position, date, starts_at, ends_at).
+-- The days before the range have slots of their own, so that a range comes to what it comes to elsewhere: what
+-- counts of a day's total depends on where a range cuts it off.
+wanted as (
+    select distinct metric
+      from unnest(%(metrics)s::text[]) as named (metric)
+),
+--include added_up_metrics
+asked_date as (
+    select min(date) as first,
+           max(date) as last
+      from slot
+),
+--include asked_days
+--include spans
+--include health_amounts
+--include recovery_days
+--include health_measures
+measured as (
+    select position,
+           metric,
+           sum(value)::numeric::double precision as value
+      from health_measure
+     where metric in (select metric from wanted)
+     group by position,
+              metric
+)
+
+-- name: get_health
+-- What the metrics that are asked for came to in a range, day by day or finer, and in the 28 days before it,
+-- which are what is normal; what nights and the days after them were like; and which metrics there are, where
+-- none is asked for or one that nobody measured.
+with
+--include today
+--include period
+--include gap
+asked_metric as (
+    select name.metric,
+           name.position,
+           case when name.metric = 'health:heart_rate' then 'bpm' else known.unit end as unit,
+           case when name.metric = 'health:heart_rate' then 'avg' else known.aggregation end as aggregation,
+           name.metric = 'health:heart_rate'
+               or known.metric_type is not null
+               or not starts_with(name.metric, 'health:') as is_known
+      from unnest(%(metrics)s::text[]) with ordinality as name (metric, position)
+      left join health.metric as known
+        on known.user_id = %(user_id)s
+       and 'health:' || known.metric_type = name.metric
+),
+-- Not more than a screen of values, and so more than a day in each where there are many.
+chosen as (
+    select case
+               when %(resolution)s::text = 'raw' then 'raw'
+               when %(resolution)s::text = 'hour' and days * cardinality(%(metrics)s::text[]) <= 8 then 'hour'
+               when days <= 50 then 'day'
+               when days <= 350 then 'week'
+               else 'month'
+           end as resolution
+      from (select last_day - first_day + 1 as days from frame) as counted
+),
+by_day as (
+    with slot as (
+        select row_number() over (order by day.date)::integer as position,
+               day.date,
+               greatest(day.starts_at, frame.starts_at) as starts_at,
+               least(day.ends_at, frame.ends_at) as ends_at
+          from frame
+         cross join lateral svc.days(frame.first_day, frame.last_day, frame.tz) as day
+         where greatest(day.starts_at, frame.starts_at) < least(day.ends_at, frame.ends_at)
+           and cardinality(%(metrics)s::text[]) > 0
+    ),
+--include measured_in_slots
+    select measured.metric,
+           slot.date,
+           measured.value
+      from measured
+      join slot using (position)
+),
+by_hour as (
+    with slot as (
+        select row_number() over (order by hour.n)::integer as position,
+               hour.date,
+               greatest(hour.starts_at, frame.starts_at) as starts_at,
+               least(hour.ends_at, frame.ends_at) as ends_at
+          from frame
+         cross join lateral svc.hours(frame.first_day, frame.last_day, frame.tz) as hour
+         where greatest(hour.starts_at, frame.starts_at) < least(hour.ends_at, frame.ends_at)
+           and (select resolution = 'hour' from chosen)
+    ),
+--include measured_in_slots
+    select measured.metric,
+           slot.starts_at,
+           measured.value
+      from measured
+      join slot using (position)
+),
+before as (
+    with slot as (
+        select day.n as position,
+               day.date,
+               day.starts_at,
+               day.ends_at
+          from frame
+         cross join lateral svc.days(frame.first_day - 28, frame.first_day - 1, frame.tz) as day
+         where cardinality(%(metrics)s::text[]) > 0
+    ),
+--include measured_in_slots
+    select metric,
+           avg(value) as mean,
+           stddev_samp(value) as deviation,
+           count(*) as days
+      from measured
+     group by metric
+),
+-- Today may still add to what adds up, and is not compared with days that are over.
+summary as (
+    select by_day.metric,
+           sum(by_day.value) as total,
+           avg(by_day.value) as mean,
+           avg(by_day.value) filter (
+               where by_day.date < frame.today
+                  or asked_metric.aggregation is distinct from 'sum'
+           ) as mean_of_finished,
+           min(by_day.value) as minimum,
+           max(by_day.value) as maximum,
+           count(*) as days_with_data,
+           (array_agg(by_day.value order by by_day.date desc))[1] as latest,
+           max(by_day.date) as latest_day
+      from by_day
+      join asked_metric using (metric)
+     cross join frame
+     group by by_day.metric
+),
+point as (
+    select metric,
+           svc.instant(starts_at) as at,
+           value
+      from by_hour
+     union all
+    select by_day.metric,
+           greatest(
+               case chosen.resolution
+                   when 'day' then by_day.date
+                   when 'week'
+                       then by_day.date
+                            - mod(extract(isodow from by_day.date)::integer - today.week_starts_on + 7, 7)
+                   else date_trunc('month', by_day.date::timestamp)::date
+               end,
+               frame.first_day
+           )::text,
+           avg(by_day.value)
+      from by_day
+     cross join chosen
+     cross join today
+     cross join frame
+     where chosen.resolution in ('day', 'week', 'month')
+     group by 1,
+              2
+),
+series as (
+    select metric,
+           json_agg(json_build_object('at', at, 'value', svc.rounded(value)) order by at)
+               filter (where back <= 200) as points,
+           count(*) > 200 as is_cut
+      from (
+               select point.*,
+                      row_number() over (partition by metric order by at desc) as back
+                 from point
+           ) as counted
+     group by metric
+),
+row as (
+    select asked_metric.metric,
+           asked_metric.position,
+           asked_metric.unit,
+           asked_metric.aggregation,
+           coalesce(series.points, '[]') as series,
+           coalesce(series.is_cut, false) as is_cut,
+           json_build_object(
+               'total', case when asked_metric.aggregation = 'sum' then svc.rounded(summary.total) end,
+               'mean', svc.rounded(summary.mean),
+               'minimum', svc.rounded(summary.minimum),
+               'maximum', svc.rounded(summary.maximum),
+               'days_with_data', coalesce(summary.days_with_data, 0),
+               'latest', svc.rounded(summary.latest),
+               'latest_day', summary.latest_day
+           ) as summary,
+           case
+               when before.days >= %(fewest_days)s::integer
+                   then json_build_object(
+                            'mean', svc.rounded(before.mean),
+                            'deviation', svc.rounded(before.deviation),
+                            'days', before.days
+                        )
+           end as normal,
+           case
+               when before.days >= %(fewest_days)s::integer and svc.rounded(before.deviation) > 0
+                   then svc.rounded((summary.mean_of_finished - before.mean) / before.deviation)
+           end as z
+      from asked_metric
+      left join summary using (metric)
+      left join before using (metric)
+      left join series using (metric)
+),
+samples as (
+--query health_samples
+),
+raw as (
+    select coalesce(
+               json_agg(
+                   json_build_object(
+                       'started_at', reading.line ->> 'started_at',
+                       'ended_at', reading.line ->> 'ended_at',
+                       'value', reading.line -> 'value',
+                       'source', left(reading.line -> 'source' ->> 'name', 100)
+                   )
+                   order by reading.n
+               ),
+               '[]'
+           ) as data,
+           bool_or(samples.has_more) as has_more
+      from samples
+      left join lateral json_array_elements(samples.data) with ordinality as reading (line, n) on true
+     where (select resolution = 'raw' from chosen)
+       and reading.n is not null
+),
+recovered as materialized (
+--query recovery
+),
+recovered_before as (
+    with frame as (
+        select tz,
+               first_day - 28 as first_day,
+               first_day - 1 as last_day
+          from frame
+    )
+    select averages
+      from (
+--query recovery
+           ) as answer
+),
+night as (
+    select told.line
+      from recovered
+     cross join lateral json_array_elements(recovered.data) as told (line)
+     where (told.line ->> 'has_data')::boolean
+),
+-- Which metrics there are. A night has a date where somebody woke up.
+is_listing as (
+    select not coalesce(bool_and(is_known), false) as holds
+      from asked_metric
+),
+day as (
+    select touched.starts_at,
+           touched.ends_at
+      from frame
+     cross join lateral svc.days(frame.first_day, frame.last_day, frame.tz) as touched
+     where (select holds from is_listing)
+),
+measurable as (
+    select metric_type,
+           unit,
+           aggregation
+      from health.metric
+     where user_id = %(user_id)s
+       and (select holds from is_listing)
+     union all
+    select 'heart_rate',
+           'bpm',
+           'avg'
+     where (select holds from is_listing)
+),
+available as (
+    select 'health:' || measurable.metric_type as metric,
+           measurable.unit,
+           measurable.aggregation,
+           (extent.first_at at time zone frame.tz)::date as first_day,
+           (extent.last_at at time zone frame.tz)::date as last_day,
+           (
+               select count(*)
+                 from day
+                where exists (
+                          select
+                            from health.sample
+                           where user_id = %(user_id)s
+                             and metric_type = measurable.metric_type
+                             and started_at >= day.starts_at
+                             and started_at < day.ends_at
+                      )
+                   or measurable.metric_type = 'heart_rate'
+                      and exists (
+                          select
+                            from health.heart_rate
+                           where user_id = %(user_id)s
+                             and recorded_at >= day.starts_at
+                             and recorded_at < day.ends_at
+                      )
+           ) as days_measured
+      from measurable
+     cross join frame
+     cross join lateral (
+               select min(known.first_at) as first_at,
+                      max(known.last_at) as last_at
+                 from (
+                          select min(started_at) as first_at,
+                                 max(started_at) as last_at
+                            from health.sample
+                           where user_id = %(user_id)s
+                             and metric_type = measurable.metric_type
+                           union all
+                          select min(recorded_at),
+                                 max(recorded_at)
+                            from health.heart_rate
+                           where user_id = %(user_id)s
+                             and measurable.metric_type = 'heart_rate'
+                      ) as known
+           ) as extent
+     where extent.first_at is not null
+     union all
+    select told.metric,
+           null,
+           'avg',
+           min(told.date),
+           max(told.date),
+           count(distinct told.date) filter (where told.date between frame.first_day and frame.last_day)
+      from health.sleep as sleep
+      left join health.recovery as recovery
+        on recovery.user_id = %(user_id)s
+       and recovery.sleep_id = sleep.sleep_id
+      left join health.cycle as cycle
+        on cycle.user_id = %(user_id)s
+       and cycle.sleep_id = sleep.sleep_id
+     cross join frame
+     cross join lateral (
+               select metric,
+                      (sleep.ended_at at time zone 'UTC' + sleep.utc_offset::interval)::date as date
+                 from (
+                          values ('recovery_score', recovery.score),
+                                 ('strain_score', cycle.strain),
+                                 ('asleep_ms', sleep.asleep_ms),
+                                 ('deep_ms', sleep.deep_ms),
+                                 ('rem_ms', sleep.rem_ms),
+                                 ('hrv_rmssd_ms', recovery.hrv_rmssd_ms),
+                                 ('resting_heart_rate_bpm', recovery.resting_heart_rate_bpm)
+                      ) as measure (metric, value)
+                where value is not null
+           ) as told
+     where sleep.user_id = %(user_id)s
+       and not sleep.is_nap
+       and (select holds from is_listing)
+     group by told.metric
+)
+select
+--include framed
+       chosen.resolution,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object(
+                              'metric', metric,
+                              'unit', unit,
+                              'aggregation', aggregation,
+                              'summary', summary,
+                              'normal', normal,
+                              'z', z,
+                              'series', series
+                          )
+                          order by position
+                      ),
+                      '[]'
+                  )
+             from row
+       ) as metrics,
+       coalesce((select data from raw), '[]') as samples,
+       case
+           when %(include_recovery)s::boolean
+               then coalesce((select json_agg(line order by line ->> 'date' desc) from night), '[]')
+           else '[]'
+       end as recovery,
+       case
+           when %(include_recovery)s::boolean then (select averages from recovered)
+       end as recovery_averages,
+       case
+           when %(include_recovery)s::boolean then (select averages from recovered_before)
+       end as recovery_normal,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object(
+                              'metric', metric,
+                              'unit', unit,
+                              'aggregation', aggregation,
+                              'first_day', first_day,
+                              'last_day', last_day,
+                              'days_measured', days_measured
+                          )
+                          order by metric collate "C"
+                      )
+                      filter (where n <= 50),
+                      '[]'
+                  )
+             from (
+                      select available.*,
+                             row_number() over (order by days_measured desc, metric collate "C") as n
+                        from available
+                  ) as ranked
+       ) as available,
+       chosen.resolution <> %(resolution)s::text
+           or coalesce((select bool_or(is_cut) from row), false)
+           or coalesce((select has_more from raw), false)
+           or (select count(*) > 50 from available) as truncated
+  from frame
+ cross join chosen

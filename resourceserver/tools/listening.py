@@ -1,0 +1,80 @@
+"""What was listened to, as an assistant tells of it."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from resourceserver.bodies import Body, Count, Milliseconds, Percent
+from resourceserver.endpoints import music
+from resourceserver.endpoints.music import Listen
+from resourceserver.mcp import tool
+from resourceserver.mcp.arguments import WHOLE, InPeriod
+from resourceserver.mcp.tool import MOST_ROWS, Answer, Tool
+from resourceserver.parameters import Listed
+
+SQL: Final = tool.load(Path(__file__).with_name("listening.sql"))
+
+MOST_RECENT: Final = 5
+
+
+class Listening(InPeriod):
+    """What to add plays up by, and how much of it to show."""
+
+    group_by: Literal["artist", "album", "track", "day"] = Field(
+        default="artist",
+        description="What a row is. Days come in order, the rest by time, most first.",
+    )
+    top: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
+        default=10, description="Most rows; what is left is added up in other."
+    )
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, what the endpoint's list of the newest plays begins with."""
+        return super().values() | Listed().values() | {"limit": MOST_RECENT}
+
+
+class ListeningRow(Body):
+    """One artist, album, track or day."""
+
+    name: str
+    artist: str | None
+    """Whose album or track it is; null for the rest."""
+    listened_ms: Milliseconds
+    play_count: Count
+    percent: Percent | None
+    """Of all the time listened; null where that is none."""
+
+
+class OtherListening(Body):
+    """What the rows leave out."""
+
+    rows: Count
+    listened_ms: Milliseconds
+    play_count: Count
+
+
+class ListeningAnswer(Answer):
+    """Plays added up, their totals, and the newest of them."""
+
+    group_by: Literal["artist", "album", "track", "day"]
+    data: list[ListeningRow]
+    other: OtherListening
+    totals: music.ListeningTotals
+    recent: list[Listen]
+    """The newest plays of the range, five at most."""
+
+
+TOOLS: Final = [
+    Tool(
+        name="get_listening",
+        title="Listening",
+        description="What music the person listened to in a period, and for how long, by artist, album,"
+        " track or day. Use it for 'Who were my top artists in May?' and 'What did I play last?'."
+        " Not for podcasts watched or recordings made.",
+        scope="read:music",
+        arguments=Listening,
+        answer=ListeningAnswer,
+        query=tool.question(SQL["get_listening"], *music.ENDPOINTS),
+    )
+]

@@ -1,0 +1,135 @@
+"""How values of metrics are told: rounded, in words, and beside what is usual."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from resourceserver import metrics
+from resourceserver.bodies import Body, Count
+from resourceserver.mcp import durations
+
+FEWEST_DAYS: Final = 7
+"""Days that it takes to say what is usual."""
+
+
+class Measure(Body):
+    """What a day came to in one metric, and what the 28 days before it came to on average."""
+
+    metric: str
+    unit: str | None
+    value: float | None
+    """Null where it is not known."""
+    value_text: str | None
+    normal: float | None
+    """The mean of those days on which it is known; null where there is none."""
+    normal_text: str | None
+    days: Count
+    """How many these are."""
+    z: float | None
+    """How many standard deviations the value is above normal; null with fewer than seven days, where all
+    of them were the same, and for what the day may still add to."""
+    phrase: str
+
+
+def is_duration(name: str, unit: str | None) -> bool:
+    """Tell whether values are lengths of time; the variability of a heart is no such, though of that unit."""
+    known = metrics.METRICS.get(name)
+    return known is not None and unit == "ms" and known.decimals == 0
+
+
+def rounded(value: float | None, name: str, unit: str | None) -> float | None:
+    """Return a value with two decimals at most, a length of time with none."""
+    if value is None:
+        return None
+    if is_duration(name, unit):
+        return round(value)
+    shown = round(float(value), 2)
+    return int(shown) if shown.is_integer() else shown
+
+
+def words(value: float | None, name: str, unit: str | None) -> str | None:
+    """Return a rounded value in words.
+
+    Its unit is among them where it is one of ours: what a tracker calls its own may be any text, and words
+    may become part of a sentence of ours.
+    """
+    if value is None:
+        return None
+    if is_duration(name, unit):
+        return durations.text(round(value))
+    known = metrics.find(name)
+    if known is None or known.unit in (None, "count", "score"):
+        return f"{value}"
+    return f"{value} %" if known.unit == "percent" else f"{value} {known.unit}"
+
+
+def measure(compared: Mapping[str, Any], *, is_over: bool) -> dict[str, Any]:
+    """Return a Measure of what SQL found: ``value``, ``normal``, ``deviation`` and ``days`` of a metric.
+
+    Until the day is over, what is counted on it may become more.
+    """
+    name: str = compared["metric"]
+    known = metrics.METRICS[name]
+    is_complete = is_over or not known.is_counter
+    value, normal = (
+        rounded(_number(compared[key]), name, known.unit) for key in ("value", "normal")
+    )
+    z = _z(compared) if is_complete else None
+    normal_text = words(normal, name, known.unit)
+    return {
+        "metric": name,
+        "unit": known.unit,
+        "value": value,
+        "value_text": words(value, name, known.unit),
+        "normal": normal,
+        "normal_text": normal_text,
+        "days": compared["days"],
+        "z": z,
+        "phrase": _phrase(value, normal, normal_text, z, compared["days"], is_complete=is_complete),
+    }
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _z(compared: Mapping[str, Any]) -> float | None:
+    if compared["value"] is None or compared["days"] < FEWEST_DAYS or not compared["deviation"]:
+        return None
+    away = float(compared["value"]) - float(compared["normal"])
+    return round(away / float(compared["deviation"]), 2)
+
+
+def _phrase(
+    value: float | None,
+    normal: float | None,
+    normal_text: str | None,
+    z: float | None,
+    days: int,
+    *,
+    is_complete: bool,
+) -> str:
+    if value is None:
+        return "not known"
+    if normal is None or days < FEWEST_DAYS:
+        return "too few days before it to compare with"
+    if not is_complete:
+        so_far = "already more than" if value > normal else "so far, of"
+        return f"{so_far} {normal_text} on a usual day"
+    if z is None:
+        how = (
+            "as always"
+            if value == normal
+            else "more than ever"
+            if value > normal
+            else "less than ever"
+        )
+    else:
+        how = _how(z)
+    return f"{how} ({normal_text} on a usual day)"
+
+
+def _how(z: float) -> str:
+    if abs(z) < 1:
+        return "about as usual"
+    much = "much " if abs(z) >= 2 else ""
+    return f"{much}more than usual" if z > 0 else f"{much}less than usual"

@@ -1,0 +1,141 @@
+"""An average week, as an assistant tells of it."""
+
+import calendar
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from resourceserver.bodies import Body, Count, Milliseconds
+from resourceserver.endpoints import hours
+from resourceserver.endpoints.hours import HourOfDay, Weekday
+from resourceserver.mcp import durations, tool
+from resourceserver.mcp.arguments import WHOLE, InZone
+from resourceserver.mcp.tool import ENTRY, Answer, Tool
+
+SQL: Final = tool.load(Path(__file__).with_name("patterns.sql"))
+
+BEST_HOURS: Final = 5
+
+Day = Annotated[list[Milliseconds], Field(min_length=24, max_length=24)]
+"""Averages of a weekday's hours, from 0 to 23."""
+
+
+class Weeks(InZone):
+    """How many weeks to look back on."""
+
+    weeks: Annotated[int, Field(ge=1, le=52), WHOLE] = Field(
+        default=6, description="How many weeks to look back on; the last one ends yesterday."
+    )
+
+
+class DayPattern(Body):
+    """What one weekday looks like on average."""
+
+    day_of_week: Weekday
+    """An ISO weekday: 1 is Monday."""
+    name: str
+    average_ms: Milliseconds
+    sample_count: Count
+    """How many such days there were since the first tracked one, empty ones too: what was divided by."""
+    average_by_hour: Day
+    """Milliseconds of tracked time in each hour from 0 to 23."""
+    productive_by_hour: Day
+    distracted_by_hour: Day
+    coding_by_hour: Day
+
+
+class BestHour(Body):
+    """One of the most productive hours of the week."""
+
+    day_of_week: Weekday
+    name: str
+    hour: HourOfDay
+    productive_average_ms: Milliseconds
+    average_ms: Milliseconds
+
+
+class PatternsAnswer(Answer):
+    """An average week: every hour of every weekday."""
+
+    weeks: Annotated[int, Field(ge=1, le=52)]
+    weeks_with_data: Count
+    """How many of these weeks have any tracked or coding time."""
+    phrase: str
+    best_hours: list[BestHour]
+    """Most productive first; none where nothing productive was measured."""
+    days: list[DayPattern]
+
+
+def _as_a_week(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with a row for each weekday in place of one for each of its hours."""
+    rows, by_day = answer.pop("data"), answer.pop("by_day")
+    best = sorted(
+        (row for row in rows if row["productive_average_ms"] > 0),
+        key=lambda row: (-row["productive_average_ms"], row["day_of_week"], row["hour"]),
+    )[:BEST_HOURS]
+    return answer | {
+        "phrase": _phrase(best),
+        "best_hours": [
+            {
+                "day_of_week": row["day_of_week"],
+                "name": _name(row),
+                "hour": row["hour"],
+                "productive_average_ms": row["productive_average_ms"],
+                "average_ms": row["average_ms"],
+            }
+            for row in best
+        ],
+        "days": [_day(day, rows) for day in by_day],
+    }
+
+
+def _day(day: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    hours_of_day = [row for row in rows if row["day_of_week"] == day["day_of_week"]]
+    kinds = {
+        "average_by_hour": "average_ms",
+        "productive_by_hour": "productive_average_ms",
+        "distracted_by_hour": "distracted_average_ms",
+        "coding_by_hour": "coding_average_ms",
+    }
+    averages = {name: [row[kind] for row in hours_of_day] for name, kind in kinds.items()}
+    return {
+        "day_of_week": day["day_of_week"],
+        "name": _name(day),
+        "average_ms": day["average_ms"],
+        "sample_count": day["sample_count"],
+        **averages,
+    }
+
+
+def _name(row: dict[str, Any]) -> str:
+    # Not the words of this machine's locale, since nobody sets one here.
+    name: str = calendar.day_name[row["day_of_week"] - 1]
+    return name
+
+
+def _phrase(best: list[dict[str, Any]]) -> str:
+    if not best:
+        return "Nothing productive was measured in these weeks."
+    first = best[0]
+    share = durations.text(first["productive_average_ms"])
+    return (
+        f"Most productive on {_name(first)}s from {first['hour']}:00 to {first['hour'] + 1}:00,"
+        f" with {share} of productive time on average."
+    )
+
+
+TOOLS: Final = [
+    Tool(
+        name="get_patterns",
+        title="Average week",
+        description="When the person is usually active and productive: averages for every hour of every"
+        " weekday over the last weeks, and the best hours. Use it for 'When am I most productive?' and"
+        " 'What does my usual Monday look like?'. Not for what happened on a certain day.",
+        scope=ENTRY,
+        arguments=Weeks,
+        answer=PatternsAnswer,
+        query=tool.question(SQL["get_patterns"], *hours.ENDPOINTS),
+        finish=_as_a_week,
+    )
+]

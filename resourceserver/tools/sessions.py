@@ -1,0 +1,132 @@
+"""Sessions one by one, as an assistant looks for them."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from resourceserver import endpoints
+from resourceserver.bodies import Body, Count, Milliseconds, Productivity, Timestamp
+from resourceserver.endpoints.sessions import Activity
+from resourceserver.mcp import tool
+from resourceserver.mcp.arguments import MILLISECOND, WHOLE, Filtered, Instant, Kind, Paged, Text
+from resourceserver.mcp.tool import ENTRY, Page, Tool
+from resourceserver.parameters import FIRST_DAY, LAST_DAY
+
+_ENDPOINTS: Final = Path(endpoints.__file__).parent
+_HERE: Final = Path(__file__).parent
+SQL: Final = tool.load(
+    _HERE / "sessions.sql",
+    _HERE / "filter.sql",
+    _ENDPOINTS / "timeline.sql",
+    _ENDPOINTS / "rows.sql",
+)
+
+MOST: Final = 200
+
+
+class Sessions(Paged, Filtered):
+    """Which sessions, and which page of them."""
+
+    search: Text | None = Field(
+        default=None,
+        description="Only sessions with this text in the title of their window, or for coding in the name"
+        " of the file or branch. Case counts for nothing, and no character stands for others.",
+    )
+    at: Instant | None = Field(
+        default=None,
+        description="Only sessions that were under way at this instant, ISO 8601 with an offset, such as"
+        " 2025-06-17T14:15:00+02:00. In place of period, from and to.",
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST), WHOLE] = Field(
+        default=50, description="Most rows; fewer come where they are long."
+    )
+
+    @model_validator(mode="after")
+    def _asks_for_one_time(self) -> Self:
+        if self.at is None:
+            return self
+        reason = None
+        if any(given is not None for given in (self.period, self.from_, self.to)):
+            reason = "give either at, or period, or from and to"
+        elif not FIRST_DAY <= self.at.date() <= LAST_DAY:
+            reason = f"at must be between {FIRST_DAY} and {LAST_DAY}"
+        if reason is not None:
+            raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """Return, beside the rest, the millisecond of an instant as the period."""
+        rest = super().values()
+        at = rest.pop("at")
+        if at is None:
+            return rest
+        ends = {"first_instant": at, "last_instant": at + MILLISECOND}
+        return rest | ends | {"period": None}
+
+
+class AppSession(Body):
+    """One stretch in which an application had the focus on one device."""
+
+    id: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+    """From its start to its end, whatever else ran meanwhile."""
+    app: str
+    title: str | None
+    url: str | None
+    """The first 500 characters."""
+    domain: str | None
+    category: str
+    productivity: Productivity
+    idle: bool
+    """Whether nobody was there; such time is not tracked time."""
+    device: str
+
+
+class CodingSession(Body):
+    """One stretch of work on a project in one editor."""
+
+    id: str
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+    """From its start to its end, whatever else ran meanwhile."""
+    project: str
+    language: str | None
+    branch: str | None
+    file: str | None
+    editor: str | None
+    activity: Activity
+    lines_added: Count | None
+    """Null where its tracker did not count."""
+    lines_removed: Count | None
+    device: str
+
+
+class SessionsAnswer(Page):
+    """Sessions that overlap the range, the one that started last first."""
+
+    kind: Kind
+    data: list[AppSession] | list[CodingSession]
+
+
+TOOLS: Final = [
+    Tool(
+        name="list_sessions",
+        title="Sessions",
+        description="Single sessions, newest first: which window was open from when to when, or what was"
+        " coded in which file. Use it for 'What was I doing Tuesday at 14:15?' (at), 'When did I last look"
+        " at the budget sheet?' (search, period all) and 'What did I do between nine and ten?'. Where"
+        " several were under way at once, the first row that is not idle is the one that counts. Not for"
+        " sums of time: rows may overlap.",
+        scope=ENTRY,
+        arguments=Sessions,
+        answer=SessionsAnswer,
+        query=SQL["list_sessions"],
+        rows="data",
+        most_rows=MOST,
+    )
+]

@@ -1,0 +1,150 @@
+-- name: list_sessions
+-- Sessions of one kind that overlap a period, the newest first, each with its own whole duration. Where no
+-- category has to be known to tell whether a session is wanted, no more are judged than are shown. Texts that
+-- are longer than a reader needs are cut, so that a row is never too long for an answer.
+with
+--include today
+--include period
+--include gap
+--include categories
+shown as (
+    select session.app_session_id,
+           session.started_at,
+           session.ended_at,
+           session.app,
+           session.title,
+           session.url,
+           session.domain,
+           session.category,
+           null::uuid as title_rule,
+           session.idle,
+           session.device_id,
+           session.source
+      from activity.app_session as session
+     where session.user_id = %(user_id)s
+       and %(kind)s::text = 'app'
+       and session.started_at > (select starts_at - interval '24 hours' from frame)
+       and session.started_at < (select ends_at from frame)
+       and (
+               session.ended_at > (select starts_at from frame)
+               or session.started_at >= (select starts_at from frame)
+           )
+       and (session.started_at, session.app_session_id)
+           < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+       and (
+               %(apps)s::text[] = '{}'
+               or lower(session.app) = any (array(select lower(name) from unnest(%(apps)s::text[]) as name))
+           )
+       and (%(search)s::text is null or strpos(lower(session.title), lower(%(search)s::text)) > 0)
+     order by session.started_at desc,
+              session.app_session_id desc
+     limit case
+               when %(categories)s::text[] = '{}' and %(productivity)s::text[] = '{}'
+                   then %(limit)s::bigint + 1
+           end
+),
+--include judged
+found_app as (
+    select session.started_at as at,
+           line.id,
+           json_build_object(
+               'id', line.id,
+               'started_at', line.started_at,
+               'ended_at', line.ended_at,
+               'duration_ms', line.duration_ms,
+               'app', line.app,
+               'title', line.title,
+               'url', left(line.url, 500),
+               'domain', left(line.domain, 255),
+               'category', line.category,
+               'productivity', line.productivity,
+               'idle', line.idle,
+               'device', line.device ->> 'name'
+           ) as line
+      from judged as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     cross join lateral (
+--include app_session
+           ) as line
+     where (
+--include passes_as_app
+           )
+     order by session.started_at desc,
+              session.app_session_id desc
+     limit %(limit)s::bigint + 1
+),
+found_coding as (
+    select session.started_at as at,
+           line.id,
+           json_build_object(
+               'id', line.id,
+               'started_at', line.started_at,
+               'ended_at', line.ended_at,
+               'duration_ms', line.duration_ms,
+               'project', line.project,
+               'language', line.language,
+               'branch', line.branch,
+               'file', line.file,
+               'editor', line.editor,
+               'activity', line.activity,
+               'lines_added', line.lines_added,
+               'lines_removed', line.lines_removed,
+               'device', line.device ->> 'name'
+           ) as line
+      from activity.coding_session as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     cross join lateral (
+--include coding_session
+           ) as line
+     where session.user_id = %(user_id)s
+       and %(kind)s::text = 'coding'
+       and session.started_at > (select starts_at - interval '24 hours' from frame)
+       and session.started_at < (select ends_at from frame)
+       and (
+               session.ended_at > (select starts_at from frame)
+               or session.started_at >= (select starts_at from frame)
+           )
+       and (session.started_at, session.coding_session_id)
+           < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+       and (
+               %(search)s::text is null
+               or strpos(lower(session.file), lower(%(search)s::text)) > 0
+               or strpos(lower(session.branch), lower(%(search)s::text)) > 0
+           )
+       and (
+--include passes_as_coding
+           )
+     order by session.started_at desc,
+              session.coding_session_id desc
+     limit %(limit)s::bigint + 1
+),
+found as (
+    select row_number() over (order by at desc, id desc) as n,
+           line
+      from (
+               select at,
+                      id,
+                      line
+                 from found_app
+                union all
+               select at,
+                      id,
+                      line
+                 from found_coding
+           ) as either
+)
+select
+--include framed
+       %(kind)s::text as kind,
+       page.data,
+       page.has_more as truncated
+  from frame
+ cross join (
+           select coalesce(json_agg(line order by n) filter (where n <= %(limit)s::bigint), '[]') as data,
+                  count(*) > %(limit)s::bigint as has_more
+             from found
+       ) as page

@@ -1,0 +1,108 @@
+"""What a call of a tool costs beside the same question asked over REST.
+
+The resource server with one tool more than it has: one that asks what ``/api/v1/me`` asks, word for word. So
+what the one reaches beside the other is what the protocol costs.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+from click.testing import CliRunner
+from starlette.applications import Starlette
+
+import resourceserver.app
+from deploy.demo.command import demo
+from resourceserver.endpoints import ENDPOINTS
+from resourceserver.mcp.arguments import Arguments
+from resourceserver.mcp.protocol import MODERN
+from resourceserver.mcp.tool import Tool
+from resourceserver.tools import TOOLS
+from shared import settings, web
+from shared.settings import Settings
+from tests import processes
+from tests.bench import years
+from tests.conftest import Person
+
+_ME: Final = next(endpoint for endpoint in ENDPOINTS if endpoint.name == "me")
+_WHO_AM_I: Final = Tool(
+    name="who_am_i",
+    title="Who am I",
+    description=_ME.summary,
+    scope=_ME.scope,
+    arguments=Arguments,
+    answer=_ME.body,
+    query=_ME.query,
+    is_quick=_ME.is_quick,
+)
+
+Contestant = Callable[[], float]
+
+LABELS: Final = {
+    "tool me": "GET /api/v1/me",
+    "tool call": "POST /mcp, the same question",
+    "tool status": "POST /mcp, get_data_status",
+    "tool day": "POST /mcp, get_day",
+}
+
+
+def create() -> Starlette:
+    """Return the application for what the environment says."""
+    web.configure_logging()
+    return resourceserver.app.create(settings.read(), tools=[*TOOLS, _WHO_AM_I])
+
+
+@contextmanager
+def serving(chosen: Settings, directory: Path) -> Iterator[int]:
+    """Run the server; yields its port."""
+    (port,) = processes.free_ports(1)
+    with processes.running(
+        ["tests.bench.assistants:create", "--factory", f"--port={port}", "--no-access-log"],
+        chosen,
+        processes.role_urls(chosen, processes.RESOURCE_ROLES),
+        f"http://localhost:{port}/healthz",
+        directory / "assistants.log",
+        module="uvicorn",
+    ):
+        yield port
+
+
+def live(chosen: Settings, alice: Person) -> None:
+    """Give her five weeks of an invented life, of which there are rollups, so that a day has much to tell."""
+    done = CliRunner().invoke(demo, [alice.email, "--days=35"], obj=chosen)
+    if done.exit_code != 0:
+        raise click.ClickException(done.output)
+    years.make_rollups(chosen)
+
+
+def contestants(
+    alice: Person, ask: Callable[[Callable[[], list[str]]], Contestant], connections: int
+) -> dict[str, Contestant]:
+    """Return what takes turns; ``ask`` makes one that sends what it is given on each connection."""
+    authorization = f"Host: localhost\r\nAuthorization: Bearer {alice.token()}\r\n"
+    me = f"GET {_ME.path} HTTP/1.1\r\n{authorization}\r\n"
+    return {
+        "tool me": ask(lambda: [me] * connections),
+        "tool call": ask(lambda: [_call("who_am_i", authorization)] * connections),
+        "tool status": ask(lambda: [_call("get_data_status", authorization)] * connections),
+        "tool day": ask(lambda: [_call("get_day", authorization)] * connections),
+    }
+
+
+def _call(tool: str, authorization: str) -> str:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    }
+    params = {"name": tool, "arguments": {}, "_meta": meta}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    return (
+        f"POST /mcp HTTP/1.1\r\n{authorization}Content-Type: application/json\r\n"
+        "Accept: application/json, text/event-stream\r\n"
+        f"MCP-Protocol-Version: {MODERN}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    )

@@ -1,0 +1,85 @@
+"""An assistant of these tests: it sends messages of either era, well formed but for what is changed."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from httpx2 import Client, Response
+
+MODERN: Final = "2026-07-28"
+LEGACY: Final = ("2025-11-25", "2025-06-18")
+META: Final = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def message(method: str, params: Any = None, **changed: Any) -> dict[str, Any]:
+    """Return a request; a member that is changed to None is left out."""
+    made = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params} | changed
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def routed(method: str, name: str | None = None) -> dict[str, str]:
+    """Return the headers that repeat what a message of the newer era asks for."""
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    return headers if name is None else headers | {"Mcp-Name": name}
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """Somebody with a token."""
+
+    client: Client
+    headers: dict[str, str]
+
+    def post(self, body: Any, **headers: str | None) -> Response:
+        """Send a body, JSON unless it is bytes, and headers, with ``_`` for ``-``; None leaves one out."""
+        given: dict[str, str | None] = {"Content-Type": "application/json", **self.headers}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = {name: value for name, value in given.items() if value is not None}
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.client.post("/mcp", content=content, headers=sent)
+
+    def modern(self, method: str, params: Any = None, **changed: Any) -> Response:
+        """Send a request of the newer era, with what it must carry."""
+        params = {"_meta": META} | (params or {})
+        return self.post(message(method, params, **changed), **routed(method, params.get("name")))
+
+    def legacy(self, method: str, params: Any = None, **changed: Any) -> Response:
+        """Send a request of the older era."""
+        return self.post(message(method, params, **changed))
+
+    def call(self, tool: str, **arguments: Any) -> Response:
+        """Call a tool; ``from_`` is ``from``."""
+        given = {name.rstrip("_"): value for name, value in arguments.items()}
+        return self.modern("tools/call", {"name": tool, "arguments": given})
+
+    def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer of a tool that is called as it should be."""
+        response = self.call(tool, **arguments)
+        assert response.status_code == 200, response.text
+        result: dict[str, Any] = response.json()["result"]
+        assert not result["isError"], result
+        answer: dict[str, Any] = result["structuredContent"]
+        return answer
+
+    def mistake(self, tool: str, **arguments: Any) -> str:
+        """Return what a tool says of arguments that it does not take."""
+        response = self.call(tool, **arguments)
+        assert response.status_code == 200, response.text
+        result = response.json()["result"]
+        assert result["isError"] is True, result
+        assert "structuredContent" not in result
+        (said,) = result["content"]
+        text: str = said["text"]
+        return text
+
+
+def error(response: Response) -> tuple[int, int, Any]:
+    """Return status, code and id of an answer that must be an error."""
+    body = response.json()
+    assert set(body) == {"jsonrpc", "id", "error"}, body
+    assert body["jsonrpc"] == "2.0"
+    assert isinstance(body["error"]["message"], str)
+    return response.status_code, body["error"]["code"], body["id"]

@@ -1,0 +1,251 @@
+"""Periods: which days an assistant may ask about, by name, as days or as instants."""
+
+from datetime import date
+from typing import Any, Final
+
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.mcp import arguments
+from resourceserver.mcp.arguments import Arguments, ArgumentsProblem, Text
+from tests.conftest import Person
+from tests.mcp.assistant import Assistant
+
+TOOL: Final = "get_listening"
+"""One of those that are asked about a period."""
+
+
+@pytest.fixture
+def today(alice: Person) -> date:
+    """What day it is for alice, whose weeks begin on Sunday."""
+    alice.connection.execute("update identity.user set timezone = 'Asia/Tokyo', week_starts_on = 7")
+    row = alice.connection.execute("select (now() at time zone 'Asia/Tokyo')::date").fetchone()
+    assert row is not None
+    day: date = row[0]
+    return day
+
+
+def asked(assistant: Assistant, **arguments: Any) -> tuple[str, str]:
+    answer = assistant.ask(TOOL, **arguments)["range"]
+    return answer["from"], answer["to"]
+
+
+def days(alice: Person, first: str, last: str) -> tuple[str, str]:
+    """Return two days, each an SQL expression of ``today``."""
+    row = alice.connection.execute(
+        f"select ({first})::date::text, ({last})::date::text "  # noqa: S608 -- from this file
+        "from (select (now() at time zone 'Asia/Tokyo')::date as today) as clock"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+SUNDAY: Final = "today - extract(dow from today)::integer"
+
+
+@pytest.mark.parametrize(
+    ("period", "first", "last"),
+    [
+        (None, "today - 6", "today"),
+        ("today", "today", "today"),
+        ("yesterday", "today - 1", "today - 1"),
+        ("this_week", SUNDAY, "today"),
+        ("last_week", f"{SUNDAY} - 7", f"{SUNDAY} - 1"),
+        ("this_month", "date_trunc('month', today)", "today"),
+        (
+            "last_month",
+            "date_trunc('month', today) - interval '1 month'",
+            "date_trunc('month', today) - interval '1 day'",
+        ),
+        ("last_7_days", "today - 6", "today"),
+        ("last_30_days", "today - 29", "today"),
+        ("last_90_days", "today - 89", "today"),
+        ("this_year", "date_trunc('year', today)", "today"),
+        ("all", "today", "today"),
+    ],
+)
+def test_a_period_is_of_days_where_the_person_lives(
+    assistant: Assistant, alice: Person, today: date, period: str | None, first: str, last: str
+) -> None:
+    assert asked(assistant, period=period) == days(alice, first, last)
+
+
+def test_all_begins_with_the_first_thing_that_was_measured(
+    assistant: Assistant, alice: Person, today: date
+) -> None:
+    # In Tokyo it is the second already.
+    alice.connection.execute(
+        "insert into music.listen (user_id, listened_at, track, artist, source) "
+        "values (%s, '2024-03-01T15:00:00Z', 'Song', 'Band', 'spotify')",
+        [alice.user_id],
+    )
+
+    assert asked(assistant, period="all") == ("2024-03-02", today.isoformat())
+
+
+def test_all_begins_with_the_calendar_or_an_insight_where_nothing_else_is_older(
+    assistant: Assistant, alice: Person, today: date
+) -> None:
+    def meet(at: str) -> None:
+        alice.connection.execute(
+            "with calendar as ("
+            "insert into content.calendar (user_id, name, provider) values (%(user_id)s, 'Work', 'google') "
+            "returning calendar_id) "
+            "insert into content.calendar_event (user_id, calendar_id, starts_at, ends_at, status) "
+            "select %(user_id)s, calendar_id, %(at)s, %(at)s, 'confirmed' from calendar",
+            {"user_id": alice.user_id, "at": at},
+        )
+
+    meet("2999-01-01T12:00:00Z")
+    with_plans_alone = asked(assistant, period="all")
+    meet("2024-03-01T15:00:00Z")
+    with_a_past = asked(assistant, period="all")
+    alice.connection.execute(
+        "insert into content.insight (user_id, week_start, week_end, tz, title, summary, generated_at) "
+        "values (%s, '2024-02-26', '2024-03-03', 'Asia/Tokyo', 'Week', 'Text', now())",
+        [alice.user_id],
+    )
+
+    assert with_plans_alone == (today.isoformat(), today.isoformat())
+    assert with_a_past == ("2024-03-02", today.isoformat())
+    assert asked(assistant, period="all") == ("2024-02-26", today.isoformat())
+
+
+def test_all_does_not_tell_from_when_there_is_what_the_token_may_not_see(
+    api: TestClient, alice: Person
+) -> None:
+    alice.connection.execute(
+        "insert into code.event (user_id, provider, provider_key, type, action, occurred_at, repository) "
+        "values (%s, 'github', 'x', 'commit', 'pushed', '2020-01-01T12:00:00Z', 'svc')",
+        [alice.user_id],
+    )
+    alice.connection.execute(
+        "insert into music.listen (user_id, listened_at, track, artist, source) "
+        "values (%s, '2024-03-01T12:00:00Z', 'Song', 'Band', 'spotify')",
+        [alice.user_id],
+    )
+    few = Assistant(api, alice.headers("read:activity", "read:music"))
+    more = Assistant(api, alice.headers("read:activity", "read:music", "read:code"))
+
+    assert asked(few, period="all")[0] == "2024-03-01"
+    assert asked(more, period="all")[0] == "2020-01-01"
+
+
+def test_days_are_both_included(assistant: Assistant) -> None:
+    answer = assistant.ask(TOOL, from_="2025-03-29", to="2025-03-30", tz="Europe/Berlin")
+
+    assert answer["range"] == {
+        "from": "2025-03-29",
+        "to": "2025-03-30",
+        "starts_at": "2025-03-28T23:00:00.000Z",
+        "ends_at": "2025-03-30T22:00:00.000Z",
+    }
+    assert answer["totals"]["days"] == 2
+
+
+def test_instants_end_before_the_second_and_touch_days(assistant: Assistant) -> None:
+    answer = assistant.ask(
+        TOOL,
+        from_="2025-06-16T20:00:00Z",
+        to="2025-06-17T22:00:00+00:00",
+        tz="Europe/Berlin",
+    )
+
+    assert answer["range"] == {
+        "from": "2025-06-16",
+        "to": "2025-06-17",
+        "starts_at": "2025-06-16T20:00:00.000Z",
+        "ends_at": "2025-06-17T22:00:00.000Z",
+    }
+
+
+def test_no_time_at_all_is_of_the_day_on_which_it_lies(assistant: Assistant) -> None:
+    at = "2025-06-16T20:00:00Z"
+
+    assert asked(assistant, from_=at, to=at) == ("2025-06-16", "2025-06-16")
+
+
+def test_days_to_come_are_no_gap(assistant: Assistant) -> None:
+    answer = assistant.ask(TOOL, from_="2099-01-01", to="2099-01-07")
+
+    assert answer["data_gaps"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"period": "all", "from_": "2025-06-16", "to": "2025-06-17"}, "give either period, or from and to"),
+        ({"period": "today", "to": "2025-06-17"}, "give either period, or from and to"),
+        ({"from_": "2025-06-16"}, "from and to are needed together"),
+        ({"to": "2025-06-16"}, "from and to are needed together"),
+        ({"from_": "2025-06-17", "to": "2025-06-16"}, "from must not be after to"),
+        (
+            {"from_": "2025-06-16", "to": "2025-06-17T00:00:00Z"},
+            "from and to must both be days, or both instants",
+        ),
+        ({"from_": "2010-01-01", "to": "2025-06-17"}, "from and to must have at most 3700 days"),
+        # From this day on, 3,700 days end with 17 February 2020.
+        ({"from_": "2010-01-01", "to": "2020-02-18"}, "from and to must have at most 3700 days"),
+        (
+            {"from_": "0001-01-01T00:00:00Z", "to": "0001-01-02T00:00:00Z"},
+            "from and to must be between 1900-01-01 and 9998-12-31",
+        ),
+        ({"from_": "2025-02-30", "to": "2025-03-01"}, "from: is not a day that exists"),
+        ({"from_": "yesterday", "to": "2025-03-01"}, "from: must be a calendar day, such as 2025-06-16"),
+        ({"from_": 5, "to": "2025-03-01"}, "from: must be a string"),
+        ({"from_": [], "to": "2025-03-01"}, "from: must be a string"),
+        (
+            {"from_": "2025-03-01T10:00:00", "to": "2025-03-01T11:00:00Z"},
+            "from: must be an ISO 8601 instant with an offset, such as 2025-06-16T09:00:00Z",
+        ),
+        ({"top": 0}, "top: input should be greater than or equal to 1"),
+        ({"top": 51}, "top: input should be less than or equal to 50"),
+        ({"top": "5"}, "top: input should be a valid integer"),
+        ({"top": 5.5}, "top: input should be a valid integer"),
+        ({"top": True}, "top: input should be a valid integer"),
+        ({"group_by": "Artist"}, "group_by: input should be 'artist', 'album', 'track' or 'day'"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_told(
+    assistant: Assistant, given: dict[str, Any], said: str
+) -> None:
+    assert assistant.mistake(TOOL, **given) == said
+
+
+def test_a_period_that_is_not_there_is_answered_with_those_that_are(assistant: Assistant) -> None:
+    said = assistant.mistake(TOOL, period="last_8_days")
+
+    assert said.startswith(
+        "period: input should be 'today', 'yesterday', 'this_week', 'last_week',"
+    )
+    assert said.endswith("'this_year' or 'all'")
+
+
+def test_a_whole_number_may_be_written_with_a_fraction_of_nothing(assistant: Assistant) -> None:
+    assert assistant.ask("get_patterns", weeks=6.0)["weeks"] == 6
+
+
+def test_null_counts_as_left_out_wherever_there_is_a_default(assistant: Assistant) -> None:
+    assert assistant.ask("get_patterns", weeks=None)["weeks"] == 6
+    assert assistant.ask(TOOL, group_by=None, top=None)["group_by"] == "artist"
+    assert assistant.mistake("get_goals", weeks=None).startswith("weeks: there is no such argument")
+
+
+class Search(Arguments):
+    text: Text | None = None
+
+
+@pytest.mark.parametrize("text", ["\ud800", 5, ["a"]])
+def test_text_that_no_encoding_takes_is_none(text: object) -> None:
+    with pytest.raises(ArgumentsProblem, match=r"^text: must be a string$"):
+        arguments.parse(Search, {"text": text})
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "", "x" * 1025])
+def test_text_that_postgres_does_not_store_or_that_is_too_long_is_told(text: str) -> None:
+    with pytest.raises(ArgumentsProblem, match=r"^text: "):
+        arguments.parse(Search, {"text": text})
+
+
+def test_text_may_be_of_any_letters() -> None:
+    assert arguments.parse(Search, {"text": "größer 😀"}).values() == {"text": "größer 😀"}

@@ -1,0 +1,360 @@
+"""Two periods side by side, worked out by hand."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from tests.conftest import Person, mark_all_days
+from tests.mcp.assistant import Assistant, error
+
+TOOL: Final = "compare_periods"
+MINUTE: Final = 60_000
+MAY: Final = "2025-05-01/2025-05-10"
+JUNE: Final = "2025-06-01/2025-06-10"
+
+
+def add_session(
+    alice: Person, device_id: Any, app: str, category: str, start: datetime, minutes: int
+) -> None:
+    alice.connection.execute(
+        "insert into activity.app_session"
+        " (user_id, idempotency_key, device_id, app, category, started_at, ended_at)"
+        " values (%s, %s, %s, %s, %s, %s, %s)",
+        [
+            alice.user_id, f"{app} {start}", device_id, app, category, start,
+            start + timedelta(minutes=minutes),
+        ],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def months(alice: Person, owner: psycopg.Connection[Any]) -> Person:
+    """Alice, who programs for an hour or so on ten days of May and for two on five of June.
+
+    And on one day between, which belongs to neither. One session of June lasts over midnight.
+    """
+    row = alice.connection.execute(
+        "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
+        [alice.user_id],
+    ).fetchone()
+    assert row is not None
+    for day in range(1, 11):
+        minutes = 55 + day
+        add_session(
+            alice, row[0], "Code", "Development", datetime(2025, 5, day, 9, tzinfo=UTC), minutes
+        )
+    add_session(alice, row[0], "Code", "Development", datetime(2025, 5, 20, 9, tzinfo=UTC), 600)
+    for day in range(1, 6):
+        minutes = 117 + day
+        add_session(
+            alice, row[0], "Code", "Development", datetime(2025, 6, day, 9, tzinfo=UTC), minutes
+        )
+    add_session(alice, row[0], "Firefox", "News", datetime(2025, 6, 3, 23, 55, tzinfo=UTC), 10)
+    for number, at in enumerate(
+        ("2025-05-02", "2025-05-15", "2025-06-02", "2025-06-02", "2025-06-11")
+    ):
+        alice.connection.execute(
+            "insert into code.event (user_id, provider, provider_key, type, action, occurred_at, repository)"
+            " values (%s, 'github', %s, 'commit', 'pushed', %s, 'me/svc')",
+            [alice.user_id, f"{number}", f"{at}T10:00:00Z"],
+        )
+    mark_all_days(owner)
+    return alice
+
+
+def rows(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["metric"]: row for row in answer["data"]}
+
+
+def test_each_metric_is_told_of_both_periods(assistant: Assistant, months: Person) -> None:
+    answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC")
+
+    assert answer["periods"] == {
+        "a": {"from": "2025-06-01", "to": "2025-06-10", "days": 10, "active_days": 5, "is_over": True},
+        "b": {"from": "2025-05-01", "to": "2025-05-10", "days": 10, "active_days": 10, "is_over": True},
+    }  # fmt: skip
+    # 56 + … + 65 minutes in May, and 118 + … + 122 in June.
+    productive = rows(answer)["productive_ms"]
+    assert productive["a"] == {
+        "value": 600 * MINUTE, "value_text": "10 h",
+        "per_active_day": 120 * MINUTE, "per_active_day_text": "2 h",
+        "days": 5,
+    }  # fmt: skip
+    assert productive["b"]["value_text"] == "10 h 5 min"
+    assert productive["b"]["per_active_day"] == 60.5 * MINUTE
+    assert (productive["change"], productive["change_text"]) == (-5 * MINUTE, "-5 min")
+    assert (productive["percent"], productive["percent_per_active_day"]) == (-0.83, 98.35)
+    assert productive["phrase"] == "2 h per active day, 98 % more than 1 h 1 min"
+    assert productive["is_notable"] is True
+
+
+def test_a_session_and_a_streak_over_midnight_are_one_and_what_lies_between_is_neither(
+    assistant: Assistant, months: Person
+) -> None:
+    answer = assistant.ask(
+        TOOL,
+        a=JUNE,
+        b=MAY,
+        tz="UTC",
+        metrics=["session_count", "longest_focus_ms", "commits", "app_switches"],
+    )
+
+    told = {
+        name: (row["a"]["value"], row["b"]["value"], row["a"]["per_active_day"], row["change"])
+        for name, row in rows(answer).items()
+    }
+    assert told == {
+        "session_count": (6, 10, 1.2, -4),
+        "longest_focus_ms": (122 * MINUTE, 65 * MINUTE, None, 57 * MINUTE),
+        "commits": (2, 1, 0.4, 1),
+        "app_switches": (0, 0, 0, 0),
+    }
+    assert rows(answer)["app_switches"]["percent"] is None
+    assert rows(answer)["app_switches"]["phrase"] == "0 per active day, as 0"
+
+
+def test_a_day_with_nothing_but_a_session_without_length_is_not_active(
+    assistant: Assistant, months: Person, owner: psycopg.Connection[Any]
+) -> None:
+    row = months.connection.execute("select device_id from activity.device").fetchone()
+    assert row is not None
+    add_session(months, row[0], "Code", "Development", datetime(2025, 6, 8, 9, tzinfo=UTC), 0)
+    mark_all_days(owner)
+
+    answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC", metrics=["session_count"])
+
+    assert answer["periods"]["a"]["active_days"] == 5
+    assert answer["data"][0]["a"]["value"] == 7
+
+
+def test_notable_changes_come_first(assistant: Assistant, months: Person) -> None:
+    answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC")
+
+    notable = [row["is_notable"] for row in answer["data"]]
+    assert notable == sorted(notable, reverse=True)
+    assert {row["metric"] for row in answer["data"] if row["is_notable"]} == {
+        "tracked_ms", "productive_ms", "focus_ms", "longest_focus_ms"
+    }  # fmt: skip
+    assert len(answer["data"]) == 9
+
+
+def test_what_nobody_measured_is_not_known(assistant: Assistant, months: Person) -> None:
+    answer = assistant.ask(
+        TOOL, a=JUNE, b="2024-01-01", tz="UTC", metrics=["tracked_ms", "health:steps"]
+    )
+
+    told = rows(answer)
+    assert told["tracked_ms"]["phrase"] == "not known in b"
+    assert told["tracked_ms"]["b"] == {
+        "value": None, "value_text": None, "per_active_day": None, "per_active_day_text": None, "days": 0
+    }  # fmt: skip
+    assert told["health:steps"]["phrase"] == "not known in a and b"
+    assert (told["health:steps"]["change"], told["health:steps"]["unit"]) == (None, None)
+
+
+def test_periods_may_overlap_and_be_the_other_way_round(
+    assistant: Assistant, months: Person
+) -> None:
+    answer = assistant.ask(
+        TOOL, a="2025-05-01/2025-05-05", b="2025-05-03/2025-05-10", tz="UTC", metrics=["tracked_ms"]
+    )
+    earlier = assistant.ask(TOOL, a=MAY, b=JUNE, tz="UTC", metrics=["tracked_ms"])
+
+    (row,) = answer["data"]
+    assert row["a"]["value"] == (56 + 57 + 58 + 59 + 60) * MINUTE
+    assert row["b"]["value"] == (58 + 59 + 60 + 61 + 62 + 63 + 64 + 65) * MINUTE
+    assert earlier["data"][0]["a"]["value"] == 605 * MINUTE
+    assert (answer["range"]["from"], answer["range"]["to"]) == ("2025-05-01", "2025-05-10")
+
+
+def test_what_is_measured_is_averaged_over_the_days_on_which_it_was(
+    assistant: Assistant, months: Person
+) -> None:
+    row = months.connection.execute(
+        "insert into health.source (user_id, provider, name, kind) values (%s, 'x', 'watch', 'watch')"
+        " returning source_id",
+        [months.user_id],
+    ).fetchone()
+    assert row is not None
+    months.connection.execute(
+        "insert into health.metric (user_id, metric_type, unit, aggregation)"
+        " values (%s, 'steps', 'count', 'sum')",
+        [months.user_id],
+    )
+    for day, value in (("05-02", 8000), ("05-20", 90_000), ("06-01", 4000), ("06-09", 8000)):
+        months.connection.execute(
+            "insert into health.sample (user_id, source_id, metric_type, value, started_at, ended_at)"
+            " values (%s, %s, 'steps', %s, %s, %s)",
+            [months.user_id, row[0], value, f"2025-{day}T10:00:00Z", f"2025-{day}T11:00:00Z"],
+        )
+
+    answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC", metrics=["health:steps"])
+
+    (told,) = answer["data"]
+    assert (told["a"]["value"], told["a"]["days"], told["b"]["value"]) == (6000, 2, 8000)
+    assert told["unit"] == "count"
+    assert told["phrase"] == "6000, 25 % less than 8000"
+
+
+# What comes before
+
+
+def days(alice: Person, *expressions: str) -> list[str]:
+    """Return days as Postgres reckons them from ``today``."""
+    chosen = ", ".join(f"({each})::date::text" for each in expressions)
+    row = alice.connection.execute(
+        f"select {chosen} from (select (now() at time zone 'UTC')::date as today) as x"  # noqa: S608 -- ours
+    ).fetchone()
+    assert row is not None
+    return list(row)
+
+
+MONDAY: Final = "date_trunc('week', today)::date"
+FIRST: Final = "date_trunc('month', today)::date"
+
+
+@pytest.mark.parametrize(
+    ("a", "expected"),
+    [
+        ("today", ("today", "today", "today - 1", "today - 1")),
+        ("yesterday", ("today - 1", "today - 1", "today - 2", "today - 2")),
+        ("this_week", (MONDAY, "today", f"{MONDAY} - 7", "today - 7")),
+        ("last_week", (f"{MONDAY} - 7", f"{MONDAY} - 1", f"{MONDAY} - 14", f"{MONDAY} - 8")),
+        (
+            "this_month",
+            (FIRST, "today", f"{FIRST} - interval '1 month'", "today - interval '1 month'"),
+        ),
+        (
+            "last_month",
+            (
+                f"{FIRST} - interval '1 month'", f"{FIRST} - 1",
+                f"{FIRST} - interval '2 months'", f"{FIRST} - interval '1 month 1 day'",
+            ),
+        ),
+        ("last_7_days", ("today - 6", "today", "today - 13", "today - 7")),
+        ("last_30_days", ("today - 29", "today", "today - 59", "today - 30")),
+        (
+            "this_year",
+            (
+                "date_trunc('year', today)", "today",
+                "date_trunc('year', today) - interval '1 year'", "today - interval '1 year'",
+            ),
+        ),
+        ("2025-06-16", ("'2025-06-16'", "'2025-06-16'", "'2025-06-15'", "'2025-06-15'")),
+        (JUNE, ("'2025-06-01'", "'2025-06-10'", "'2025-05-22'", "'2025-05-31'")),
+    ],
+)  # fmt: skip
+def test_a_period_is_compared_with_what_came_before(
+    assistant: Assistant, alice: Person, a: str, expected: tuple[str, ...]
+) -> None:
+    answer = assistant.ask(TOOL, a=a, metrics=["tracked_ms"], tz="UTC")
+
+    told = answer["periods"]
+    assert [
+        told["a"]["from"], told["a"]["to"], told["b"]["from"], told["b"]["to"]
+    ] == days(alice, *expected)  # fmt: skip
+
+
+def test_everything_may_be_compared_with_a_part_of_it(assistant: Assistant, months: Person) -> None:
+    answer = assistant.ask(TOOL, a="2025-06-03", b="all", tz="UTC", metrics=["tracked_ms"])
+    other = assistant.ask(TOOL, a="all", b="2025-06-03", tz="UTC", metrics=["tracked_ms"])
+
+    assert answer["periods"]["b"]["from"] == other["periods"]["a"]["from"] == "2025-05-01"
+    # 125 minutes of the third of June, of which five are news.
+    assert answer["data"][0]["a"]["value"] == other["data"][0]["b"]["value"] == 125 * MINUTE
+    assert answer["data"][0]["b"]["value"] == (605 + 600 + 600 + 10) * MINUTE
+
+
+def test_everything_begins_with_the_first_day_that_can_be_asked_for(
+    assistant: Assistant, alice: Person
+) -> None:
+    """One row with a wrong year is no reason to look at two millennia."""
+    alice.connection.execute(
+        "insert into music.listen (user_id, listened_at, track, artist, source) "
+        "values (%s, '0001-01-01T12:00:00Z', 'Song', 'Band', 'spotify')",
+        [alice.user_id],
+    )
+
+    for sides in ({"a": "all", "b": "today"}, {"a": "today", "b": "all"}):
+        answer = assistant.ask(TOOL, **sides, tz="UTC", metrics=["tracked_ms"])
+
+        assert answer["range"]["from"] == "1900-01-01"
+
+
+# Scopes and mistakes
+
+
+@pytest.mark.parametrize(
+    ("metric", "scope"),
+    [
+        ("commits", "read:code"), ("asleep_ms", "read:health"), ("health:steps", "read:health"),
+        ("listened_ms", "read:music"), ("distance_m", "read:location"), ("meeting_ms", "read:content"),
+    ],
+)  # fmt: skip
+def test_a_metric_needs_the_scope_of_its_domain(
+    api: TestClient, alice: Person, metric: str, scope: str
+) -> None:
+    few = Assistant(api, alice.headers("read:activity")).call(TOOL, metrics=["tracked_ms", metric])
+    more = Assistant(api, alice.headers("read:activity", scope)).call(TOOL, metrics=[metric])
+
+    assert error(few) == (403, 403, 7)
+    assert f'scope="read:activity {scope}"' in few.headers["www-authenticate"]
+    assert more.status_code == 200
+
+
+PERIOD_SAID: Final = (
+    "must be one of today, yesterday, this_week, last_week, this_month, last_month, last_7_days,"
+    " last_30_days, last_90_days, this_year, all, a day such as 2025-06-16, or two as 2025-06-01/2025-06-30"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"a": "May"}, f"a: {PERIOD_SAID}"),
+        ({"b": "2025-02-30"}, f"b: {PERIOD_SAID}"),
+        ({"a": "2025-06-01/"}, f"a: {PERIOD_SAID}"),
+        ({"a": "2025-06-01/today"}, f"a: {PERIOD_SAID}"),
+        ({"a": "2025-06-02/2025-06-01"}, "a: must not end before it begins"),
+        ({"a": "2000-01-01/2025-06-01"}, "a: must have at most 3700 days"),
+        ({"a": 5}, "a: must be a string"),
+        ({"a": {"from": "2025-06-01"}}, "a: must be a string"),
+        ({"a": "all"}, "b: is needed where a is all, before which there is nothing"),
+        ({"metrics": []}, "metrics: list should have at least 1 item after validation, not 0"),
+        ({"metrics": "tracked_ms"}, "metrics: input should be a valid list"),
+        ({"metrics": [7]}, "metrics[0]: must be a string"),
+    ],
+)
+def test_what_is_no_period_or_metric_is_told(
+    assistant: Assistant, given: dict[str, Any], said: str
+) -> None:
+    assert assistant.mistake(TOOL, **given) == said
+
+
+@pytest.mark.parametrize("name", ["steps", "TRACKED_MS", "health:", "health:Steps"])
+def test_a_metric_that_is_not_there_is_answered_with_those_that_are(
+    assistant: Assistant, name: str
+) -> None:
+    said = assistant.mistake(TOOL, metrics=["tracked_ms", name])
+
+    assert said.startswith("metrics[1]: must be one of tracked_ms, productive_ms,")
+    assert said.endswith("or health: and the name of a metric of health")
+
+
+def test_a_metric_that_is_asked_for_twice_is_told_once(assistant: Assistant) -> None:
+    answer = assistant.ask(TOOL, metrics=["tracked_ms", "tracked_ms"])
+
+    assert [row["metric"] for row in answer["data"]] == ["tracked_ms"]
+
+
+def test_a_day_that_the_zone_skipped_counts_nowhere(assistant: Assistant, months: Person) -> None:
+    answer = assistant.ask(
+        TOOL, a="2011-12-30/2012-01-01", b="2011-12-28/2011-12-29", tz="Pacific/Apia"
+    )
+
+    assert answer["periods"]["a"]["days"] == 3
+    assert answer["periods"]["a"]["active_days"] == 0
+    assert date.fromisoformat(answer["range"]["from"]) == date(2011, 12, 28)

@@ -1,0 +1,320 @@
+"""What goes together, how sure one may be of it, and what an assistant is told to say of it."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from tests.conftest import Person, mark_all_days
+from tests.mcp.assistant import Assistant, error
+
+FIRST: Final = date(2025, 6, 1)
+TWELVE: Final = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+
+
+class Days:
+    """Days of alice's from 1 June 2025, each with an hour at a laptop."""
+
+    def __init__(self, alice: Person, owner: psycopg.Connection[Any]) -> None:
+        """Make a laptop."""
+        self.alice, self.owner = alice, owner
+        row = owner.execute(
+            "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
+            [alice.user_id],
+        ).fetchone()
+        assert row is not None
+        self.device = row[0]
+
+    def add(self, plays: list[int], commits: list[int]) -> None:
+        """Insert so many plays and commits on each day."""
+        for n, (played, committed) in enumerate(zip(plays, commits, strict=True)):
+            at = datetime(2025, 6, 1, 12, tzinfo=UTC) + timedelta(days=n)
+            self.owner.execute(
+                "insert into activity.app_session "
+                "(user_id, idempotency_key, device_id, started_at, ended_at, app, category) "
+                "values (%s, %s, %s, %s, %s, 'Code', 'Development')",
+                [self.alice.user_id, str(n), self.device, at, at + timedelta(hours=1)],
+            )
+            self.owner.execute(
+                "insert into music.listen (user_id, listened_at, track, artist, played_ms, source) "
+                "select %s, %s::timestamptz + n * interval '1 minute', 'T', 'A', 60000, 'spotify'"
+                " from generate_series(1, %s) as n",
+                [self.alice.user_id, at, played],
+            )
+            self.owner.execute(
+                "insert into code.event (user_id, provider, provider_key, type, action, occurred_at,"
+                " repository) select %s, 'github', %s::text || '-' || n, 'commit', 'pushed', %s, 'svc'"
+                " from generate_series(1, %s) as n",
+                [self.alice.user_id, n, at, committed],
+            )
+        mark_all_days(self.owner)
+
+
+@pytest.fixture
+def days(alice: Person, owner: psycopg.Connection[Any]) -> Days:
+    """Alice's days, none as yet."""
+    return Days(alice, owner)
+
+
+def upto(last: int) -> dict[str, str]:
+    return {"from_": "2025-06-01", "to": f"2025-06-{last:02}", "tz": "UTC"}
+
+
+# Two metrics
+
+
+def test_two_metrics_are_compared_as_the_endpoint_does(assistant: Assistant, days: Days) -> None:
+    days.add(plays=[1, 2, 3, 4, 5], commits=[2, 1, 4, 3, 5])
+
+    answer = assistant.ask("correlate", metric_a="play_count", metric_b="commits", **upto(5))
+
+    (pairing,) = answer["data"]
+    assert (pairing["n"], pairing["strength"], pairing["direction"]) == (
+        5,
+        "very_strong",
+        "positive",
+    )
+    assert pairing["coefficient"] == pytest.approx(0.8)
+    assert pairing["p_value"] == pytest.approx(0.104088, abs=1e-6)
+    assert pairing["metric_a"] == {
+        "name": "play_count",
+        "unit": "count",
+        "days": 5,
+        "average": 3.0,
+        "average_text": "3.0",
+        "standard_deviation": 1.58,
+    }
+    endpoint = assistant.client.get(
+        "/api/v1/account/correlation",
+        params={
+            "metric_a": "play_count",
+            "metric_b": "commits",
+            "from": "2025-06-01",
+            "to": "2025-06-05",
+        },
+        headers=assistant.headers,
+    ).json()["data"]
+    assert {name: pairing[name] for name in endpoint} == endpoint
+    assert (answer["comparisons"], answer["days"], answer["lag_days"]) == (1, 5, 0)
+
+
+def test_days_that_are_alike_count_for_fewer(assistant: Assistant, days: Days) -> None:
+    """The plays' autocorrelation is 1, the commits' 0.5 / √43.75."""
+    days.add(plays=[1, 2, 3, 4, 5], commits=[2, 1, 4, 3, 5])
+
+    answer = assistant.ask("correlate", metric_a="play_count", metric_b="commits", **upto(5))
+
+    (pairing,) = answer["data"]
+    assert pairing["independent_days"] == 4.3
+    assert pairing["p_value"] < pairing["p_value_corrected"] < 0.2
+    assert pairing["is_beyond_chance"] is False
+    assert pairing["phrase"] == (
+        "play_count and commits: very strong positive correlation, r = 0.80 over 5 days,"
+        " which may well be chance."
+    )
+
+
+@pytest.mark.parametrize(
+    ("pair", "lag", "n"),
+    [
+        (("play_count", "commits"), 1, 11),
+        (("commits", "play_count"), -1, 11),
+    ],
+)
+def test_a_lag_compares_each_day_with_a_later_or_an_earlier_one(
+    assistant: Assistant, days: Days, pair: tuple[str, str], lag: int, n: int
+) -> None:
+    days.add(plays=TWELVE, commits=[7, *TWELVE[:-1]])
+    a, b = pair
+
+    answer = assistant.ask("correlate", metric_a=a, metric_b=b, lag=lag, **upto(12))
+
+    (pairing,) = answer["data"]
+    assert (pairing["n"], answer["lag_days"]) == (n, lag)
+    assert pairing["coefficient"] == pytest.approx(1)
+    assert pairing["is_beyond_chance"] is True
+    assert pairing["phrase"].endswith("more than chance would make.")
+
+
+def test_ranks_may_be_compared(assistant: Assistant, days: Days) -> None:
+    days.add(plays=[1, 2, 3, 40], commits=[1, 3, 2, 4])
+
+    answer = assistant.ask(
+        "correlate", metric_a="play_count", metric_b="commits", method="spearman", **upto(4)
+    )
+
+    assert answer["method"] == "spearman"
+    assert answer["data"][0]["coefficient"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("plays", "phrase"),
+    [
+        ([1, 2], "play_count and commits are known together on 2 days alone, which says nothing."),
+        (
+            [2, 2, 2],
+            "play_count or commits was always the same, so nothing can go together with it.",
+        ),
+    ],
+)
+def test_why_there_is_no_coefficient_is_said(
+    assistant: Assistant, days: Days, plays: list[int], phrase: str
+) -> None:
+    days.add(plays=plays, commits=list(range(len(plays))))
+
+    answer = assistant.ask("correlate", metric_a="play_count", metric_b="commits", **upto(5))
+
+    (pairing,) = answer["data"]
+    assert (pairing["coefficient"], pairing["p_value_corrected"]) == (None, None)
+    assert pairing["phrase"] == phrase
+    assert "No pairs were compared." in answer["caution"]
+
+
+# Partners
+
+
+def test_the_strongest_partners_are_found(assistant: Assistant, days: Days) -> None:
+    plays = [each + 3 * (n == 0) for n, each in enumerate(TWELVE)]
+    days.add(plays=plays, commits=TWELVE)
+    for n, weight in enumerate(TWELVE):
+        days.owner.execute(
+            "insert into health.metric (user_id, metric_type, unit, aggregation)"
+            " values (%s, 'weight', 'kg', 'avg') on conflict do nothing",
+            [days.alice.user_id],
+        )
+        days.owner.execute(
+            "insert into health.source (user_id, provider, name, kind) values (%s, 'p', 'scale', 'other')"
+            " on conflict do nothing",
+            [days.alice.user_id],
+        )
+        days.owner.execute(
+            "insert into health.sample (user_id, source_id, metric_type, started_at, ended_at, value)"
+            " select user_id, source_id, 'weight', %s, %s, %s from health.source",
+            [f"{FIRST + timedelta(days=n)}T08:00Z"] * 2 + [100 - weight],
+        )
+
+    answer = assistant.ask("correlate", with_="commits", **upto(12))
+
+    assert {row["metric_a"]["name"] for row in answer["data"]} == {"commits"}
+    assert answer["data"][0]["metric_b"]["name"] == "health:weight"
+    assert answer["data"][0]["coefficient"] == pytest.approx(-1)
+    assert {row["metric_b"]["name"] for row in answer["data"][1:]} == {"play_count", "listened_ms"}
+    assert answer["data"][1]["coefficient"] == pytest.approx(0.941732, abs=1e-6)
+    assert answer["comparisons"] == 3
+    assert answer["caution"].endswith(
+        "3 pairs were compared, of which some stand out by chance alone; p_value_corrected takes"
+        " this into account and p_value does not."
+    )
+    assert {"tracked_ms", "asleep_ms", "pull_requests"} <= set(answer["not_compared"])
+    assert "commits" not in answer["not_compared"]
+
+
+def test_a_partner_that_is_known_on_few_days_is_none(assistant: Assistant, days: Days) -> None:
+    days.add(plays=TWELVE[:9], commits=TWELVE[:9])
+
+    answer = assistant.ask("correlate", with_="commits", **upto(12))
+
+    assert (answer["data"], answer["comparisons"]) == ([], 0)
+    assert "play_count" in answer["not_compared"]
+
+
+def test_more_comparisons_ask_for_more(assistant: Assistant, days: Days) -> None:
+    days.add(plays=[2, 1, 1, 1, 3, 3, 2, 2, 1, 3, 2, 3], commits=TWELVE)
+
+    (alone,) = assistant.ask("correlate", metric_a="commits", metric_b="play_count", **upto(12))[
+        "data"
+    ]
+    partners = assistant.ask("correlate", with_="commits", **upto(12))["data"]
+
+    assert {row["metric_b"]["name"] for row in partners} == {"play_count", "listened_ms"}
+    assert alone["p_value_corrected"] == pytest.approx(0.043979, abs=1e-6)
+    assert alone["is_beyond_chance"] is True
+    # Of two comparisons with the same outcome both count twice (Holm).
+    assert [row["p_value"] for row in partners] == [alone["p_value"]] * 2
+    assert [row["p_value_corrected"] for row in partners] == pytest.approx([0.087959] * 2, abs=1e-6)
+    assert [row["is_beyond_chance"] for row in partners] == [False, False]
+
+
+# Scopes
+
+
+def test_partners_are_those_that_the_token_may_see(api: TestClient, days: Days) -> None:
+    days.add(plays=TWELVE, commits=TWELVE)
+    held = days.alice.headers("read:activity", "read:code", "read:health")
+
+    answer = Assistant(api, held).ask("correlate", with_="commits", **upto(12))
+
+    assert answer["data"] == []
+    assert not {"play_count", "listened_ms"} & set(answer["not_compared"])
+    assert answer["missing_scopes"] == ["read:content", "read:location", "read:music"]
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        ({"with_": "asleep_ms"}, "read:activity read:health"),
+        ({"with_": "health:steps"}, "read:activity read:health"),
+        (
+            {"metric_a": "commits", "metric_b": "play_count"},
+            "read:activity read:code read:music",
+        ),
+    ],
+)
+def test_a_metric_that_is_named_needs_its_scope(
+    api: TestClient, alice: Person, given: dict[str, str], needed: str
+) -> None:
+    response = Assistant(api, alice.headers("read:activity")).call("correlate", **given)
+
+    assert error(response) == (403, 403, 7)
+    assert f'scope="{needed}"' in response.headers["www-authenticate"]
+
+
+# Days
+
+
+def test_today_is_not_over_and_left_out(assistant: Assistant, alice: Person) -> None:
+    answer = assistant.ask("correlate")
+
+    yesterday = date.fromisoformat(answer["generated_at"][:10]) - timedelta(days=1)
+    assert answer["range"]["to"] == str(yesterday)
+    assert answer["days"] == 89
+
+
+def test_a_search_looks_at_the_last_year_of_its_range_and_says_so(
+    assistant: Assistant, alice: Person
+) -> None:
+    years = {"from_": "2020-01-01", "to": "2024-12-31"}
+
+    search = assistant.ask("correlate", with_="commits", **years)
+    pair = assistant.ask("correlate", metric_a="commits", metric_b="play_count", **years)
+
+    assert (search["range"]["from"], search["days"]) == ("2024-01-01", 366)
+    assert search["truncated"] is True
+    assert (pair["range"]["from"], pair["days"]) == ("2020-01-01", 1827)
+    assert pair["truncated"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"metric_a": "commits"}, "metric_a and metric_b are needed together"),
+        (
+            {"metric_a": "commits", "metric_b": "play_count", "with_": "focus_ms"},
+            "give either metric_a and metric_b, or with",
+        ),
+        ({"with_": "happiness"}, "with: must be one of tracked_ms, "),
+        ({"with_": "health:"}, "with: must be one of tracked_ms, "),
+        ({"with_": 5}, "with: must be a string"),
+        ({"metric_a": ["commits"], "metric_b": "commits"}, "metric_a: must be a string"),
+        ({"method": "kendall"}, "method: input should be 'pearson' or 'spearman'"),
+        ({"lag": 31}, "lag: input should be less than or equal to 30"),
+        ({"lag": -31}, "lag: input should be greater than or equal to -30"),
+        ({"lag": "1"}, "lag: input should be a valid integer"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(
+    assistant: Assistant, alice: Person, given: dict[str, Any], said: str
+) -> None:
+    assert assistant.mistake("correlate", **given).startswith(said)

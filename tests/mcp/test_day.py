@@ -1,0 +1,274 @@
+"""A day beside what is usual, worked out by hand."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.tools import measures
+from tests.conftest import Person, mark_all_days
+from tests.mcp.assistant import Assistant
+
+TOOL: Final = "get_day"
+DAY: Final = date(2025, 7, 1)
+MINUTE: Final = 60_000
+
+
+def use(alice: Person, device_id: Any, app: str, category: str, at: datetime, minutes: int) -> None:
+    alice.connection.execute(
+        "insert into activity.app_session"
+        " (user_id, idempotency_key, device_id, app, category, started_at, ended_at)"
+        " values (%s, %s, %s, %s, %s, %s, %s)",
+        [
+            alice.user_id, f"{app} {at}", device_id, app, category, at, at + timedelta(minutes=minutes)
+        ],
+    )  # fmt: skip
+
+
+def at(day: date, hour: int) -> datetime:
+    return datetime(day.year, day.month, day.day, hour, tzinfo=UTC)
+
+
+def laptop(alice: Person) -> Any:
+    row = alice.connection.execute(
+        "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
+        [alice.user_id],
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.fixture
+def life(alice: Person, owner: psycopg.Connection[Any]) -> Person:
+    """Alice, who programs for 60 or 80 minutes a day in turns, and on one day for 120 and reads news."""
+    device_id = laptop(alice)
+    for before in range(1, 29):
+        minutes = 60 if before % 2 else 80
+        use(alice, device_id, "Code", "Development", at(DAY - timedelta(days=before), 9), minutes)
+    use(alice, device_id, "Code", "Development", at(DAY, 8), 120)
+    use(alice, device_id, "Firefox", "News", at(DAY, 12), 10)
+    # Too long ago to say anything about what is usual.
+    use(alice, device_id, "Code", "Development", at(DAY - timedelta(days=29), 9), 900)
+    for key, title in (("a", "Mend it"), ("b", "x" * 300)):
+        alice.connection.execute(
+            "insert into code.event (user_id, provider, provider_key, type, action, occurred_at, repository,"
+            " title) values (%s, 'github', %s, 'commit', 'pushed', '2025-07-01T10:00:00Z', 'me/svc', %s)",
+            [alice.user_id, key, title],
+        )
+    alice.connection.execute(
+        "insert into music.listen (user_id, listened_at, track, artist, played_ms, source)"
+        " values (%s, '2025-07-01T11:00:00Z', 'Song', 'Band', 180000, 'spotify')",
+        [alice.user_id],
+    )
+    mark_all_days(owner)
+    return alice
+
+
+def totals(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    return {
+        row["metric"]: (row["value"], row["normal"], row["days"], row["z"], row["phrase"])
+        for row in rows
+    }
+
+
+def test_each_total_stands_beside_the_28_days_before(assistant: Assistant, life: Person) -> None:
+    answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
+
+    told = totals(answer["totals"])
+    # Of 60 and 80 in turns the mean is 70, and the deviation 10.18.
+    assert told["tracked_ms"] == (
+        130 * MINUTE, 70 * MINUTE, 28, 5.89, "much more than usual (1 h 10 min on a usual day)"
+    )  # fmt: skip
+    assert told["productive_ms"][:4] == (120 * MINUTE, 70 * MINUTE, 28, 4.91)
+    assert told["distracted_ms"] == (
+        10 * MINUTE, 0, 28, None, "more than ever (0 s on a usual day)"
+    )  # fmt: skip
+    assert told["neutral_ms"] == (0, 0, 28, None, "as always (0 s on a usual day)")
+    assert told["session_count"][:2] == (2, 1)
+    assert told["focus_ms"][:2] == (120 * MINUTE, 70 * MINUTE)
+    assert answer["totals"][0]["value_text"] == "2 h 10 min"
+    assert list(told) == [
+        "tracked_ms", "productive_ms", "distracted_ms", "neutral_ms", "coding_ms", "app_switches",
+        "session_count", "focus_ms", "longest_focus_ms",
+    ]  # fmt: skip
+
+
+def test_a_day_is_told_with_what_it_was_spent_on(assistant: Assistant, life: Person) -> None:
+    answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
+
+    assert (answer["date"], answer["is_over"]) == ("2025-07-01", True)
+    assert answer["first_activity_at"] == "2025-07-01T08:00:00.000Z"
+    assert answer["last_activity_at"] == "2025-07-01T12:10:00.000Z"
+    assert answer["top_apps"] == [
+        {"name": "Code", "total_ms": 7_200_000, "total_text": "2 h", "percent": 92.31},
+        {"name": "Firefox", "total_ms": 600_000, "total_text": "10 min", "percent": 7.69},
+    ]
+    assert [row["name"] for row in answer["top_categories"]] == ["Development", "News"]
+    assert answer["top_projects"] == []
+    assert answer["focus"]["longest_text"] == "2 h"
+    (streak,) = answer["streaks"]
+    assert streak == {
+        "started_at": "2025-07-01T08:00:00.000Z",
+        "ended_at": "2025-07-01T10:00:00.000Z",
+        "duration_ms": 7_200_000,
+        "duration_text": "2 h",
+        "top_app": "Code",
+        "broken_by": "idle",
+        "broken_by_app": None,
+    }
+
+
+def test_other_domains_are_told_where_their_scopes_are_held(
+    assistant: Assistant, life: Person
+) -> None:
+    answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
+
+    assert answer["omitted"] == []
+    assert totals(answer["commits"]["totals"])["commits"][:4] == (2, 0, 28, None)
+    assert [(row["title"], row["repository"]) for row in answer["commits"]["recent"]] in (
+        [("Mend it", "me/svc"), (f"{'x' * 199}…", "me/svc")],
+        [(f"{'x' * 199}…", "me/svc"), ("Mend it", "me/svc")],
+    )
+    assert totals(answer["music"]["totals"])["listened_ms"][:2] == (180_000, 0)
+    assert answer["music"]["top_artist"] == {"artist": "Band", "play_count": 1}
+    assert totals(answer["sleep"]["totals"])["asleep_ms"] == (None, None, 0, None, "not known")
+    assert answer["sleep"]["night"] is None
+    assert answer["meetings"]["events"] == []
+
+
+def test_what_a_scope_is_missing_for_is_named_and_not_told(api: TestClient, life: Person) -> None:
+    few = Assistant(api, life.headers("read:activity")).ask(TOOL, date="2025-07-01")
+    more = Assistant(api, life.headers("read:activity", "read:music")).ask(TOOL, date="2025-07-01")
+
+    assert few["omitted"] == [
+        {"section": "commits", "scope": "read:code"},
+        {"section": "sleep", "scope": "read:health"},
+        {"section": "meetings", "scope": "read:content"},
+        {"section": "music", "scope": "read:music"},
+    ]
+    assert [few[each["section"]] for each in few["omitted"]] == [None] * 4
+    assert "Mend it" not in str(few)
+    assert "Band" not in str(few)
+    assert [each["section"] for each in more["omitted"]] == ["commits", "sleep", "meetings"]
+    assert more["music"]["top_artist"]["artist"] == "Band"
+
+
+def test_a_day_of_which_nothing_is_known_says_so(assistant: Assistant, life: Person) -> None:
+    answer = assistant.ask(TOOL, date="2025-08-15", tz="UTC")
+
+    assert {row["phrase"] for row in answer["totals"]} == {"not known"}
+    assert {row["value"] for row in answer["totals"]} == {None}
+    assert answer["first_activity_at"] is None
+    assert answer["data_gaps"] == [{"from": "2025-08-15", "to": "2025-08-15", "days": 1}]
+
+
+def test_a_day_that_is_under_way_is_not_held_against_whole_ones(
+    assistant: Assistant, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    device_id = laptop(alice)
+    today = datetime.now(UTC).date()
+    for before in range(1, 9):
+        use(alice, device_id, "Code", "Development", at(today - timedelta(days=before), 9), 60)
+    use(alice, device_id, "Code", "Development", at(today, 0), 1)
+    for title, is_enabled in (("Little", True), ("Given up", False)):
+        alice.connection.execute(
+            "insert into activity.goal"
+            " (user_id, title, metric, comparison, target, period, is_enabled)"
+            " values (%s, %s, 'tracked_ms', 'at_least', 3600000, 'day', %s)",
+            [alice.user_id, title, is_enabled],
+        )
+    mark_all_days(owner)
+
+    answer = assistant.ask(TOOL)
+    yesterday = assistant.ask(TOOL, date=f"{today - timedelta(days=1)}")
+    long_ago = assistant.ask(TOOL, date=f"{today - timedelta(days=30)}")
+
+    assert answer["is_over"] is False
+    assert totals(answer["totals"])["tracked_ms"] == (
+        MINUTE, 60 * MINUTE, 8, None, "so far, of 1 h on a usual day"
+    )  # fmt: skip
+    (goal,) = answer["goals"]
+    assert (goal["title"], goal["value_text"], goal["target_text"]) == ("Little", "1 min", "1 h")
+    assert (goal["from"], goal["to"], goal["status"]) == (f"{today}", f"{today}", "in_progress")
+    assert [(goal["value_text"], goal["status"]) for goal in yesterday["goals"]] == [("1 h", "met")]
+    assert long_ago["goals"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "normal", "deviation", "days", "is_over", "z", "phrase"),
+    [
+        (60.0, 60.0, 10.0, 28, True, 0.0, "about as usual (60 on a usual day)"),
+        (69.9, 60.0, 10.0, 28, True, 0.99, "about as usual (60 on a usual day)"),
+        (70.0, 60.0, 10.0, 28, True, 1.0, "more than usual (60 on a usual day)"),
+        (50.0, 60.0, 10.0, 28, True, -1.0, "less than usual (60 on a usual day)"),
+        (80.0, 60.0, 10.0, 28, True, 2.0, "much more than usual (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 28, True, -2.0, "much less than usual (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 6, True, None, "too few days before it to compare with"),
+        (40.0, None, None, 0, True, None, "too few days before it to compare with"),
+        (60.0, 60.0, 0.0, 7, True, None, "as always (60 on a usual day)"),
+        (59.0, 60.0, 0.0, 7, True, None, "less than ever (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 28, False, None, "so far, of 60 on a usual day"),
+        (61.0, 60.0, 10.0, 28, False, None, "already more than 60 on a usual day"),
+        (None, 60.0, 10.0, 28, True, None, "not known"),
+    ],
+)  # fmt: skip
+def test_how_usual_something_is_is_told_in_words(
+    value: float | None,
+    normal: float | None,
+    deviation: float | None,
+    days: int,
+    is_over: bool,
+    z: float | None,
+    phrase: str,
+) -> None:
+    compared = {
+        "metric": "app_switches", "value": value, "normal": normal, "deviation": deviation, "days": days
+    }  # fmt: skip
+
+    told = measures.measure(compared, is_over=is_over)
+
+    assert (told["z"], told["phrase"]) == (z, phrase)
+
+
+def test_what_was_measured_in_the_night_does_not_wait_for_the_end_of_the_day() -> None:
+    compared = {
+        "metric": "recovery_score", "value": 90.0, "normal": 60.0, "deviation": 10.0, "days": 28
+    }  # fmt: skip
+
+    told = measures.measure(compared, is_over=False)
+
+    assert (told["z"], told["phrase"]) == (3.0, "much more than usual (60 % on a usual day)")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"date": "2025-02-30"}, "date: is not a day that exists"),
+        ({"date": "yesterday"}, "date: must be a calendar day, such as 2025-06-16"),
+        ({"date": "2025-06-16T10:00:00Z"}, "date: must be a calendar day, such as 2025-06-16"),
+        ({"date": 20250616}, "date: must be a string"),
+        ({"date": "0001-01-01"}, "date: must be between 1900-01-01 and 9998-12-31"),
+        ({"period": "today"}, "period: there is no such argument; there are tz, date"),
+    ],
+)
+def test_a_day_that_is_none_is_told(assistant: Assistant, given: dict[str, Any], said: str) -> None:
+    assert assistant.mistake(TOOL, **given) == said
+
+
+@pytest.mark.parametrize(
+    ("day", "tz"),
+    [
+        ("1900-01-01", "UTC"),
+        ("9998-12-31", "Pacific/Kiritimati"),
+        ("2011-12-30", "Pacific/Apia"),
+    ],
+)
+def test_the_first_the_last_and_a_skipped_day_can_be_asked_for(
+    assistant: Assistant, day: str, tz: str
+) -> None:
+    answer = assistant.ask(TOOL, date=day, tz=tz)
+
+    assert (answer["range"]["from"], answer["range"]["to"]) == (day, day)
+    assert answer["top_apps"] == []

@@ -1,0 +1,377 @@
+"""get_health: metrics against what is normal, worked out by hand, and how nights were."""
+
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from tests.conftest import Person
+from tests.endpoints.test_health_summary import PHONE, SPO2, WATCH, beat, measure
+from tests.endpoints.test_recovery import WHOOP, sleep
+from tests.mcp.assistant import Assistant
+
+Rows = psycopg.Connection[Any]
+
+JUNE: Final = {"from_": "2025-06-16", "to": "2025-06-18", "tz": "Europe/Berlin"}
+
+
+def walk(owner: Rows, alice: Person, day: str, steps: int) -> None:
+    """Steps from noon to one o'clock, UTC."""
+    measure(owner, alice, WATCH, f"{day}T12:00Z", f"{day}T13:00Z", steps)
+
+
+@pytest.fixture
+def walks(owner: Rows, alice: Person) -> None:
+    """1,000 and 3,000 steps by turns on each of ten days of May, and three days in June."""
+    for day in range(22, 32):
+        walk(owner, alice, f"2025-05-{day}", 1000 if day % 2 else 3000)
+    walk(owner, alice, "2025-06-16", 4000)
+    walk(owner, alice, "2025-06-18", 6000)
+
+
+def only(answer: dict[str, Any]) -> dict[str, Any]:
+    (metric,) = answer["metrics"]
+    assert isinstance(metric, dict)
+    return metric
+
+
+@pytest.mark.usefixtures("walks")
+def test_a_metric_is_told_by_day_and_against_the_days_before(assistant: Assistant) -> None:
+    answer = assistant.ask("get_health", metrics=["steps"], **JUNE)
+
+    told = only(answer)
+    assert told["series"] == [
+        {"at": "2025-06-16", "value": 4000},
+        {"at": "2025-06-18", "value": 6000},
+    ]
+    assert {name: told["summary"][name] for name in ("total", "mean", "minimum", "maximum")} == {
+        "total": 10_000, "mean": 5000, "minimum": 4000, "maximum": 6000
+    }  # fmt: skip
+    assert (told["summary"]["days_with_data"], told["summary"]["latest_day"]) == (2, "2025-06-18")
+    # Five days of 1,000 and five of 3,000: 1,000 from the mean each, ten of them over nine.
+    assert told["normal"] == {
+        "mean": 2000, "mean_text": None, "deviation": 1054.09, "days": 10
+    }  # fmt: skip
+    assert (told["z"], told["phrase"]) == (2.85, "much higher than usual")
+    assert (told["metric"], told["unit"], told["aggregation"]) == ("health:steps", "count", "sum")
+    assert (answer["resolution"], answer["truncated"]) == ("day", False)
+    assert (answer["available"], answer["recovery"], answer["recovery_normal"]) == ([], [], None)
+
+
+def test_all_begins_with_the_first_sample_of_any_metric(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    walk(owner, alice, "2025-06-16", 1000)
+    measure(owner, alice, WATCH, "2025-03-01T10:00Z", "2025-03-01T10:05Z", 97, metric=SPO2)
+
+    answer = assistant.ask("get_health", period="all", tz="UTC")
+
+    assert answer["range"]["from"] == "2025-03-01"
+
+
+def test_fewer_than_seven_days_before_are_no_normal(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    for day in range(10, 16):
+        walk(owner, alice, f"2025-06-{day}", 1000 + day)
+    walk(owner, alice, "2025-06-16", 4000)
+
+    told = only(assistant.ask("get_health", metrics=["steps"], **JUNE))
+
+    assert (told["normal"], told["z"]) == (None, None)
+    assert told["phrase"] == "too few days before it to compare with"
+
+
+def test_today_is_not_compared_before_it_is_over(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    owner.execute(
+        """
+        with metric as (
+            insert into health.metric (user_id, metric_type, unit, aggregation)
+            values (%(user_id)s, 'steps', 'count', 'sum'), (%(user_id)s, 'weight', 'kg', 'avg')
+            returning metric_type
+        ),
+        scale as (
+            insert into health.source (user_id, provider, name)
+            values (%(user_id)s, 'apple_health', 'iPhone')
+            returning source_id
+        )
+        insert into health.sample (user_id, metric_type, source_id, started_at, ended_at, value)
+        select %(user_id)s, metric.metric_type, scale.source_id, day.at, day.at, 100 + mod(n, 2)
+          from metric
+         cross join scale
+         cross join generate_series(0, 20) as n
+         cross join lateral (select date_trunc('day', now(), 'UTC') - n * interval '24 hours' as at) as day
+        """,
+        {"user_id": alice.user_id},
+    )
+
+    answer = assistant.ask("get_health", metrics=["steps", "weight"], period="today", tz="UTC")
+
+    steps, weight = answer["metrics"]
+    assert (steps["summary"]["total"], steps["z"]) == (100, None)
+    # Ten of 101 and ten of 100 before it, so 0.5 from the mean each: twenty over nineteen.
+    assert (weight["normal"]["mean"], weight["normal"]["deviation"]) == (100.5, 0.51)
+    assert (weight["summary"]["latest"], weight["z"]) == (100, -0.97)
+    assert weight["phrase"] == "about as usual"
+
+
+@pytest.mark.usefixtures("walks")
+def test_many_days_are_told_by_week_and_very_many_by_month(assistant: Assistant) -> None:
+    weeks = assistant.ask("get_health", metrics=["steps"], from_="2025-05-21", to="2025-07-31")
+    months = assistant.ask("get_health", metrics=["steps"], from_="2024-06-01", to="2025-07-31")
+
+    assert (weeks["resolution"], weeks["truncated"]) == ("week", True)
+    assert only(weeks)["series"] == [
+        {"at": "2025-05-21", "value": 2000},
+        {"at": "2025-05-26", "value": 2000},
+        {"at": "2025-06-16", "value": 5000},
+    ]
+    assert (months["resolution"], months["truncated"]) == ("month", True)
+    assert only(months)["series"] == [
+        {"at": "2025-05-01", "value": 2000},
+        {"at": "2025-06-01", "value": 5000},
+    ]
+
+
+def test_hours_add_up_to_days_and_two_devices_count_once(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    measure(owner, alice, WATCH, "2025-06-16T10:30Z", "2025-06-16T11:30Z", 600)
+    measure(owner, alice, PHONE, "2025-06-16T10:30Z", "2025-06-16T11:30Z", 500)
+    for minute, bpm in ((0, 60), (10, 80), (70, 100)):
+        beat(owner, alice, f"2025-06-16T{10 + minute // 60}:{minute % 60:02}Z", bpm)
+
+    answer = assistant.ask(
+        "get_health",
+        metrics=["steps", "heart_rate"],
+        resolution="hour",
+        from_="2025-06-16",
+        to="2025-06-16",
+    )
+
+    steps, beats = answer["metrics"]
+    assert steps["series"] == [
+        {"at": "2025-06-16T10:00:00.000Z", "value": 300},
+        {"at": "2025-06-16T11:00:00.000Z", "value": 300},
+    ]
+    assert beats["series"] == [
+        {"at": "2025-06-16T10:00:00.000Z", "value": 70},
+        {"at": "2025-06-16T11:00:00.000Z", "value": 100},
+    ]
+    assert (steps["summary"]["total"], beats["summary"]["mean"]) == (600, 80)
+    assert (answer["resolution"], answer["truncated"]) == ("hour", False)
+
+
+@pytest.mark.usefixtures("walks")
+def test_hours_of_too_many_days_are_told_by_day_and_the_answer_says_so(
+    assistant: Assistant,
+) -> None:
+    eight = assistant.ask(
+        "get_health", metrics=["steps"], resolution="hour", from_="2025-05-22", to="2025-05-29"
+    )
+    nine = assistant.ask(
+        "get_health", metrics=["steps"], resolution="hour", from_="2025-05-22", to="2025-05-30"
+    )
+
+    assert (eight["resolution"], eight["truncated"]) == ("hour", False)
+    assert (nine["resolution"], nine["truncated"]) == ("day", True)
+    assert len(only(nine)["series"]) == 9
+
+
+@pytest.mark.usefixtures("walks")
+def test_readings_are_told_as_they_are(assistant: Assistant) -> None:
+    answer = assistant.ask("get_health", metrics=["health:steps"], resolution="raw", **JUNE)
+
+    assert answer["samples"] == [
+        {
+            "started_at": f"2025-06-{day}T12:00:00.000Z",
+            "ended_at": f"2025-06-{day}T13:00:00.000Z",
+            "value": value,
+            "source": "Apple Watch",
+        }
+        for day, value in ((18, 6000), (16, 4000))
+    ]
+    assert (only(answer)["series"], answer["resolution"], answer["truncated"]) == ([], "raw", False)
+
+
+def test_the_newest_fifty_readings_are_told_and_the_answer_says_so(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    for minute in range(51):
+        beat(owner, alice, f"2025-06-16T10:{minute:02}Z", 60 + minute)
+
+    answer = assistant.ask("get_health", metrics=["heart_rate"], resolution="raw", **JUNE)
+
+    assert [reading["value"] for reading in answer["samples"]] == list(range(110, 60, -1))
+    assert answer["truncated"] is True
+
+
+# Nights
+
+
+@pytest.fixture
+def nights(owner: Rows, alice: Person) -> None:
+    """Two nights in June, of seven and six hours, and one of eight hours in May."""
+    for day, hours, rate in (("06-16", 7, 50), ("06-18", 6, 54), ("05-31", 8, 48)):
+        made = sleep(owner, alice, WHOOP, f"2025-{day}T05:00Z", asleep_ms=hours * 3_600_000)
+        owner.execute(
+            "insert into health.recovery values (%s, %s, 'scored', 66, %s, 48.25, 96.1, 33.7)",
+            [alice.user_id, made, rate],
+        )
+
+
+@pytest.mark.usefixtures("nights")
+def test_without_metrics_nights_are_told_and_what_there_is(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    walk(owner, alice, "2025-06-17", 4000)
+
+    answer = assistant.ask("get_health", **JUNE)
+
+    assert [(day["date"], day["sleep"]["asleep_text"]) for day in answer["recovery"]] == [
+        ("2025-06-18", "6 h"),
+        ("2025-06-16", "7 h"),
+    ]
+    assert answer["recovery"][0]["recovery"]["resting_heart_rate_bpm"] == 54
+    assert answer["recovery"][0]["recovery"]["hrv_rmssd"] == 48.25
+    assert answer["recovery_averages"]["asleep_text"] == "6 h 30 min"
+    assert answer["recovery_averages"]["resting_heart_rate_bpm"] == 52
+    assert answer["recovery_normal"]["asleep_text"] == "8 h"
+    assert answer["metrics"] == []
+    assert [
+        (each["metric"], each["unit"], each["first_day"], each["last_day"], each["days_measured"])
+        for each in answer["available"]
+    ] == [
+        ("asleep_ms", "ms", "2025-05-31", "2025-06-18", 2),
+        ("health:steps", "count", "2025-06-17", "2025-06-17", 1),
+        ("hrv_rmssd_ms", "ms", "2025-05-31", "2025-06-18", 2),
+        ("recovery_score", "percent", "2025-05-31", "2025-06-18", 2),
+        ("resting_heart_rate_bpm", "bpm", "2025-05-31", "2025-06-18", 2),
+    ]
+
+
+@pytest.mark.usefixtures("nights")
+def test_metrics_of_nights_are_told_in_words_where_they_are_durations(
+    assistant: Assistant,
+) -> None:
+    answer = assistant.ask(
+        "get_health", metrics=["asleep_ms", "hrv_rmssd_ms"], include_recovery=True, **JUNE
+    )
+
+    asleep, variability = answer["metrics"]
+    assert asleep["series"][0] == {"at": "2025-06-16", "value": 25_200_000, "value_text": "7 h"}
+    assert (asleep["summary"]["mean_text"], asleep["summary"]["total"]) == ("6 h 30 min", None)
+    assert variability["series"][0] == {"at": "2025-06-16", "value": 48.25}
+    assert (variability["unit"], variability["summary"]["mean_text"]) == ("ms", None)
+    assert len(answer["recovery"]) == 2
+
+
+@pytest.mark.usefixtures("nights")
+def test_a_metric_that_nobody_measured_comes_with_those_that_there_are(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    measure(owner, alice, PHONE, "2025-01-01T10:00Z", "2025-01-01T10:05Z", 97, metric=SPO2)
+
+    answer = assistant.ask("get_health", metrics=["asleep_ms", "Steps".lower() + "_2"], **JUNE)
+
+    unknown = answer["metrics"][1]
+    assert (unknown["metric"], unknown["unit"], unknown["series"]) == ("health:steps_2", None, [])
+    assert unknown["phrase"] == "nothing was measured"
+    (spo2,) = [each for each in answer["available"] if each["metric"] == "health:spo2"]
+    assert (spo2["first_day"], spo2["days_measured"]) == ("2025-01-01", 0)
+    assert answer["recovery"] == []
+
+
+def test_many_months_of_many_metrics_are_told_as_far_as_there_is_room(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    """Eight durations over ten years: of each the newest months, and what all of them come to."""
+    names = [f"of_kind_{number}" for number in range(8)]
+    for name in names:
+        measure(
+            owner,
+            alice,
+            WATCH,
+            "2015-06-15T10:00Z",
+            "2015-06-15T11:00Z",
+            1,
+            metric=(name, "ms", "sum"),
+        )
+    owner.execute(
+        """
+        insert into health.sample (user_id, metric_type, source_id, started_at, ended_at, value)
+        select %(user_id)s, metric_type, source_id, day, day + interval '1 hour', 12345678
+          from health.metric
+          join health.source using (user_id)
+         cross join generate_series('2015-07-15 10:00Z', '2025-06-15 10:00Z', interval '1 month') as day
+         where user_id = %(user_id)s
+        """,
+        {"user_id": alice.user_id},
+    )
+
+    response = assistant.call(
+        "get_health", metrics=names, from_="2015-06-01", to="2025-06-30", include_recovery=True
+    )
+
+    answer = response.json()["result"]["structuredContent"]
+    assert len(response.content) <= 64 * 1024
+    assert (answer["resolution"], answer["truncated"]) == ("month", True)
+    for metric in answer["metrics"]:
+        assert metric["series"][-1]["at"] == "2025-06-01"
+        assert 30 < len(metric["series"]) < 121
+        assert metric["summary"]["days_with_data"] == 121
+
+
+def test_more_than_fifty_metrics_are_cut_and_those_measured_most_are_told(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    walk(owner, alice, "2025-06-17", 1)
+    for number in range(50):
+        measure(
+            owner, alice, PHONE, "2025-01-01T10:00Z", "2025-01-01T10:05Z", 97,
+            metric=(f"a{number:02}", "x", "avg"),
+        )  # fmt: skip
+
+    answer = assistant.ask("get_health", **JUNE)
+
+    told = [each["metric"] for each in answer["available"]]
+    assert (len(told), answer["truncated"]) == (50, True)
+    assert told[-2:] == ["health:a48", "health:steps"]
+
+
+# What it refuses
+
+NIGHTS: Final = (
+    "recovery_score, strain_score, asleep_ms, deep_ms, rem_ms, hrv_rmssd_ms, resting_heart_rate_bpm"
+)
+NAMED: Final = f"metrics[0]: must be one of {NIGHTS}, or the name of a metric such as steps"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"metrics": ["Steps"]}, NAMED),
+        ({"metrics": ["health:"]}, NAMED),
+        ({"metrics": ["health:health:steps"]}, NAMED),
+        ({"metrics": [5]}, "metrics[0]: must be a string"),
+        ({"metrics": "steps"}, "metrics: input should be a valid list"),
+        ({"metrics": []}, "metrics: list should have at least 1 item"),
+        ({"metrics": ["steps"] * 9}, "metrics: list should have at most 8 items"),
+        ({"resolution": "week"}, "resolution: input should be 'day', 'hour' or 'raw'"),
+        ({"include_recovery": "yes"}, "include_recovery: input should be a valid boolean"),
+        ({"resolution": "raw"}, "resolution: raw needs exactly one of metrics"),
+        (
+            {"resolution": "raw", "metrics": ["steps", "heart_rate"]},
+            "resolution: raw needs exactly one of metrics",
+        ),
+        ({"resolution": "hour"}, "resolution: hour needs metrics"),
+        (
+            {"resolution": "hour", "metrics": ["steps", "rem_ms", "asleep_ms"]},
+            "resolution: asleep_ms, rem_ms can be told by day alone",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(assistant: Assistant, arguments: dict[str, Any], told: str) -> None:
+    assert assistant.mistake("get_health", **arguments).startswith(told)

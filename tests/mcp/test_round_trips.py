@@ -1,0 +1,78 @@
+"""What a message costs: one round trip to the database, and none for what cannot be a token."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.tools import TOOLS
+from shared.lines import Lines, Step
+from tests.conftest import Person
+from tests.mcp.assistant import Assistant, message
+
+
+@pytest.fixture
+def trips(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many statements the reader took along on each trip to the database from now on."""
+    app: Any = api.app
+    reader = next(route.endpoint.reader for route in app.routes if route.name == "mcp")
+    seen: list[int] = []
+    run = Lines.run
+
+    async def counted(self: Lines, steps: Sequence[Step], **options: Any) -> Any:
+        # The worker notes now and then which tokens were used, at no request's expense.
+        if self in (reader.quick, reader.patient):
+            seen.append(len(steps))
+        return await run(self, steps, **options)
+
+    monkeypatch.setattr(Lines, "run", counted)
+    return seen
+
+
+@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+def test_a_tool_asks_together_with_the_token(
+    assistant: Assistant, trips: list[int], tool: str
+) -> None:
+    assert assistant.call(tool).status_code == 200
+
+    assert trips == [2]
+
+
+@pytest.mark.parametrize(
+    ("method", "statements"),
+    [("initialize", 2), ("ping", 1), ("tools/list", 1), ("nothing", 1), ("tools/call", 1)],
+)
+def test_everything_else_is_one_trip_too(
+    assistant: Assistant, trips: list[int], method: str, statements: int
+) -> None:
+    assistant.legacy(method)
+
+    assert trips == [statements]
+
+
+def test_what_is_no_message_and_what_a_tool_does_not_take_cost_the_look_at_the_token(
+    assistant: Assistant, trips: list[int]
+) -> None:
+    assistant.post(b"{")
+    assistant.call("get_goals", wekks=1)
+    assistant.post(message("x", id=None))
+
+    assert trips == [1, 1, 1]
+
+
+def test_a_tool_whose_scope_is_missing_is_one_trip(
+    api: TestClient, alice: Person, trips: list[int]
+) -> None:
+    assistant = Assistant(api, alice.headers("read:activity"))
+
+    assert assistant.call("get_listening").status_code == 403
+
+    assert trips == [2]
+
+
+def test_who_brings_no_token_never_reaches_the_database(api: TestClient, trips: list[int]) -> None:
+    for authorization in ("", "Bearer svc_dt_nonsense"):
+        api.post("/mcp", json=message("ping"), headers={"Authorization": authorization})
+
+    assert trips == []

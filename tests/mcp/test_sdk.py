@@ -1,0 +1,164 @@
+"""The official client against the running servers, end to end, in both of its modes.
+
+The person's side is the real pages, looked at and submitted over HTTP as a browser would.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
+
+from resourceserver.tools import TOOLS
+from tests.conftest import Person
+from tests.oauth.program import Program, expire_access_tokens
+from tests.processes import Service
+
+Mode = Literal["auto", "legacy"]
+REVISIONS: Final = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+
+each_mode = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+@dataclass
+class Talk:
+    """What a program does while it is connected once."""
+
+    program: Program
+    mode: Mode
+    results: list[CallToolResult] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
+    revision: str = ""
+    instructions: str = ""
+
+    def call(self, *names: str) -> list[dict[str, Any]]:
+        """Connect, call these tools in turn, and return their answers."""
+        asyncio.run(self._call(names))
+        return [result.structured_content or {} for result in self.results]
+
+    async def _call(self, names: tuple[str, ...]) -> None:
+        url = f"{self.program.service.base_url}{self.program.path}"
+        async with (
+            self.program.http() as http,
+            Client(streamable_http_client(url, http_client=http), mode=self.mode) as client,
+        ):
+            self.revision = client.protocol_version
+            self.instructions = client.instructions or ""
+            self.listed = [tool.name for tool in (await client.list_tools()).tools]
+            self.results = [await client.call_tool(name, {}) for name in names]
+
+
+@each_mode
+def test_the_sdk_is_let_in_and_calls_a_tool(
+    service: Service, program: Program, alice: Person, mode: Mode
+) -> None:
+    talk = Talk(program, mode)
+
+    (answer,) = talk.call("get_goals")
+
+    assert talk.revision == REVISIONS[mode]
+    assert talk.instructions.startswith("Today is ")
+    assert talk.listed == [tool.name for tool in TOOLS]
+    assert answer["count"] == 0
+    assert program.sent[:5] == [
+        "POST /mcp",
+        "GET /.well-known/oauth-protected-resource/mcp",
+        "GET /.well-known/oauth-authorization-server",
+        "POST /oauth/register",
+        "POST /oauth/token",
+    ]
+    assert set(program.sent[5:]) == {"POST /mcp"}
+    (asked,) = program.asked
+    assert asked["scope"] == "read:activity"
+    assert asked["resource"] == f"{service.base_url}/mcp"
+    assert program.kept.tokens is not None
+    assert program.kept.tokens.scope == "read:activity"
+    granted = alice.connection.execute("select resource, scopes from oauth.grant").fetchall()
+    assert granted == [(f"{service.base_url}/mcp", ["read:activity"])]
+
+
+@each_mode
+def test_the_sdk_is_stepped_up_to_the_scope_of_a_tool(program: Program, mode: Mode) -> None:
+    goals, listening, again = Talk(program, mode).call(
+        "get_goals", "get_listening", "get_listening"
+    )
+
+    assert goals["count"] == 0
+    assert listening["totals"]["play_count"] == 0
+    assert again["totals"] == listening["totals"]
+    assert [asked["scope"] for asked in program.asked] == [
+        "read:activity",
+        "read:activity read:music",
+    ]
+    assert program.sent.count("POST /oauth/register") == 1
+    assert program.kept.tokens is not None
+    assert program.kept.tokens.scope == "read:activity read:music"
+
+
+@each_mode
+def test_the_sdk_refreshes_by_itself_when_its_token_has_expired(
+    program: Program, alice: Person, mode: Mode
+) -> None:
+    Talk(program, mode).call("get_goals")
+    first = program.kept.tokens
+    assert first is not None
+    expire_access_tokens(alice)
+    # The SDK looks at its own clock alone. On a 401 it asks the person again.
+    assert program.provider.context.token_expiry_time is not None
+    program.provider.context.token_expiry_time -= 3601
+    program.sent.clear()
+
+    (answer,) = Talk(program, mode).call("get_goals")
+
+    assert answer["count"] == 0
+    assert program.sent[0] == "POST /oauth/token"
+    assert set(program.sent[1:]) == {"POST /mcp"}
+    assert program.forms[-1]["grant_type"] == "refresh_token"
+    assert program.forms[-1]["resource"] == f"{program.service.base_url}/mcp"
+    assert len(program.asked) == 1
+    assert program.kept.tokens is not None
+    assert program.kept.tokens.access_token != first.access_token
+
+
+@each_mode
+def test_the_sdk_asks_its_person_again_after_a_revocation(program: Program, mode: Mode) -> None:
+    Talk(program, mode).call("get_goals")
+    assert program.kept.tokens is not None
+    httpx2.post(
+        f"{program.service.auth_url}/oauth/revoke",
+        data={"token": program.kept.tokens.refresh_token},
+    )
+
+    (answer,) = Talk(program, mode).call("get_goals")
+
+    assert answer["count"] == 0
+    assert len(program.asked) == 2
+    assert program.sent.count("POST /oauth/register") == 1
+
+
+@each_mode
+def test_the_sdk_shows_what_was_wrong_with_arguments_and_what_there_is_not(
+    program: Program, mode: Mode
+) -> None:
+    async def talk() -> tuple[CallToolResult, MCPError]:
+        url = f"{program.service.base_url}/mcp"
+        async with (
+            program.http() as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            wrong = await client.call_tool("get_patterns", {"weeks": 99})
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("get_everything", {})
+            return wrong, caught.value
+
+    wrong, missing = asyncio.run(talk())
+
+    assert wrong.is_error is True
+    assert "weeks: input should be less than or equal to 52" in str(wrong.content)
+    assert missing.code == -32602
+    assert missing.message == "there is no such tool: get_everything"

@@ -1,0 +1,535 @@
+"""What holds for every tool, derived from the list of declarations; none is named where all are meant."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator, FormatChecker
+from starlette.testclient import TestClient
+
+from deploy.demo.command import demo
+from resourceserver.mcp import durations
+from resourceserver.mcp.tool import Tool, output_schema
+from resourceserver.metrics import METRICS
+from resourceserver.tools import TOOLS
+from shared.scopes import SCOPES
+from shared.settings import Settings
+from tests.conftest import Person, owning, person
+from tests.mcp.assistant import Assistant, error
+
+ZONE: Final = "America/New_York"
+README: Final = Path(__file__).parents[2] / "README.md"
+COMMON: Final = {"range", "tz", "generated_at", "data_gaps", "truncated"}
+ALL: Final[dict[str, dict[str, Any]]] = {
+    "get_listening": {"period": "last_30_days", "top": 50},
+    "get_health": {
+        "period": "all",
+        "metrics": ["steps", "heart_rate", "asleep_ms", "hrv_rmssd_ms"],
+        "include_recovery": True,
+    },
+    "get_places": {"period": "all", "raw": True},
+    "get_content": {"period": "all", "limit": 50},
+    "get_time_breakdown": {"period": "last_30_days", "group_by": ["app", "day"], "top": 100},
+    "list_sessions": {"period": "last_30_days", "limit": 200},
+    "get_focus": {"period": "all", "include_switches": True},
+    "get_code_activity": {"period": "all", "limit": 50},
+    "compare_periods": {"a": "last_7_days", "metrics": list(METRICS)},
+}
+"""Arguments with which a tool has much to say, where its defaults have little."""
+
+KEYWORDS: Final = {
+    "type", "description", "default", "enum", "format", "items", "minimum", "maximum", "minLength",
+    "maxLength", "minItems", "maxItems", "pattern", "properties", "additionalProperties", "required",
+}  # fmt: skip
+"""Of JSON Schema, in descriptions of arguments."""
+
+each_tool = pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TOOLS])
+
+
+@pytest.fixture(scope="module")
+def people(deployment: Settings) -> Iterator[dict[str, Person]]:
+    """Alice with an invented life up to this moment, and bob, of whom nothing is known."""
+    with owning(deployment) as connection:
+        made = {name: person(connection, name) for name in ("alice", "bob")}
+        connection.execute("update identity.user set timezone = %s", [ZONE])
+        words = ["alice@example.org", "--days=35"]
+        done = CliRunner().invoke(demo, words, obj=deployment)
+        assert done.exit_code == 0, done.output
+        yield made
+
+
+@pytest.fixture(scope="module")
+def assistants(people: dict[str, Person], resource_client: TestClient) -> dict[str, Assistant]:
+    """An assistant of each, which may read everything."""
+    return {name: Assistant(resource_client, each.headers()) for name, each in people.items()}
+
+
+def listed(assistants: dict[str, Assistant]) -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = assistants["bob"].modern("tools/list").json()["result"]["tools"]
+    return tools
+
+
+# How they are listed
+
+
+def test_the_list_is_in_one_order(assistants: dict[str, Assistant]) -> None:
+    assert [tool["name"] for tool in listed(assistants)] == [tool.name for tool in TOOLS]
+    assert len({tool.name for tool in TOOLS}) == len(TOOLS)
+
+
+@each_tool
+def test_a_tool_is_listed_with_all_that_an_assistant_decides_by(
+    assistants: dict[str, Assistant], tool: Tool
+) -> None:
+    (shown,) = [each for each in listed(assistants) if each["name"] == tool.name]
+
+    assert set(shown) == {
+        "name", "title", "description", "inputSchema", "outputSchema", "annotations"
+    }  # fmt: skip
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", tool.name)
+    assert shown["annotations"] == {
+        "title": tool.title,
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    assert tool.scope in SCOPES
+    assert shown["description"].endswith(f" Needs the scope {tool.scope}.")
+    # When to use it, and when not.
+    assert re.search(r"\b(Use it|Call it)\b.*\bNot for\b", tool.description)
+
+
+@each_tool
+def test_schemas_are_valid_and_objects_that_take_nothing_else(
+    assistants: dict[str, Assistant], tool: Tool
+) -> None:
+    (shown,) = [each for each in listed(assistants) if each["name"] == tool.name]
+
+    for schema in (shown["inputSchema"], shown["outputSchema"]):
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+        assert schema["additionalProperties"] is False
+    for name, described in shown["inputSchema"]["properties"].items():
+        assert described["description"], name
+        assert "anyOf" not in described
+        assert described.get("default", 0) is not None
+        # A bound that pydantic cannot describe would go under a name of its own.
+        assert described.keys() <= KEYWORDS, name
+        assert described.get("format", "date") in {"date", "date-time", "uuid"}
+
+
+@each_tool
+def test_the_readme_says_which_scope_a_tool_needs(tool: Tool) -> None:
+    assert f"| `{tool.name}` | `{tool.scope}` |" in README.read_text()
+
+
+# What they answer
+
+
+@each_tool
+@pytest.mark.parametrize("name", ["alice", "bob"], ids=["a life", "nothing known"])
+def test_an_answer_fits_its_schema_and_stands_there_once_more_as_text(
+    assistants: dict[str, Assistant], tool: Tool, name: str
+) -> None:
+    response = assistants[name].call(tool.name, **ALL.get(tool.name, {}))
+
+    assert response.status_code == 200
+    result = response.json()["result"]
+    answer = result["structuredContent"]
+    validator = Draft202012Validator(output_schema(tool.answer), format_checker=FormatChecker())
+    assert [problem.message for problem in validator.iter_errors(answer)] == []
+    (said,) = result["content"]
+    assert said["type"] == "text"
+    assert json.loads(said["text"]) == answer
+    assert result["isError"] is False
+
+
+@each_tool
+@pytest.mark.parametrize("name", ["alice", "bob"], ids=["a life", "nothing known"])
+def test_an_answer_says_of_which_days_it_is_in_which_zone_and_what_is_not_known(
+    assistants: dict[str, Assistant], tool: Tool, name: str
+) -> None:
+    answer = assistants[name].ask(tool.name)
+
+    assert answer.keys() >= COMMON
+    assert answer["tz"] == ZONE
+    assert answer["range"]["from"] <= answer["range"]["to"]
+    if name == "bob":
+        (gap,) = answer["data_gaps"]
+        assert (gap["from"], gap["to"]) == (answer["range"]["from"], answer["range"]["to"])
+
+
+@each_tool
+def test_a_zone_of_its_own_may_be_asked_for(assistants: dict[str, Assistant], tool: Tool) -> None:
+    answer = assistants["alice"].ask(tool.name, tz="Asia/Kathmandu")
+
+    assert answer["tz"] == "Asia/Kathmandu"
+    assert answer["range"]["starts_at"].endswith("T18:15:00.000Z")
+
+
+@each_tool
+def test_beside_every_duration_stand_words(assistants: dict[str, Assistant], tool: Tool) -> None:
+    found = list(durations_of(assistants["alice"].ask(tool.name, **ALL.get(tool.name, {}))))
+
+    for value, words in found:
+        assert words == (None if value is None else durations.text(value))
+
+
+def durations_of(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, list):
+        for each in value:
+            yield from durations_of(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from durations_of(each)
+            if name.endswith("_ms") and not isinstance(each, list | dict):
+                yield each, value[f"{name.removesuffix('_ms')}_text"]
+
+
+@each_tool
+def test_an_answer_is_short(assistants: dict[str, Assistant], tool: Tool) -> None:
+    response = assistants["alice"].call(tool.name, **ALL.get(tool.name, {}))
+
+    assert len(response.content) <= 64 * 1024
+    answer = response.json()["result"]["structuredContent"]
+    if tool.rows is not None:
+        assert len(answer[tool.rows]) <= tool.most_rows
+
+
+@each_tool
+def test_bob_sees_nothing_of_alice(assistants: dict[str, Assistant], tool: Tool) -> None:
+    answer = json.dumps(assistants["bob"].ask(tool.name, **ALL.get(tool.name, {})))
+
+    assert "alice" not in answer
+    assert not re.search(r"_ms\": [1-9]", answer)
+
+
+# What they refuse
+
+
+@each_tool
+def test_an_unknown_argument_is_named(assistants: dict[str, Assistant], tool: Tool) -> None:
+    said = assistants["bob"].mistake(tool.name, wekks=6)
+
+    assert said.startswith("wekks: there is no such argument; there are tz")
+
+
+def test_an_unknown_argument_with_half_of_a_surrogate_pair_is_named(
+    assistants: dict[str, Assistant],
+) -> None:
+    said = assistants["bob"].mistake("get_goals", **{"\ud800": 6})
+
+    assert said == "\\ud800: there is no such argument; there are tz"
+
+
+@each_tool
+@pytest.mark.parametrize("tz", ["nowhere", "europe/berlin", "+02:00", "", "\x00", "\ud800"])
+def test_a_zone_that_does_not_exist_is_told(
+    assistants: dict[str, Assistant], tool: Tool, tz: str
+) -> None:
+    said = assistants["bob"].mistake(tool.name, tz=tz)
+
+    assert said.startswith("tz: must be ")
+
+
+@each_tool
+@pytest.mark.parametrize("tz", [5, True, [], {}, 1.5])
+def test_a_zone_that_is_no_text_is_told(
+    assistants: dict[str, Assistant], tool: Tool, tz: object
+) -> None:
+    assert assistants["bob"].mistake(tool.name, tz=tz) == "tz: must be a string"
+
+
+@each_tool
+def test_null_counts_as_left_out(assistants: dict[str, Assistant], tool: Tool) -> None:
+    assert assistants["bob"].ask(tool.name, tz=None)["tz"] == ZONE
+
+
+def test_the_first_ten_mistakes_are_told_and_long_names_are_cut(
+    assistants: dict[str, Assistant],
+) -> None:
+    many = {f"x{number:02}" + "y" * 200: 1 for number in range(20)}
+
+    said = assistants["bob"].mistake("get_goals", **many).splitlines()
+
+    assert len(said) == 10
+    assert said[0].startswith(f"x00{'y' * 97}…: there is no such argument")
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [tool for tool in TOOLS if tool.scope != "read:activity"],
+    ids=lambda tool: tool.name,
+)
+def test_a_tool_of_another_scope_needs_it(
+    people: dict[str, Person], resource_client: TestClient, tool: Tool
+) -> None:
+    rest = [scope for scope in SCOPES if scope != tool.scope]
+
+    response = Assistant(resource_client, people["alice"].headers(*rest)).call(tool.name)
+
+    assert error(response) == (403, 403, 7)
+    assert f'scope="read:activity {tool.scope}"' in response.headers["www-authenticate"]
+
+
+# One definition
+
+
+def test_what_endpoints_say_too_is_the_same(
+    assistants: dict[str, Assistant], resource_client: TestClient
+) -> None:
+    assistant = assistants["alice"]
+
+    def rest(path: str, **params: Any) -> Any:
+        response = resource_client.get(path, params=params, headers=assistant.headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    goals = assistant.ask("get_goals")
+    assert [(goal["id"], goal["progress"]["status"], goal["streak"]) for goal in goals["data"]] == [
+        (goal["id"], goal["progress"]["status"], goal["streak"])
+        for goal in rest("/api/v1/goals")["data"]
+    ]
+    assert goals["data"]
+
+    patterns = assistant.ask("get_patterns", weeks=4)
+    endpoint = rest("/api/v1/analytics/hourly-patterns", weeks=4, tz=ZONE)
+    assert [
+        (day["day_of_week"], hour, average)
+        for day in patterns["days"]
+        for hour, average in enumerate(day["average_by_hour"])
+    ] == [(row["day_of_week"], row["hour"], row["average_ms"]) for row in endpoint["data"]]
+    assert (patterns["range"]["from"], patterns["range"]["to"]) == (
+        endpoint["range"]["from"],
+        endpoint["range"]["to"],
+    )
+
+    listening = assistant.ask("get_listening", period="last_30_days", group_by="day", top=50)
+    ends = {"from": listening["range"]["starts_at"], "to": listening["range"]["ends_at"]}
+    daily = rest("/api/v1/music/daily", **ends, tz=ZONE)
+    assert [(day["name"], day["listened_ms"]) for day in listening["data"]] == [
+        (day["date"], day["listened_ms"]) for day in daily["data"]
+    ]
+    assert {name: listening["totals"][name] for name in daily["totals"]} == daily["totals"]
+    history = rest("/api/v1/music/history", **ends, limit=5)
+    assert [play["id"] for play in listening["recent"]] == [play["id"] for play in history["data"]]
+
+    status = assistant.ask("get_data_status")
+    assert status["devices"] == rest("/api/v1/devices")["data"]
+    assert status["integrations"] == rest("/api/v1/integrations")["data"]
+
+
+def test_sums_are_those_of_the_endpoints(
+    assistants: dict[str, Assistant], resource_client: TestClient
+) -> None:
+    assistant = assistants["alice"]
+
+    def rest(path: str, **params: Any) -> Any:
+        response = resource_client.get(
+            f"/api/v1/analytics/{path}", params=params, headers=assistant.headers
+        )
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def broken_down(key: str) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
+        answer = assistant.ask("get_time_breakdown", period="last_30_days", group_by=[key], top=100)
+        rows = [(row["by"][key], row["total_ms"], row["session_count"]) for row in answer["data"]]
+        assert sum(row[1] for row in rows) == answer["totals"]["total_ms"]
+        return rows, answer
+
+    apps, answer = broken_down("app")
+    ends = {"from": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    days = {"from": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
+    usage = rest("app-usage", **ends)
+    assert {row[0]: row[1:] for row in apps} == {
+        row["app"]: (row["total_ms"], row["session_count"]) for row in usage["data"]
+    }
+    assert answer["totals"]["session_count"] == usage["totals"]["session_count"]
+    categories, answer = broken_down("category")
+    endpoint = rest("categories", **ends)
+    assert {row[0]: row[1:] for row in categories} == {
+        row["category"]: (row["total_ms"], row["session_count"]) for row in endpoint["data"]
+    }
+    for name in ("productive_ms", "neutral_ms", "distracted_ms"):
+        assert answer["totals"][name] == endpoint["totals"][name]
+    daily = rest("daily", **days)
+    assert broken_down("day")[0] == [
+        (row["date"], row["tracked_ms"], row["session_count"]) for row in daily["data"]
+    ]
+    coding = rest("coding", **ends)["data"]
+    assert sorted(broken_down("project")[0]) == sorted(
+        (row["project"], row["total_ms"], row["session_count"]) for row in coding["projects"]
+    )
+    assert sorted(broken_down("language")[0]) == sorted(
+        (row["language"], row["total_ms"], row["session_count"]) for row in coding["languages"]
+    )
+    assert sum(row[1] for row in broken_down("device")[0]) == usage["totals"]["tracked_ms"]
+
+    # A day, of which tops are taken as summaries take them.
+    day = assistant.ask("get_day", date=daily["data"][-2]["date"])
+    ends_of_day = {"from": day["range"]["starts_at"], "to": day["range"]["ends_at"]}
+    told = {row["metric"]: row["value"] for row in day["totals"]}
+    row = daily["data"][-2]
+    assert {name: row[name] for name in told.keys() & row.keys()} == {
+        name: told[name] for name in told.keys() & row.keys()
+    }
+    assert len(told.keys() & row.keys()) == 7
+    assert (day["first_activity_at"], day["last_activity_at"]) == (
+        row["first_activity_at"],
+        row["last_activity_at"],
+    )
+    streaks = rest("focus-streaks", **ends_of_day)
+    assert {name: day["focus"][name] for name in streaks["totals"]} == streaks["totals"]
+    assert (told["focus_ms"], told["longest_focus_ms"]) == (
+        streaks["totals"]["focus_ms"],
+        streaks["totals"]["longest_ms"],
+    )
+    assert [(top["name"], top["total_ms"], top["percent"]) for top in day["top_apps"]] == [
+        (app["app"], app["total_ms"], app["percent"])
+        for app in rest("app-usage", **ends_of_day)["data"][:5]
+    ]
+
+    # Two periods.
+    compared = assistant.ask("compare_periods", a="last_7_days")
+    changes = {change["metric"]: change for change in compared["data"]}
+    for side, period in compared["periods"].items():
+        sums = rest("daily", **{"from": period["from"], "to": period["to"], "tz": ZONE})
+        edges = {"from": sums["data"][0]["starts_at"], "to": sums["data"][-1]["ends_at"]}
+        focus = rest("focus-streaks", **edges)["totals"]
+        assert period["active_days"] == sums["totals"]["active_days"]
+        assert {name: change[side]["value"] for name, change in changes.items()} == {
+            name: sums["totals"][name]
+            for name in (
+                "tracked_ms", "productive_ms", "neutral_ms", "distracted_ms", "coding_ms", "app_switches"
+            )
+        } | {
+            "focus_ms": focus["focus_ms"],
+            "longest_focus_ms": focus["longest_ms"],
+            "session_count": rest("app-usage", **edges)["totals"]["session_count"],
+        }  # fmt: skip
+        for name, average in sums["daily_average"].items():
+            assert changes[name][side]["per_active_day"] == average
+
+
+def test_bodies_places_and_content_are_those_of_the_endpoints(
+    assistants: dict[str, Assistant], resource_client: TestClient
+) -> None:
+    assistant = assistants["alice"]
+
+    def rest(path: str, **params: Any) -> Any:
+        response = resource_client.get(f"/api/v1/{path}", params=params, headers=assistant.headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    health = assistant.ask("get_health", period="last_30_days", metrics=["steps", "distance_m"])
+    ends = {"from": health["range"]["starts_at"], "to": health["range"]["ends_at"]}
+    days = {"from": health["range"]["from"], "to": health["range"]["to"]}
+    summary = {row["metric_type"]: row for row in rest("health/summary", **ends, tz=ZONE)["data"]}
+    names = ("total", "minimum", "maximum", "days_with_data")
+    for metric in health["metrics"]:
+        endpoint = summary[metric["metric"].removeprefix("health:")]
+        assert {name: metric["summary"][name] for name in names} == {
+            name: endpoint[name] for name in names
+        }
+        assert (metric["summary"]["mean"], metric["unit"]) == (
+            endpoint["average"],
+            endpoint["unit"],
+        )
+    readings = assistant.ask(
+        "get_health", metrics=["steps"], resolution="raw", period="last_30_days"
+    )
+    samples = rest("health/samples", **ends, metric_type="steps", limit=50)
+    assert [(each["started_at"], each["value"]) for each in readings["samples"]] == [
+        (sample["started_at"], sample["value"]) for sample in samples["data"]
+    ]
+    nights = assistant.ask("get_health", period="last_30_days")
+    recovery = rest("health/recovery", **days)
+    told = [night for night in reversed(recovery["data"]) if night["has_data"]]
+    assert [
+        (night["date"], night["strain"], night["recovery"]["hrv_rmssd"])
+        for night in nights["recovery"]
+    ] == [
+        (night["date"], night["strain"], night["recovery"]["hrv_rmssd_ms"])
+        for night in told[: len(nights["recovery"])]
+    ]
+
+    places = assistant.ask("get_places", period="last_30_days", raw=True)
+    events = rest("locations/events", **ends, limit=1000)["data"]
+    assert [(row["started_at"], row["name"], row["note"]) for row in places["data"]] == [
+        (event["started_at"], event["place"]["name"], event["note"])
+        for event in events
+        if event["status"] != "declined"
+    ][:10]
+    points = rest("locations", **ends, limit=10000)["data"]
+    assert places["point_count"] == len(points)
+    assert {(point["at"], point["latitude"]) for point in places["points"]} <= {
+        (point["recorded_at"], point["latitude"]) for point in points
+    }
+
+    content = assistant.ask("get_content", period="last_30_days", kind="calendar", limit=50)
+    events = rest("calendar/events", **ends)["data"]
+    shown = ("title", "starts_at", "ends_at", "response", "attendee_count", "recurring")
+    assert [[row[name] for name in shown] for row in content["data"]] == [
+        [event[name] for name in shown] for event in events
+    ]
+    assert content["totals"]["calendar"]["event_count"] == len(events) > 0
+
+
+def test_sessions_focus_correlation_and_code_are_those_of_the_endpoints(
+    assistants: dict[str, Assistant], resource_client: TestClient
+) -> None:
+    assistant = assistants["alice"]
+
+    def rest(path: str, **params: Any) -> Any:
+        response = resource_client.get(f"/api/v1/{path}", params=params, headers=assistant.headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    for kind, path in (("app", "sessions/apps"), ("coding", "sessions/coding")):
+        sessions = assistant.ask("list_sessions", period="last_30_days", kind=kind)
+        ends = {"from": sessions["range"]["starts_at"], "to": sessions["range"]["ends_at"]}
+        shown = sessions["data"]
+        assert len(shown) > 10
+        rows = rest(path, **ends, limit=len(shown))["data"]
+        assert [{**row, "device": row["device"]["name"]} for row in rows] == [
+            {
+                **{name: row[name] for name in row if name != "duration_text"},
+                "source": each["source"],
+            }
+            for row, each in zip(shown, rows, strict=True)
+        ]
+
+    focus = assistant.ask("get_focus", period="last_30_days", include_switches=True)
+    streaks, switches = (
+        rest(f"analytics/{path}", **ends) for path in ("focus-streaks", "context-switches")
+    )
+    for told, endpoint in (
+        (focus["totals"], streaks["totals"]),
+        (focus["switch_totals"], switches["totals"]),
+        *zip(focus["pairs"], switches["pairs"], strict=False),
+        *zip(focus["switches"], switches["data"], strict=False),
+    ):
+        assert told | endpoint == told
+    assert [row["broken_by"]["at"] for row in focus["data"]] == [
+        row["broken_by"]["at"] for row in streaks["data"][: len(focus["data"])]
+    ]
+
+    found = assistant.ask("correlate", period="last_30_days", with_="tracked_ms")
+    days = {"from": found["range"]["from"], "to": found["range"]["to"], "tz": ZONE}
+    for pairing in found["data"]:
+        endpoint = rest("account/correlation", metric_b=pairing["metric_b"]["name"], **days)
+        assert pairing | endpoint["data"] == pairing
+        assert pairing["metric_b"] | endpoint["metric_b"] == pairing["metric_b"]
+
+    code = assistant.ask("get_code_activity", period="last_30_days")
+    counts = rest("codehost/activity/counts", **ends)
+    assert (code["types"], code["totals"]) == (counts["data"], counts["totals"])
+    events = rest("codehost/activity", **ends, limit=20)["data"]
+    assert [(row["id"], row["title"], row["occurred_at"]) for row in code["recent"]] == [
+        (event["id"], event["title"], event["occurred_at"]) for event in events
+    ]

@@ -1,0 +1,116 @@
+"""A program that uses the official SDK of MCP, whose person decides on the real pages over HTTP."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from tests.conftest import Person
+from tests.oauth.visitor import Visitor
+from tests.processes import Service
+
+CALLBACK: Final = "http://127.0.0.1:33418/callback"
+
+
+def decide(browser: Visitor, url: str, decision: str = "allow") -> str:
+    """Go to ``url``, decide on the page that it leads to, and return where the browser is sent."""
+    page = browser.follow(browser.get(url))
+    assert page.status_code == 200, page.text
+    location: str = browser.submit(page, decision=decision).headers["location"]
+    return location
+
+
+def expire_access_tokens(person: Person) -> None:
+    """Let an hour and a second pass for the access tokens that a person's clients hold."""
+    person.connection.execute(
+        "update oauth.access_token set expires_at = expires_at - interval '3601 s', "
+        "issued_at = issued_at - interval '3601 s' where user_id = %s",
+        [person.user_id],
+    )
+
+
+@dataclass
+class Kept:
+    """Where the SDK keeps what it was given (its TokenStorage)."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+@dataclass
+class Program:
+    """The SDK's OAuth provider as the authentication of an HTTP client, and what it did."""
+
+    service: Service
+    browser: Visitor
+    path: str
+    """Where it begins at the resource server."""
+    kept: Kept = field(default_factory=Kept)
+    decision: str = "allow"
+    changes: dict[str, str | None] = field(default_factory=dict)
+    """What a stranger on the way changes in the answer to an authorization request."""
+
+    asked: list[dict[str, str]] = field(default_factory=list)
+    """The authorization requests with which its person was bothered."""
+    sent: list[str] = field(default_factory=list)
+    forms: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make a provider as a program does that has just been started."""
+        self.provider = OAuthClientProvider(
+            server_url=f"{self.service.base_url}{self.path}",
+            client_metadata=OAuthClientMetadata(
+                client_name="Notebook", redirect_uris=[AnyUrl(CALLBACK)]
+            ),
+            storage=self.kept,
+            redirect_handler=self._ask_person,
+            callback_handler=self._hear,
+        )
+
+    def get(self, *paths: str) -> list[httpx2.Response]:
+        """Ask the resource server for each path in turn."""
+        return asyncio.run(self._get(paths))
+
+    async def _get(self, paths: tuple[str, ...]) -> list[httpx2.Response]:
+        async with self.http() as client:
+            return [await client.get(path) for path in paths]
+
+    def http(self) -> httpx2.AsyncClient:
+        """Return an HTTP client that is let in by itself."""
+        return httpx2.AsyncClient(
+            base_url=self.service.base_url,
+            auth=self.provider,
+            event_hooks={"request": [self._note]},
+        )
+
+    async def _note(self, request: httpx2.Request) -> None:
+        self.sent.append(f"{request.method} {request.url.path}")
+        if request.url.path == "/oauth/token":
+            self.forms.append(dict(parse_qsl(request.content.decode())))
+
+    async def _ask_person(self, url: str) -> None:
+        self.asked.append(dict(parse_qsl(urlsplit(url).query)))
+        self._answer = dict(parse_qsl(urlsplit(decide(self.browser, url, self.decision)).query))
+
+    async def _hear(self) -> AuthorizationCodeResult:
+        heard = {"code": "", "state": None, "iss": None} | self._answer | self.changes
+        return AuthorizationCodeResult.model_validate(
+            {name: heard[name] for name in ("code", "state", "iss")}
+        )
