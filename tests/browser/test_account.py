@@ -26,6 +26,8 @@ def open_signed_in(page: Page, service: Service, person: str, path: str = PATH) 
 
 def has_scripts(page: Page) -> bool:
     """Whether the page that is open may run scripts; ``copy.js`` shows its buttons then."""
+    # Text of the page can be seen before its scripts have run.
+    page.wait_for_load_state()
     return page.locator("[data-copy]").first.is_visible()
 
 
