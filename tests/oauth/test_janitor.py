@@ -1044,15 +1044,17 @@ def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) 
         declared = ", ".join(types[name] for name in statement.parameters)
         given = ", ".join(values[name] for name in statement.parameters)
         owner.execute(f"prepare look_{number} ({declared}) as {statement.text.decode()}")
-        # At the first time a function's plan is made, which reads the catalogue.
-        owner.execute(f"execute look_{number} ({given})")
-        plan = owner.execute(
-            f"explain (analyze, buffers, format json) execute look_{number} ({given})"
-        ).fetchone()
+        pages = []
+        # The first time, and once the table is analyzed, a plan is made, which reads the catalogue.
+        for _ in range(4):
+            plan = owner.execute(
+                f"explain (analyze, buffers, format json) execute look_{number} ({given})"
+            ).fetchone()
+            assert plan is not None
+            top = plan[0][0]["Plan"]
+            pages.append(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
         owner.execute(f"deallocate look_{number}")
-        assert plan is not None
-        top = plan[0][0]["Plan"]
-        read[kind] = top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+        read[kind] = min(pages)
 
     # All of a table would be hundreds of pages, and a look at the end of an index is a few.
     assert {kind: pages for kind, pages in read.items() if pages > 12} == {}
