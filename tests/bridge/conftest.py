@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from resourceserver.posting import STREAMS, Poster, Result
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
+from tests.waiting import wait_for
 
 PROGRAM: Final = Path(__file__).parent / ".venv" / "bin" / "aw-server"
 
@@ -81,17 +81,17 @@ class Watch:
                 stdout=log,
                 stderr=log,
             )
-        until = time.monotonic() + 60
-        while True:
-            assert self.process.poll() is None, (self.directory / "log").read_text()
-            assert time.monotonic() < until, (self.directory / "log").read_text()
-            try:
-                self.http.get("/api/0/info").raise_for_status()
-            except httpx2.TransportError:
-                # Nothing tells when somebody begins to listen but asking again.
-                time.sleep(0.02)
-            else:
-                return
+        wait_for(self.answers, "ActivityWatch to answer")
+
+    def answers(self) -> bool:
+        """Tell whether it answers by now; fails with its log where it has ended."""
+        assert self.process is not None
+        assert self.process.poll() is None, (self.directory / "log").read_text()
+        try:
+            self.http.get("/api/0/info").raise_for_status()
+        except httpx2.TransportError:
+            return False
+        return True
 
     def stop(self) -> None:
         """End it as a person does."""

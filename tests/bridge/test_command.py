@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.bridge.conftest import (
 )
 from tests.conftest import Person
 from tests.deploy.runner import SELF
+from tests.waiting import wait_for
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -157,20 +157,20 @@ def test_it_stays_while_either_side_comes_and_goes_and_ends_when_asked_to(
             stderr=said,
         )
     try:
-        wait_for(lambda: "cannot be reached" in err.read_text(), process, err)
+        wait_beside(process, err, lambda: "cannot be reached" in err.read_text())
         watch.start()
         watch.insert(WINDOWS, event("09:00:00", 60, app="a"), event("09:01:01", 60, app="b"))
-        wait_for(lambda: "trying again in" in err.read_text(), process, err)
+        wait_beside(process, err, lambda: "trying again in" in err.read_text())
         with resource_server(deployment, tmp_path, port):
-            wait_for(lambda: len(sessions(alice)) == 2, process, err)
+            wait_beside(process, err, lambda: len(sessions(alice)) == 2)
             watch.stop()
             watch.start()
             watch.insert(WINDOWS, event("09:03:00", 60, app="c"))
-            wait_for(lambda: len(sessions(alice)) == 3, process, err)
+            wait_beside(process, err, lambda: len(sessions(alice)) == 3)
         watch.insert(WINDOWS, event("09:05:00", 60, app="d"))
-        wait_for(lambda: err.read_text().count("trying again in") > 1, process, err)
+        wait_beside(process, err, lambda: err.read_text().count("trying again in") > 1)
         with resource_server(deployment, tmp_path, port):
-            wait_for(lambda: len(sessions(alice)) == 4, process, err)
+            wait_beside(process, err, lambda: len(sessions(alice)) == 4)
         process.send_signal(signal.SIGTERM)
         status = process.wait(timeout=20)
     finally:
@@ -195,7 +195,7 @@ def test_an_interrupt_while_it_waits_is_no_failure(
             env=SELF.variables | {"SVC_TOKEN": alice.token(), "XDG_STATE_HOME": str(tmp_path)},
             stderr=said,
         )
-    wait_for(lambda: "trying again in" in err.read_text(), process, err)
+    wait_beside(process, err, lambda: "trying again in" in err.read_text())
 
     process.send_signal(signal.SIGINT)
 
@@ -220,7 +220,7 @@ def test_what_may_pass_is_waited_for_and_a_refused_token_is_not(
 
     # Something else may answer for a while where the server will be.
     waiting = staying(filled.address)
-    wait_for(lambda: "looking again every 1 s" in err.read_text(), waiting, err)
+    wait_beside(waiting, err, lambda: "looking again every 1 s" in err.read_text())
     waiting.send_signal(signal.SIGTERM)
     assert waiting.wait(timeout=20) == 0
     assert "is no ingest endpoint" in err.read_text()
@@ -230,10 +230,11 @@ def test_what_may_pass_is_waited_for_and_a_refused_token_is_not(
     assert err.read_text() == "Error: the token is refused: ingest:app_sessions is required\n"
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], err: Path) -> None:
-    until = time.monotonic() + 60
-    while not condition():
+def wait_beside(process: subprocess.Popen[bytes], err: Path, condition: Callable[[], bool]) -> None:
+    """Wait for ``condition`` while a bridge runs; fail with what it wrote where it has ended."""
+
+    def holds() -> bool:
         assert process.poll() is None, err.read_text()
-        assert time.monotonic() < until, err.read_text()
-        # Nothing tells when another process has come so far but looking again.
-        time.sleep(0.05)
+        return condition()
+
+    wait_for(holds, "what the bridge was started for")

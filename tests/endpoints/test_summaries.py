@@ -1,7 +1,6 @@
 """GET /api/v1/account/summaries, and the job that makes what it answers."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from tests.endpoints.histories import (
 )
 from tests.endpoints.histories import ask as ask_for
 from tests.endpoints.timeline import CodingSession, Session
+from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
 
@@ -373,11 +373,7 @@ def held_at(
     ):
         store(rival, person, day)
         done = thread.submit(work)
-        until = time.monotonic() + 4
-        while not waits_for(owner, rival):
-            assert time.monotonic() < until
-            # Nothing but the server tells that one waits for another.
-            time.sleep(0.01)
+        wait_for(lambda: waits_for(owner, rival), "the job to wait for the rival")
         try:
             yield done
         finally:
@@ -581,10 +577,7 @@ def test_a_running_server_sums_up_by_itself(
     app = resourceserver.app.create(deployment, sum_up_every=timedelta(milliseconds=50))
 
     with TestClient(app):
-        until = time.monotonic() + 20
-        while not ask(api, alice)["data"] and time.monotonic() < until:
-            # Nothing tells from outside that a turn is over.
-            time.sleep(0.05)
+        wait_for(lambda: ask(api, alice)["data"], "a summary")
 
     assert ask(api, alice)["count"] == 1
 
@@ -599,10 +592,7 @@ def test_a_database_that_is_gone_ends_no_server(
     app = resourceserver.app.create(nowhere, sum_up_every=timedelta(milliseconds=10))
 
     with TestClient(app) as server:
-        until = time.monotonic() + 20
-        while "days are summed up later" not in caplog.text and time.monotonic() < until:
-            # Nothing tells from outside that a turn is over.
-            time.sleep(0.02)
+        wait_for(lambda: "days are summed up later" in caplog.text, "a turn that failed")
         answer = server.get("/api/v1/capabilities")
 
     assert "days are summed up later: OperationalError" in caplog.text

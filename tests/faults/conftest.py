@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +13,7 @@ import resourceserver.app
 from shared import database
 from shared.settings import Settings
 from tests.faults.proxy import Proxy, proxy
+from tests.waiting import wait_for
 
 # What it holds the database against is shown where they differ, as in the tests themselves.
 pytest.register_assert_rewrite("tests.faults.tracker")
@@ -46,8 +46,7 @@ def port(deployment: Settings) -> Iterator[int]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    while not server.started:
-        time.sleep(0.01)  # the server has no other way to tell
+    wait_for(lambda: server.started, "the server to listen")
     yield number
     server.should_exit = True
     thread.join()

@@ -6,7 +6,6 @@ Its client is a socket, so that a test decides what is read and when, and sees h
 import json
 import re
 import socket
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import pytest
 from resourceserver import export
 from resourceserver.export_resources import SQL
 from tests.conftest import Person
+from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
 
@@ -125,15 +125,25 @@ def under_way(owner: Rows) -> list[int]:
     return [pid for (pid,) in found]
 
 
+def is_idle(owner: Rows) -> bool:
+    """Tell whether an export is under way and has asked for nothing for a while."""
+    found = owner.execute(
+        """
+        select
+          from pg_stat_activity
+         where application_name = 'svc reader'
+           and datname = current_database()
+           and state = 'idle in transaction'
+           and state_change < clock_timestamp() - interval '0.5 s'
+        """
+    )
+    return found.fetchone() is not None
+
+
 def soon(owner: Rows, count: int) -> list[int]:
     """Return the backends of exports, once they are ``count``."""
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        backends = under_way(owner)
-        if len(backends) == count:
-            return backends
-        time.sleep(0.05)  # what is looked at is in another process
-    pytest.fail(f"{len(under_way(owner))} exports are under way, and not {count}")
+    wait_for(lambda: len(under_way(owner)) == count, f"{count} exports under way")
+    return under_way(owner)
 
 
 @pytest.mark.usefixtures("much")
@@ -143,9 +153,7 @@ def test_the_first_rows_come_before_the_last_are_read(
     with download(port, alice) as answer:
         answer.read_until(b'"idempotency_key":"k1"')
         first = len(answer.taken)
-        # The rest is still in the database: the export waits until somebody takes what there is.
-        time.sleep(1)
-        soon(owner, 1)
+        wait_for(lambda: is_idle(owner), "the export to wait for its reader")
         answer.read_all()
 
     assert first < 64 * 1024

@@ -1,7 +1,6 @@
 """Batches whose way to the database is cut, silent or blocked: nothing is lost, nothing there twice."""
 
 import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from tests.faults.tracker import (
     spread,
     through,
 )
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -308,12 +308,13 @@ def test_a_client_gone_while_its_batch_waits_finds_it_or_writes_it(
 
 def until(owner: Rows, query: LiteralString) -> None:
     """Return when ``query`` finds something."""
-    deadline = time.monotonic() + 10
-    while not owner.execute(query).fetchall():
-        assert time.monotonic() < deadline, query
-        time.sleep(0.01)  # what is looked for is in another process
-        # Within a transaction, who is at work looks the same for ever.
+
+    def found() -> bool:
+        # Within a transaction the activity of others stays as it was first seen.
         owner.execute("select pg_stat_clear_snapshot()")
+        return bool(owner.execute(query).fetchall())
+
+    wait_for(found, query)
 
 
 SOMEBODY_WAITS: LiteralString = """

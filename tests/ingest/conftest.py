@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +14,7 @@ from starlette.types import Message
 
 import resourceserver.app
 from shared.settings import Settings
+from tests.waiting import wait_for
 
 PATH = "/api/v1/ingest/app-sessions"
 SCOPE = "ingest:app_sessions"
@@ -122,8 +122,7 @@ def served(deployment: Settings) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    wait_for(lambda: server.started, "the server to listen")
     yield address
     server.should_exit = True
     thread.join()

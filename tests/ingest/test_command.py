@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from resourceserver.posting import Poster, PostingError, Rejection
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, SCOPE, numbered
+from tests.waiting import wait_for
 
 
 def run(*words: str, address: str, token: str, stdin: bytes | None = None) -> Result:
@@ -555,9 +555,7 @@ def test_an_interrupt_ends_it_with_a_summary(script: Script, alice: Person) -> N
     assert process.stdin
     process.stdin.write(json.dumps(numbered(range(1001))))
     process.stdin.close()
-    while len(script.bodies) < 2:
-        time.sleep(0.01)
-    time.sleep(0.2)
+    wait_for(lambda: len(script.bodies) == 2, "the second batch")
 
     process.send_signal(signal.SIGINT)
 

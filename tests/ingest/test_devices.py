@@ -19,6 +19,7 @@ from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
 from tests.ingest.test_transaction import encoded, together, write
+from tests.waiting import wait_for_rivals
 
 CODING_PATH = "/api/v1/ingest/coding-sessions"
 CODING_SCOPE = "ingest:coding_sessions"
@@ -252,7 +253,7 @@ def test_a_token_revoked_between_the_events_and_the_counters_writes_nothing(
                 # The events are written, and then their day has to wait for somebody else's mark.
                 owner.execute(HOLD_DAY)
                 later = asyncio.create_task(write(writers, who, rows))
-                await asyncio.sleep(0.3)
+                await asyncio.to_thread(wait_for_rivals, owner, 1)
                 assert not later.done()
                 with psycopg.connect(owner.info.dsn, password=owner.info.password) as other:
                     other.execute("update oauth.access_token set revoked_at = now()")
@@ -370,7 +371,7 @@ def in_opposite_order(
         owner.execute("begin")
         owner.execute(hold)
         answers = asyncio.gather(*(rival.run() for rival in rivals))
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(wait_for_rivals, owner, 2)
         owner.execute("rollback")
         await answers
 

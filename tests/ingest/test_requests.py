@@ -255,17 +255,21 @@ def test_a_large_batch_waits_for_its_turn_a_while_and_is_then_sent_away(
     api: TestClient, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = json.dumps({"events": [HOUR] * 1000}).encode()
-    release = threading.Event()
+    entered, release = threading.Event(), threading.Event()
     judge = ingest.judge
     monkeypatch.setattr(ingest, "_PATIENCE_S", 0.1)
-    monkeypatch.setattr(
-        ingest, "judge", lambda *given, **named: release.wait(10) and judge(*given, **named)
-    )
+
+    def judge_later(*given: Any, **named: Any) -> Any:
+        entered.set()
+        assert release.wait(60)
+        return judge(*given, **named)
+
+    monkeypatch.setattr(ingest, "judge", judge_later)
     first, second = (Exchange(api, headers, iter([events]), ends=True) for _ in range(2))
 
     async def run() -> None:
         under_way = asyncio.create_task(first.run())
-        await asyncio.sleep(0.3)
+        assert await asyncio.to_thread(entered.wait, 60)
         await second.run()
         release.set()
         await under_way

@@ -21,6 +21,7 @@ from shared.lines import Lines
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
+from tests.waiting import wait_for_rivals
 
 
 def count(person: Person) -> int:
@@ -125,7 +126,7 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
                 # The device is found, and then the sessions have to wait until it is gone.
                 owner.execute("lock table activity.app_session in exclusive mode")
                 later = asyncio.create_task(write(writers, who, [second]))
-                await asyncio.sleep(0.3)
+                await asyncio.to_thread(wait_for_rivals, owner, 1)
                 assert not later.done()
                 owner.execute("delete from activity.device")
             with pytest.raises(DatabaseUnavailable):
@@ -153,7 +154,7 @@ def test_a_token_revoked_while_the_batch_waits_writes_nothing(
                 # The session is open, and then the batch waits for somebody else's device.
                 owner.execute(HOLD_DEVICE_NAMED, ["default"])
                 later = asyncio.create_task(write(writers, who, rows))
-                await asyncio.sleep(0.3)
+                await asyncio.to_thread(wait_for_rivals, owner, 1)
                 assert not later.done()
                 with psycopg.connect(owner.info.dsn, password=owner.info.password) as other:
                     other.execute("update oauth.access_token set revoked_at = now()")
@@ -203,7 +204,7 @@ def test_rivals_in_opposite_order_do_not_deadlock(
         owner.execute("begin")
         owner.execute(hold)
         rivals = asyncio.gather(there.run(), back.run())
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(wait_for_rivals, owner, 2)
         owner.execute("rollback")
         await rivals
 

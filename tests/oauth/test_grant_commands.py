@@ -15,9 +15,9 @@ from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.privileges import without
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 

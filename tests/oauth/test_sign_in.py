@@ -24,9 +24,9 @@ from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Welcome
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms, parameters
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 

@@ -30,6 +30,7 @@ from tests import processes
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD, SELDOM
 from tests.oauth.visitor import Visitor, forms
+from tests.waiting import wait_for_async
 
 Rows = psycopg.Connection[Any]
 
@@ -678,9 +679,9 @@ def test_line_56_every_way_to_fail_verifies_one_password_with_the_same_parameter
 
 async def until_waiting(hasher: Hasher, number: int) -> None:
     """Wait until so many wait for a thread to hash in."""
-    with anyio.fail_after(20):
-        while hasher.limiter.statistics().tasks_waiting < number:  # noqa: ASYNC110 -- a queue tells nobody
-            await anyio.sleep(0.005)
+    await wait_for_async(
+        lambda: hasher.limiter.statistics().tasks_waiting >= number, f"{number} to wait"
+    )
 
 
 def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(

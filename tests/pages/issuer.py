@@ -54,7 +54,8 @@ class Issuer:
     """Its keys, by default the one that it signs with."""
     instead: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """By path: a status and a body in place of the answer."""
-    delays_s: dict[str, float] = field(default_factory=dict)
+    held: dict[str, threading.Event] = field(default_factory=dict)
+    """By path: requests for it are not answered before this."""
     id_token: str | None = None
     """In place of one that is made."""
     asked: list[str] = field(default_factory=list)
@@ -62,6 +63,16 @@ class Issuer:
     used_post: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def holding(self, path: str) -> Iterator[None]:
+        """Answer no request for ``path`` before the end of the block."""
+        released = self.held[path] = threading.Event()
+        try:
+            yield
+        finally:
+            del self.held[path]
+            released.set()
 
     def begin_anew(self) -> None:
         """Be as a provider of the same address is at first."""
@@ -85,7 +96,8 @@ class Issuer:
     def answer(self, path: str, authorization: str, sent: dict[str, str]) -> tuple[int, bytes]:
         """Return status and body for a request."""
         self.asked.append(path)
-        time.sleep(self.delays_s.get(path, 0))  # A slow provider is what is asked for here.
+        if path in self.held:
+            self.held[path].wait(60)
         if path in self.instead:
             return self.instead[path]
         if path == "/.well-known/openid-configuration":

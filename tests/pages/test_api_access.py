@@ -17,8 +17,8 @@ from shared import tokens
 from shared.scopes import SCOPES
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Welcome
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.visitor import Application, Visitor, forms
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 

@@ -21,9 +21,9 @@ from shared import database
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Opens, Register, Welcome
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
+from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 Clean = Callable[..., int]
@@ -575,10 +575,10 @@ def test_trackers_that_send_all_the_time_leave_nothing(
     with ThreadPoolExecutor(4) as trackers:
         for number in range(4):
             trackers.submit(track, number)
-        while statuses.count(200) < 20:
-            assert set(statuses) <= {200}
+        wait_for(lambda: statuses.count(200) >= 20, "twenty batches that are written")
+        assert set(statuses) == {200}
         goodbye = alice_browser.submit(page, form=1, email=alice.email)
-        threading.Event().wait(0.5)
+        wait_for(lambda: statuses.count(401) == 4, "all trackers to be refused")
         is_over.set()
     clean()
 

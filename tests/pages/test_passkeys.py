@@ -19,7 +19,6 @@ from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import SELDOM, Welcome
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.test_throttle import turn_back
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import (
@@ -28,6 +27,7 @@ from tests.pages.authenticator import (
     Authenticator,
     options,
 )
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 PAGE = "/settings/account/sign-in"

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from shared import tokens
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Welcome
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Visitor, forms
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 NEW = "seven green herons wade"

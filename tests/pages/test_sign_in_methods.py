@@ -12,12 +12,12 @@ from psycopg import sql
 
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Opens, Welcome
-from tests.oauth.rivals import wait_for_rivals
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import Authenticator, options
 from tests.pages.test_api_access import fill as make_token
 from tests.pages.test_passkeys import add, send, sign_in
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 PAGE = "/settings/account/sign-in"

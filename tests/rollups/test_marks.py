@@ -1,7 +1,6 @@
 """Which days wait to be made, and who makes them when."""
 
 import asyncio
-import time
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -19,6 +18,7 @@ from shared.settings import Settings
 from tests.conftest import MakeRollups, Person, mark_all_days
 from tests.endpoints.histories import add_coding, add_sessions
 from tests.endpoints.timeline import CodingSession, Session, since_epoch
+from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
 
@@ -193,12 +193,8 @@ def test_a_server_makes_rollups_by_itself(
     app = resourceserver.app.create(deployment, roll_up_every=timedelta(milliseconds=50))
 
     with TestClient(app):
-        until = time.monotonic() + 20
-        while due(owner) and time.monotonic() < until:
-            # Nothing tells from outside that a turn is over.
-            time.sleep(0.05)
+        wait_for(lambda: not due(owner), "the rollups of all marked days")
 
-    assert due(owner) == []
     assert owner.execute(
         "select sum(owned_ms) from activity.app_time where grain = 4"
     ).fetchone() == (3_600_000,)
@@ -214,10 +210,7 @@ def test_a_database_that_is_gone_ends_no_server(
     app = resourceserver.app.create(nowhere, roll_up_every=timedelta(milliseconds=10))
 
     with TestClient(app) as server:
-        until = time.monotonic() + 20
-        while "rollups are made later" not in caplog.text and time.monotonic() < until:
-            # Nothing tells from outside that a turn is over.
-            time.sleep(0.02)
+        wait_for(lambda: "rollups are made later" in caplog.text, "a turn that failed")
         answer = server.get("/api/v1/capabilities")
 
     assert "rollups are made later: OperationalError" in caplog.text

@@ -14,7 +14,7 @@ from resourceserver import jobs, rollups
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Connect, MakeRollups, Person
-from tests.oauth.rivals import wait_for_rivals
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 

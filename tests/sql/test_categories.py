@@ -18,8 +18,8 @@ from authserver import categories
 from deploy.migrate import SQL_DIR
 from shared.tokens import Token
 from tests.conftest import Connect, Person
-from tests.oauth.rivals import wait_for_rivals
 from tests.sql.test_deletion import DELETE, sign_in
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 HOUR_MS = 3_600_000

@@ -12,7 +12,7 @@ from deploy.migrate import SQL_DIR
 from shared import tokens
 from shared.tokens import Token
 from tests.conftest import Connect, Person
-from tests.oauth.rivals import wait_for_rivals
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 

@@ -18,6 +18,7 @@ from shared import database, lines, tokens
 from shared.lines import Lines, Results, Sequel
 from shared.settings import Settings
 from tests.conftest import Person
+from tests.waiting import wait_for_async
 
 ECHO = lines.statement("select %(text)s::text")
 WHO = lines.statement("select user_id || '/' || %(n)s::text from identity.user")
@@ -159,12 +160,12 @@ def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None
 
 
 def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
-    sleep = lines.statement("select pg_sleep(3)::text")
+    sleep = lines.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
         alone = to(deployment, size=1, depth=1)
         sleeping = asyncio.create_task(alone.run(((sleep, {}),)))
-        await asyncio.sleep(0.2)
+        await wait_for_async(alone.places.locked, "the only place to be taken")
         with pytest.raises(psycopg.OperationalError, match="busy"):
             await alone.run(((ECHO, {"text": "x"}),))
         sleeping.cancel()
@@ -215,10 +216,10 @@ def test_questions_that_take_long_run_side_by_side_from_the_first(deployment: Se
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(deployment: Settings) -> None:
-    sleep = lines.statement("select pg_sleep(3)::text")
+    sleep = lines.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
-        hasty = to(deployment, size=1, depth=8, patience_s=0.3)
+        hasty = to(deployment, size=1, depth=8, patience_s=1.0)
         answers = await asyncio.gather(
             hasty.run(((sleep, {}),)), echo(hasty, "behind"), return_exceptions=True
         )
