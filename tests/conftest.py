@@ -7,12 +7,14 @@ and databases. Nothing of ours is replaced by a stand-in anywhere.
 import asyncio
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -110,8 +112,19 @@ class WorkerSetup:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the hand-over; only parallel runs have it."""
+    """Register the hand-over, which only parallel runs have, and end in order when asked to."""
     config.pluginmanager.register(WorkerSetup())
+    if not hasattr(config, "workerinput"):
+        signal.signal(signal.SIGTERM, partial(interrupt, config))
+
+
+def interrupt(config: pytest.Config, *_: object) -> None:
+    """End the run as Ctrl-C does: by itself, SIGTERM would leave the server and its directory behind."""
+    # Python swallows an exception where nobody can catch it, as in a destructor. Then these end the run.
+    for name in ("session", "dsession"):
+        if (running := config.pluginmanager.get_plugin(name)) is not None:
+            running.shouldstop = "SIGTERM"
+    raise KeyboardInterrupt
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,0 +1,63 @@
+"""The suite itself: what a run leaves behind, and that it bounds each test."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_for
+
+HERE = Path(__file__).parent
+
+
+def postmaster_of(directory: Path) -> int | None:
+    """Return the process id of the ready server below ``directory``."""
+    for file in directory.glob("svc-test-*/postgres/postgres/postmaster.pid"):
+        lines = file.read_text().split("\n")
+        if "ready" in lines[-2:][0]:
+            return int(lines[0])
+    return None
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory that the server's own account can reach, as it can none of pytest's."""
+    with tempfile.TemporaryDirectory(prefix="svc-run-") as name:
+        made = Path(name)
+        made.chmod(0o755)
+        yield made
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_run_that_is_ended_leaves_no_server_and_no_directory(
+    directory: Path, number: signal.Signals
+) -> None:
+    output = directory / "output"
+    with output.open("wb") as written:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-n", "2", "-vv", "tests/sql/test_isolation.py"],
+            cwd=HERE.parent,
+            env=os.environ | {"TMPDIR": str(directory)},
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            start_new_session=True,
+        )
+    try:
+        wait_for(lambda: "PASSED" in output.read_text() or run.poll() is not None, "a test", 80)
+        postmaster = postmaster_of(directory)
+    finally:
+        run.send_signal(number)
+        status = run.wait(timeout=30)
+
+    # A signal may also come in the middle of what the test runner takes for an error of its own.
+    ended = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+    assert status in ended, output.read_text()
+    assert postmaster is not None, output.read_text()
+    wait_for(lambda: not Path(f"/proc/{postmaster}").exists(), "the server to be gone")
+    assert list(directory.glob("svc-test-*")) == []
