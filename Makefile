@@ -9,6 +9,9 @@ REDOCLY := tests/redocly
 CONFORMANCE := tests/mcp/conformance
 ACTIVITYWATCH := tests/bridge/.venv
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# A file's tests run in one process, so that what they share is made once. Tests start hundreds of programs,
+# which must not be compiled again each time, whatever the environment says.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # A stamp holds the directory it was made in. An environment that was moved, or whose Python is gone,
 # is made again.
@@ -29,10 +32,10 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 	  exec $(BIN)/svc up
 
 test: .venv/.dev chromium $(ACTIVITYWATCH)/.run ## Run all tests
-	@$(BIN)/pytest -n auto
+	@$(PYTEST)
 
 test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run the tests, but for those with a browser or broken connections
-	@$(BIN)/pytest -n auto --ignore tests/browser --ignore tests/faults
+	@$(PYTEST) --ignore tests/browser --ignore tests/faults
 
 check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff format --check .
@@ -47,10 +50,10 @@ screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
 proof: .venv/.dev chromium $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
-	@$(BIN)/pytest -n auto -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
+	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
-MARKS ?= hypothesis or provider or proof
+MARKS ?= hypothesis or provider or proof or long
 
 openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service says of itself
 	@$(BIN)/python -m tests.endpoints.snapshot

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import hypothesis
@@ -111,11 +111,52 @@ class WorkerSetup:
         node.workerinput["server"] = (SERVER.url, TEMPLATE, str(SERVER.directory))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one worker more than there are cores: tests also wait for servers, browsers and locks."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the hand-over, which only parallel runs have, and end in order when asked to."""
     config.pluginmanager.register(WorkerSetup())
     if not hasattr(config, "workerinput"):
         signal.signal(signal.SIGTERM, partial(interrupt, config))
+
+
+LONGEST_FIRST: Final = (
+    "deploy",
+    "browser",
+    "bridge",
+    "sql/test_plans.py",
+    "endpoints/test_any_story.py",
+    "faults",
+    "rollups",
+    "mcp",
+    "endpoints",
+    "oauth",
+)
+"""Folders and files that take long, and all others after them: the last file of a run should be short."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put files that take long first, so that no worker waits for another at the end.
+
+    Tests that take more than 20 s run in ``make proof`` alone.
+    """
+    if config.getoption("--hypothesis-profile") not in ("bounded", "proof"):
+        long = [item for item in items if item.get_closest_marker("long") is not None]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+    def rank(item: pytest.Item) -> int:
+        ranks = (
+            place
+            for place, name in enumerate(LONGEST_FIRST)
+            if item.nodeid.startswith(f"tests/{name}")
+        )
+        return min(ranks, default=len(LONGEST_FIRST))
+
+    items.sort(key=rank)
 
 
 def interrupt(config: pytest.Config, *_: object) -> None:

@@ -58,8 +58,8 @@ PARTS: Final = {
     "clocks go forward": tuple(FORWARD),
     "clocks go back": tuple(BACK),
 }
-LEAST: Final = 300
-"""How many stories are told at least, all parts together."""
+STORIES: Final = {"suite": 15, "bounded": 75, "proof": 1250}
+"""How many stories each part has, by profile."""
 
 
 @dataclass(frozen=True)
@@ -386,7 +386,7 @@ def added_up(rows: list[dict[str, Any]], name: str = "total_ms") -> int:
 
 
 @pytest.mark.parametrize("part", PARTS)
-@settings(max_examples=max(LEAST, settings().max_examples) // len(PARTS))
+@settings(max_examples=STORIES[settings.get_current_profile_name()])
 @given(data=st.data())
 def test_any_story_is_told_as_the_slow_model_tells_it(
     stage: Stage, part: str, data: st.DataObject

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent.parent
 LINES = range(1, 61)
 
@@ -29,28 +31,35 @@ def named_in(marks: list[ast.expr]) -> list[int]:
     ]
 
 
-MARKED = [
-    (f"{file.relative_to(TESTS)}::{test}", lines)
-    for file in sorted(TESTS.rglob("test_*.py"))
-    for test, lines in marked(file)
-]
+@pytest.fixture(scope="module")
+def all_marked() -> list[tuple[str, list[int]]]:
+    """Every test of the suite, with the lines that it is marked with."""
+    return [
+        (f"{file.relative_to(TESTS)}::{test}", lines)
+        for file in sorted(TESTS.glob("*/test_*.py"))
+        for test, lines in marked(file)
+    ]
 
 
-def test_every_line_has_a_test() -> None:
-    guarded = {line for _, lines in MARKED for line in lines}
+def test_every_line_has_a_test(all_marked: list[tuple[str, list[int]]]) -> None:
+    guarded = {line for _, lines in all_marked for line in lines}
 
     assert [line for line in LINES if line not in guarded] == []
 
 
-def test_every_line_that_is_named_is_one_of_the_checklist() -> None:
-    strays = [(test, line) for test, lines in MARKED for line in lines if line not in LINES]
+def test_every_line_that_is_named_is_one_of_the_checklist(
+    all_marked: list[tuple[str, list[int]]],
+) -> None:
+    strays = [(test, line) for test, lines in all_marked for line in lines if line not in LINES]
 
     assert strays == []
 
 
-def test_a_test_that_has_lines_in_its_name_is_marked_with_them() -> None:
+def test_a_test_that_has_lines_in_its_name_is_marked_with_them(
+    all_marked: list[tuple[str, list[int]]],
+) -> None:
     unmarked = []
-    for test, lines in MARKED:
+    for test, lines in all_marked:
         name = re.search(r"::test_lines?((?:_\d+|_and)+)_", test)
         if name is not None and not {*map(int, re.findall(r"\d+", name[1]))} <= {*lines}:
             unmarked.append(test)
