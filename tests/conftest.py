@@ -21,8 +21,9 @@ from uuid import UUID
 
 import hypothesis
 import psycopg
+import psycopg.rows
 import pytest
-from psycopg import sql
+from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 from starlette.testclient import TestClient
 
@@ -230,29 +231,87 @@ def db(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
         connection.rollback()
 
 
+@dataclass
+class Owner:
+    """One connection of the tables' owner for many tests, and what deletes all that a test has made.
+
+    Connecting takes longer than most tests, so the connection is kept, and reset before each test.
+    """
+
+    url: str
+    kept: psycopg.Connection[Any] | None = None
+    deletions: str = ""
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """Return the connection outside of any transaction and without settings of its own."""
+        if self.kept is not None and not self.kept.closed:
+            with suppress(psycopg.OperationalError):
+                _reset(self.kept)
+                return self.kept
+        self.close()
+        # Tests alter tables, so what a prepared statement answers may change.
+        self.kept = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
+        return self.kept
+
+    def delete_everything(self) -> None:
+        """Delete all people and all that is theirs, and what servers keep about anybody else."""
+        connection = self.connection()
+        if not self.deletions:
+            # What people measured refers to no account (sql/migrations/0011_account.sql).
+            tables = connection.execute("select svc.tables_of_people()::text").fetchall()
+            of_people = ["identity.user", *(name for (name,) in tables)]
+            # One string is one round trip; most of what it costs is the planning of its statements.
+            self.deletions = "; ".join(
+                f"delete from {name}"  # noqa: S608 -- a name from the catalogue
+                for name in (*of_people, *_OTHERS)
+            )
+        connection.execute(self.deletions)
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self.kept is not None:
+            self.kept.close()
+
+
+_OTHERS: Final = (
+    "profile.organization",
+    "identity.departed_user",
+    "oauth.client",
+    "identity.invitation",
+    "identity.provider_sign_in",
+    "identity.security_event",
+    "identity.throttle",
+)
+
+
+def _reset(connection: psycopg.Connection[Any]) -> None:
+    if connection.info.transaction_status != pq.TransactionStatus.IDLE:
+        connection.rollback()
+    connection.autocommit = True
+    connection.row_factory = psycopg.rows.tuple_row
+    connection.execute("reset all; reset role; select pg_advisory_unlock_all(); discard temp")
+
+
+@pytest.fixture(scope="session")
+def kept_owner(deployment: Settings) -> Iterator[Owner]:
+    """The owner of this worker's database."""
+    with closing(Owner(deployment.database_url or "")) as kept:
+        yield kept
+
+
 @pytest.fixture
-def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the owner that commits; afterwards everything of everybody is gone again."""
-    with owning(deployment) as connection:
-        yield connection
+def owner(kept_owner: Owner) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the owner that commits; all that the test has made is deleted after it."""
+    yield kept_owner.connection()
+    kept_owner.delete_everything()
 
 
 @contextmanager
 def owning(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
-    """The same to the end of a block, for fixtures that last longer than a test."""
-    with closing(psycopg.connect(deployment.database_url or "", autocommit=True)) as connection:
-        yield connection
-        connection.execute("delete from identity.user")
-        # What people measured refers to no account (sql/migrations/0011_account.sql).
-        for (table,) in connection.execute("select svc.tables_of_people()::text").fetchall():
-            connection.execute(f"delete from {table}")  # noqa: S608 -- a name from the catalogue
-        connection.execute("delete from profile.organization")
-        connection.execute("delete from identity.departed_user")
-        connection.execute("delete from oauth.client")
-        connection.execute("delete from identity.invitation")
-        connection.execute("delete from identity.provider_sign_in")
-        connection.execute("delete from identity.security_event")
-        connection.execute("delete from identity.throttle")
+    """The same until the end of the block, for fixtures that last longer than a test."""
+    with closing(Owner(deployment.database_url or "")) as kept:
+        yield kept.connection()
+        kept.delete_everything()
 
 
 Connect = Callable[[str], psycopg.Connection[Any]]
