@@ -1,7 +1,7 @@
 """The authorization server: who people are, and what they let applications do."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -53,7 +53,7 @@ def create(
 ) -> Starlette:
     """Return the application for ``chosen``, by default what the environment says.
 
-    While it runs, its janitor comes about every ``clean_every``.
+    While it runs, its janitor comes about every ``clean_every``, unless the setting ``jobs`` is off.
     """
     this = server(chosen or settings.read())
     for_machines = machine_routes(this)
@@ -62,11 +62,13 @@ def create(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        # The janitor has a connection of its own, so that no request waits behind what it does.
-        async with (
-            rows.connected(this.settings, size=1, depth=1) as own,
-            janitor.at_work(own, clean_every),
-        ):
+        async with AsyncExitStack() as running:
+            if this.settings.jobs:
+                # The janitor has a connection of its own, so that no request waits behind what it does.
+                own = await running.enter_async_context(
+                    rows.connected(this.settings, size=1, depth=1)
+                )
+                await running.enter_async_context(janitor.at_work(own, clean_every))
             yield
         this.database.close()
         this.slow.close()

@@ -1,7 +1,7 @@
 """The resource server: one person's data, to whoever holds a token of theirs."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from starlette.applications import Starlette
@@ -47,8 +47,9 @@ def create(
     """Return the application for ``chosen``, by default what the environment says, with these ``tools``.
 
     While it runs, it writes down about ``note_uses_every`` when tokens were used last, sums days up about
-    ``sum_up_every``, and makes rollups about ``roll_up_every``. Raises SettingsError where a role has no
-    login; one that does not work costs what needs that role.
+    ``sum_up_every``, and makes rollups about ``roll_up_every``; with ``chosen.jobs`` off it does none of
+    this, and writes the last uses once, when it stops. Raises SettingsError where a role has no login; a
+    failing login breaks only the requests that use that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
@@ -71,11 +72,13 @@ def create(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with (
-            usage.written(reader.usage, worker, note_uses_every),
-            summaries.made(database.login(chosen, "worker"), sum_up_every),
-            rollups.made(database.login(chosen, "worker"), roll_up_every),
-        ):
+        async with AsyncExitStack() as running:
+            uses = usage.written(reader.usage, worker, note_uses_every if chosen.jobs else None)
+            await running.enter_async_context(uses)
+            if chosen.jobs:
+                login = database.login(chosen, "worker")
+                await running.enter_async_context(summaries.made(login, sum_up_every))
+                await running.enter_async_context(rollups.made(login, roll_up_every))
             yield
         for connections in (reader, writers, worker):
             connections.close()

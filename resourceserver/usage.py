@@ -86,17 +86,24 @@ async def _write(worker: Lines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes
 
 
 @asynccontextmanager
-async def written(usage: Usage, worker: Lines, every: timedelta = INTERVAL) -> AsyncIterator[None]:
-    """Have ``usage`` written down about ``every`` minute until the end of the block, and then once more.
+async def written(
+    usage: Usage, worker: Lines, every: timedelta | None = INTERVAL
+) -> AsyncIterator[None]:
+    """Write ``usage`` down about ``every`` minute until the end of the block, and then once more.
 
-    ``worker`` is a connection of the ``worker`` role.
+    ``worker`` is a connection of the ``worker`` role. With None for ``every`` it is written at the end alone.
     """
-    turns = asyncio.create_task(_take_turns(usage, worker, every.total_seconds()))
+    turns = (
+        []
+        if every is None
+        else [asyncio.create_task(_take_turns(usage, worker, every.total_seconds()))]
+    )
     try:
         yield
     finally:
-        turns.cancel()
-        await asyncio.gather(turns, return_exceptions=True)
+        for turn in turns:
+            turn.cancel()
+        await asyncio.gather(*turns, return_exceptions=True)
         try:
             async with asyncio.timeout(_LAST_TURN_S):
                 await usage.write(worker)

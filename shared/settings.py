@@ -78,6 +78,9 @@ class Settings:
     mcp_calls_per_minute: int = 600
     """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one token has in each process of the
     resource server; 0 for no limit."""
+    jobs: bool = True
+    """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. When tokens
+    were last used is then written only when the server stops."""
     commit: str = "unknown"
     """SVC_BUILD_COMMIT: which commit is running, for /healthz."""
     built_at: str | None = None
@@ -115,6 +118,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         mcp_calls_per_minute=_count(
             environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
         ),
+        jobs=_switch(environment, "SVC_JOBS", default=True),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
@@ -133,6 +137,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
         "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
+        "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
     }

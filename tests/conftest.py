@@ -204,6 +204,8 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
         yield Settings(
             database_url=make_conninfo(url, dbname=clone),
             data_dir=Path(directory) / "deployment",
+            # Nothing happens by itself: tests of jobs run them, or switch them on.
+            jobs=False,
             commit="abc1234",
         )
     finally:
@@ -397,10 +399,7 @@ def bob(owner: psycopg.Connection[Any]) -> Person:
 def resource_client(deployment: Settings) -> Iterator[TestClient]:
     """The resource server, asked without a network but with everything else."""
     chosen = replace(deployment, base_url="http://testserver")
-    # Tests look at what is there, so nothing shall come by itself: jobs first wait for a random part of this.
-    never = timedelta(days=365_000)
-    app = resourceserver.app.create(chosen, sum_up_every=never, roll_up_every=never)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with TestClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as client:
         yield client
 
 

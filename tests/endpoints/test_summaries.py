@@ -574,7 +574,9 @@ def test_a_running_server_sums_up_by_itself(
     api: TestClient, deployment: Settings, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
-    app = resourceserver.app.create(deployment, sum_up_every=timedelta(milliseconds=50))
+    app = resourceserver.app.create(
+        replace(deployment, jobs=True), sum_up_every=timedelta(milliseconds=50)
+    )
 
     with TestClient(app):
         wait_for(lambda: ask(api, alice)["data"], "a summary")
@@ -587,6 +589,7 @@ def test_a_database_that_is_gone_ends_no_server(
 ) -> None:
     nowhere = replace(
         deployment,
+        jobs=True,
         role_urls={"worker": "postgresql://nobody@localhost:1/nothing?connect_timeout=2"},
     )
     app = resourceserver.app.create(nowhere, sum_up_every=timedelta(milliseconds=10))

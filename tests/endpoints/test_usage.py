@@ -23,8 +23,6 @@ from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
 
-NEVER = timedelta(days=1)
-
 
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
@@ -70,7 +68,7 @@ def test_a_read_is_noted_to_the_minute_when_the_server_ends(
     before = datetime.now(UTC).replace(second=0, microsecond=0)
     chosen = replace(deployment, base_url="http://testserver")
 
-    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+    with TestClient(resourceserver.app.create(chosen)) as server:
         assert server.get("/api/v1/me", headers=bearer(token)).status_code == 200
         meanwhile = last_uses(owner)
     (noted,) = last_uses(owner)
@@ -85,7 +83,7 @@ def test_ingest_is_a_use(deployment: Settings, alice: Person, owner: Rows) -> No
     token = alice.token("ingest:app_sessions")
     chosen = replace(deployment, base_url="http://testserver")
 
-    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+    with TestClient(resourceserver.app.create(chosen)) as server:
         answer = server.post(
             "/api/v1/ingest/app-sessions", json={"events": []}, headers=bearer(token)
         )
@@ -101,7 +99,7 @@ def test_what_is_refused_is_no_use(deployment: Settings, alice: Person, owner: R
     unknown = tokens.mint(tokens.ACCESS, alice.user_id).text
     chosen = replace(deployment, base_url="http://testserver")
 
-    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+    with TestClient(resourceserver.app.create(chosen)) as server:
         statuses = [
             server.get("/api/v1/me", headers=bearer(token)).status_code
             for token in (narrow, expired, foreign, unknown)
@@ -114,7 +112,7 @@ def test_what_is_refused_is_no_use(deployment: Settings, alice: Person, owner: R
 def test_a_running_server_writes_by_itself(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
-    chosen = replace(deployment, base_url="http://testserver")
+    chosen = replace(deployment, base_url="http://testserver", jobs=True)
     app = resourceserver.app.create(chosen, note_uses_every=timedelta(milliseconds=50))
 
     with TestClient(app) as server:
@@ -260,7 +258,7 @@ def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
         role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"},
     )
 
-    with TestClient(resourceserver.app.create(chosen, note_uses_every=NEVER)) as server:
+    with TestClient(resourceserver.app.create(chosen)) as server:
         answer = server.get("/api/v1/me", headers=alice.headers("read:profile"))
 
     assert answer.status_code == 200

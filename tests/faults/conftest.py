@@ -4,7 +4,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 import uvicorn
@@ -41,8 +40,7 @@ def port(deployment: Settings) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     number = listener.getsockname()[1]
     chosen = replace(deployment, base_url=f"http://127.0.0.1:{number}")
-    # Tests look at what is there, so nothing shall come or go by itself.
-    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=365_000))
+    app = resourceserver.app.create(chosen)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

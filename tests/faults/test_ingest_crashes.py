@@ -118,7 +118,7 @@ def cluster() -> Iterator[Cluster]:
     try:
         with made.postgres:
             made.settings = Settings(
-                database_url=made.postgres.url, data_dir=directory / "deployment"
+                database_url=made.postgres.url, data_dir=directory / "deployment", jobs=False
             )
             migrate(made.settings, lambda _: None)
             yield made

@@ -121,8 +121,7 @@ def serving(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
     urls = {role: way.url(database.role_url(deployment, role)) for role in ("reader", "ingester")}
     urls["worker"] = database.role_url(deployment, "worker")
     chosen = replace(deployment, base_url="http://testserver", role_urls=urls)
-    # The marks of days are looked at, so nobody shall work them off.
-    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=7))
+    app = resourceserver.app.create(chosen)
     with TestClient(app, raise_server_exceptions=False) as opened:
         yield opened
 

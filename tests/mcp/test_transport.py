@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Final
 
 import httpx2
@@ -29,7 +28,7 @@ PING: Final = message("ping")
 def serving(deployment: Settings, **changed: Any) -> Iterator[TestClient]:
     """The resource server with other settings."""
     chosen = replace(deployment, base_url=OWN, **changed)
-    app = resourceserver.app.create(chosen, sum_up_every=timedelta(days=7))
+    app = resourceserver.app.create(chosen)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

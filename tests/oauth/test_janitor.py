@@ -815,7 +815,9 @@ def test_requests_are_answered_while_a_janitor_waits_for_a_row(
 ) -> None:
     alice.token(expires="-2 days")
     other = connect_as("authserver")
-    app = authserver.app.create(settings, clean_every=timedelta(milliseconds=20))
+    app = authserver.app.create(
+        replace(settings, jobs=True), clean_every=timedelta(milliseconds=20)
+    )
 
     async def ask_many() -> tuple[list[int], bool]:
         async with app.router.lifespan_context(app):
@@ -868,7 +870,11 @@ def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
         result = terminal.run("janitor")
         by_command = count(owner, "oauth.grant")
         leave_something()
-        with TestClient(authserver.app.create(settings, clean_every=timedelta(milliseconds=20))):
+        with TestClient(
+            authserver.app.create(
+                replace(settings, jobs=True), clean_every=timedelta(milliseconds=20)
+            )
+        ):
             wait_for(lambda: count(owner, "oauth.grant") == 0, "the token to be removed")
             # It is logged at the end of a turn, after all other kinds.
             wait_for(lambda: said in caplog.messages, said)
@@ -1061,7 +1067,9 @@ def test_the_server_has_its_janitor_come_by_itself(
     settings: Settings, alice: Person, owner: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "svc.janitor")
-    app = authserver.app.create(settings, clean_every=timedelta(milliseconds=100))
+    app = authserver.app.create(
+        replace(settings, jobs=True), clean_every=timedelta(milliseconds=100)
+    )
     old = "update oauth.access_token set expires_at = now() - interval '2 days'"
 
     with TestClient(app):
@@ -1080,7 +1088,7 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "svc.janitor")
-    nowhere = replace(settings, role_urls={"authserver": "host=127.0.0.1 port=1 user=x"})
+    nowhere = replace(settings, jobs=True, role_urls={"authserver": "host=127.0.0.1 port=1 user=x"})
     app = authserver.app.create(nowhere, clean_every=timedelta(milliseconds=20))
 
     with TestClient(app, raise_server_exceptions=False) as client:
@@ -1119,7 +1127,9 @@ def test_a_server_that_stops_does_not_wait_for_its_janitor(
 ) -> None:
     alice.token(expires="-2 days")
     other = connect_as("authserver")
-    app = authserver.app.create(settings, clean_every=timedelta(milliseconds=20))
+    app = authserver.app.create(
+        replace(settings, jobs=True), clean_every=timedelta(milliseconds=20)
+    )
 
     with other.transaction():
         # The grant can be locked and its token not, so that the janitor waits in the midst of its work.

@@ -190,7 +190,9 @@ def test_a_server_makes_rollups_by_itself(
 ) -> None:
     post(api, alice, "app-sessions", event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS))
     owner.execute("update activity.rollup_due set marked_at = now() - interval '1 hour'")
-    app = resourceserver.app.create(deployment, roll_up_every=timedelta(milliseconds=50))
+    app = resourceserver.app.create(
+        replace(deployment, jobs=True), roll_up_every=timedelta(milliseconds=50)
+    )
 
     with TestClient(app):
         wait_for(lambda: not due(owner), "the rollups of all marked days")
@@ -205,6 +207,7 @@ def test_a_database_that_is_gone_ends_no_server(
 ) -> None:
     nowhere = replace(
         deployment,
+        jobs=True,
         role_urls={"worker": "postgresql://nobody@localhost:1/nothing?connect_timeout=2"},
     )
     app = resourceserver.app.create(nowhere, roll_up_every=timedelta(milliseconds=10))

@@ -36,6 +36,7 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
             "SVC_TRUSTED_PROXIES": " 10.0.0.0/8, 2001:DB8::1,",
             "SVC_MCP_ORIGINS": " https://Inspector.example:443, http://localhost:6274/, http://[::1]:80,",
             "SVC_MCP_CALLS_PER_MINUTE": "60",
+            "SVC_JOBS": "off",
             "SVC_LIFELINE": "7",
         }
     )
@@ -53,6 +54,7 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         trusted_proxies=("10.0.0.0/8", "2001:db8::1/128"),
         mcp_origins=("https://inspector.example", "http://localhost:6274", "http://[::1]"),
         mcp_calls_per_minute=60,
+        jobs=False,
         lifeline=7,
     )
 

@@ -1,0 +1,39 @@
+"""SVC_JOBS=off starts either server without any job of its own."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+
+import authserver.app
+import resourceserver.app
+from shared.settings import ROLES, Settings
+
+CHOSEN = Settings(
+    data_dir=Path("/nonexistent"),
+    cookie_key="0" * 64,
+    role_urls=dict.fromkeys(ROLES, "host=127.0.0.1 port=1"),
+)
+
+
+async def tasks_of(app: Starlette) -> int:
+    """Return how many tasks a running application has begun by itself."""
+    before = len(asyncio.all_tasks())
+    async with app.router.lifespan_context(app):
+        return len(asyncio.all_tasks()) - before
+
+
+@pytest.mark.parametrize(("jobs", "tasks"), [(True, 3), (False, 0)], ids=["on", "off"])
+def test_the_resource_server_writes_last_uses_summaries_and_rollups(jobs: bool, tasks: int) -> None:
+    app = resourceserver.app.create(replace(CHOSEN, jobs=jobs))
+
+    assert asyncio.run(tasks_of(app)) == tasks
+
+
+@pytest.mark.parametrize(("jobs", "tasks"), [(True, 1), (False, 0)], ids=["on", "off"])
+def test_the_authorization_server_has_its_janitor(jobs: bool, tasks: int) -> None:
+    app = authserver.app.create(replace(CHOSEN, jobs=jobs))
+
+    assert asyncio.run(tasks_of(app)) == tasks
