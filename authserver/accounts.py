@@ -132,7 +132,7 @@ async def authenticate(server: Server, email: str, password: str, at: Occasion) 
         await events.note_failed_sign_in(server.database, user_id, at)
         return None
     await server.throttle.clear(guess)
-    if passwords.is_outdated(stored):
+    if server.hasher.is_outdated(stored):
         await _rehash(server, account.user_id, stored, password)
     return account
 

@@ -42,6 +42,7 @@ from authserver.cors import OpenToAllOrigins
 from authserver.errors import HeadersTooLarge, ServerError
 from authserver.failures import Failures
 from authserver.pages import OneName
+from authserver.passwords import Hasher
 from authserver.server import Server, server
 from shared import settings
 from shared.settings import Settings
@@ -49,13 +50,17 @@ from shared.web import HeaderLimit, LastResort, RequestLog
 
 
 def create(
-    chosen: Settings | None = None, *, clean_every: timedelta = janitor.INTERVAL
+    chosen: Settings | None = None,
+    *,
+    hasher: Hasher | None = None,
+    clean_every: timedelta = janitor.INTERVAL,
 ) -> Starlette:
     """Return the application for ``chosen``, by default what the environment says.
 
     While it runs, its janitor comes about every ``clean_every``, unless the setting ``jobs`` is off.
+    ``hasher`` keeps passwords, by default at the cost that is recommended today.
     """
-    this = server(chosen or settings.read())
+    this = server(chosen or settings.read(), hasher)
     for_machines = machine_routes(this)
     machine_paths = frozenset(route.path for route in for_machines)
     failures = Failures(this.pages, machine_paths)

@@ -124,22 +124,26 @@ def _is_mostly(text: str, name: str) -> bool:
     return len(name) >= 4 and name in text and len(text) - len(name) < 6
 
 
-_ARGON2: Final = PasswordHasher()
-
-
 @dataclass(frozen=True)
 class Hasher:
     """Hashes and verifies in threads, at most two at once."""
 
+    argon2: PasswordHasher = field(default_factory=PasswordHasher)
+    """By default with the parameters that RFC 9106 recommends for machines with little memory."""
     limiter: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(_MAX_AT_ONCE)
     )
-    decoy: str = field(default_factory=lambda: _ARGON2.hash(""), repr=False)
+    decoy: str = field(init=False, repr=False)
     """What is verified for people who do not exist."""
+
+    def __post_init__(self) -> None:
+        """Make what cannot be given."""
+        # Made before any sign-in: made for the first stranger, it would make that answer slower.
+        object.__setattr__(self, "decoy", self.argon2.hash(""))
 
     async def hash(self, password: str) -> str:
         """Return what is stored for ``password``. Raises TooManyAtOnce."""
-        return await self._run(_ARGON2.hash, normalized(password))
+        return await self._run(self.argon2.hash, normalized(password))
 
     async def verify(self, stored: str | None, password: str) -> bool:
         """Tell whether ``password`` is the one that is ``stored``.
@@ -151,21 +155,19 @@ class Hasher:
         if text is None:
             # Nobody has such a password; what is hashed instead keeps the time the same.
             text = ""
-        return await self._run(_verify, stored or self.decoy, text) and stored is not None
+        return await self._run(self._verify, stored or self.decoy, text) and stored is not None
+
+    def is_outdated(self, stored: str) -> bool:
+        """Tell whether ``stored`` was made with other parameters than today's."""
+        return self.argon2.check_needs_rehash(stored)
 
     async def _run(self, work: Callable[[*Texts], Result], *given: *Texts) -> Result:
         if self.limiter.statistics().tasks_waiting >= _MAX_WAITING:
             raise TooManyAtOnce
         return await anyio.to_thread.run_sync(work, *given, limiter=self.limiter)
 
-
-def is_outdated(stored: str) -> bool:
-    """Tell whether ``stored`` was made with other parameters than today's."""
-    return _ARGON2.check_needs_rehash(stored)
-
-
-def _verify(stored: str, password: str) -> bool:
-    try:
-        return _ARGON2.verify(stored, password)
-    except (VerificationError, InvalidHashError):
-        return False
+    def _verify(self, stored: str, password: str) -> bool:
+        try:
+            return self.argon2.verify(stored, password)
+        except (VerificationError, InvalidHashError):
+            return False

@@ -75,8 +75,8 @@ class Server:
             raise OldSignIn
 
 
-def server(chosen: Settings) -> Server:
-    """Return a server for ``chosen``; Raises SettingsError."""
+def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
+    """Return a server for ``chosen``, by default with a hasher of its own. Raises SettingsError."""
     database = rows.connect(chosen)
     seal = sessions.seal(chosen)
     return Server(
@@ -84,7 +84,7 @@ def server(chosen: Settings) -> Server:
         database=database,
         seal=seal,
         pages=pages.pages(seal, chosen),
-        hasher=Hasher(),
+        hasher=hasher or Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),
         slow=rows.connect(chosen, size=_SLOW_LINES, depth=1),

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, profiles
 from httpx2 import Response
 from starlette.testclient import TestClient
 
 import authserver.app
 from authserver import sessions
+from authserver.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person
@@ -20,9 +20,8 @@ from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import CALLBACK, Application, Visitor
 
 PASSWORD = "an owl reads under the lamp"
-
-SELDOM = timedelta(days=10_000)
-"""How often the janitor comes, who would otherwise remove at any moment what a test has made old."""
+CHEAP = PasswordHasher.from_parameters(profiles.CHEAPEST)
+"""Argon2 at a cost that a thousand sign-ins do not feel."""
 
 Opens = Callable[..., int]
 
@@ -36,7 +35,7 @@ def settings(deployment: Settings) -> Settings:
 @pytest.fixture(scope="session")
 def auth_client(settings: Settings) -> Iterator[TestClient]:
     """The authorization server under the issuer's name."""
-    app = authserver.app.create(settings, clean_every=SELDOM)
+    app = authserver.app.create(settings, hasher=Hasher(CHEAP))
     with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
@@ -57,7 +56,7 @@ def visitor(server: TestClient) -> Visitor:
 @pytest.fixture(scope="session")
 def password_hash() -> str:
     """What is stored for PASSWORD."""
-    return PasswordHasher().hash(PASSWORD)
+    return CHEAP.hash(PASSWORD)
 
 
 Welcome = Callable[[Person], Visitor]

@@ -14,10 +14,11 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from authserver import accounts
+from authserver.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
-from tests.oauth.conftest import PASSWORD, SELDOM, Welcome
+from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import VERIFIER, Application, Visitor, forms
 
@@ -30,7 +31,7 @@ REQUEST_ID = "a11ce0a11ce0"
 @pytest.fixture(scope="module")
 def auth_client(settings: Settings) -> Iterator[TestClient]:
     """The authorization server, asked from one address and under one request id."""
-    app = authserver.app.create(settings, clean_every=SELDOM)
+    app = authserver.app.create(settings, hasher=Hasher(CHEAP))
     with TestClient(
         app,
         "http://localhost:8400",

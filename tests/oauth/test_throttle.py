@@ -28,7 +28,7 @@ from shared import queries
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD, SELDOM
+from tests.oauth.conftest import CHEAP, PASSWORD
 from tests.oauth.visitor import Visitor, forms
 from tests.waiting import wait_for_async
 
@@ -196,7 +196,7 @@ def test_an_ipv6_address_counts_as_its_network(address: str | None, counts_as: s
 @pytest.fixture(scope="module")
 def proxied(settings: Settings) -> Iterator[TestClient]:
     """The authorization server behind a proxy that it trusts."""
-    app: Any = authserver.app.create(settings, clean_every=SELDOM)
+    app: Any = authserver.app.create(settings, hasher=Hasher(CHEAP))
     behind: Any = ProxyHeadersMiddleware(app, ["testclient"])
     with TestClient(behind, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
@@ -612,7 +612,9 @@ class Watched(PasswordHasher):
     """Argon2 itself, which also writes down with which parameters it verified."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            CHEAP.time_cost, CHEAP.memory_cost, CHEAP.parallelism, CHEAP.hash_len, CHEAP.salt_len
+        )
         self.seen: list[Parameters] = []
 
     def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 -- the library calls it so
@@ -653,12 +655,10 @@ def test_line_56_every_way_to_fail_verifies_one_password_with_the_same_parameter
     settings: Settings,
     bob: Person,
     guess: Guess,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched()
-    monkeypatch.setattr(passwords, "_ARGON2", watched)
-    hasher = Hasher()
-    today = extract_parameters(PasswordHasher().hash(""))
+    hasher = Hasher(watched)
+    today = extract_parameters(CHEAP.hash(""))
 
     tried = [
         authenticate(settings, hasher, "alice@example.org", WRONG),
@@ -687,7 +687,7 @@ async def until_waiting(hasher: Hasher, number: int) -> None:
 def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
-    hasher = Hasher(limiter=anyio.CapacityLimiter(1))
+    hasher = Hasher(CHEAP, limiter=anyio.CapacityLimiter(1))
 
     async def crowd() -> None:
         async with (
@@ -718,14 +718,29 @@ def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
     anyio.run(crowd)
 
 
+class Held(PasswordHasher):
+    """Argon2 itself, which verifies once it is released."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            CHEAP.time_cost, CHEAP.memory_cost, CHEAP.parallelism, CHEAP.hash_len, CHEAP.salt_len
+        )
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 -- the library calls it so
+        self.begun.set()
+        assert self.released.wait(60)
+        return super().verify(hash, password)
+
+
 def test_a_right_password_is_taken_though_there_is_no_place_to_hash_it_anew(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
-    outdated = PasswordHasher(time_cost=1).hash(PASSWORD)
+    outdated = PasswordHasher(time_cost=2, memory_cost=8, parallelism=1).hash(PASSWORD)
     owner.execute("update identity.password set password_hash = %s", [outdated])
 
-    hasher = Hasher(limiter=anyio.CapacityLimiter(1))
-
+    held = Held()
+    hasher = Hasher(held, limiter=anyio.CapacityLimiter(1))
     entered = []
 
     async def crowd() -> None:
@@ -736,10 +751,11 @@ def test_a_right_password_is_taken_though_there_is_no_place_to_hash_it_anew(
                     await anyio.sleep_forever()
 
             async def fill_the_queue() -> None:
-                while not hasher.limiter.statistics().borrowers:  # noqa: ASYNC110 -- nobody is told
-                    await anyio.sleep(0.001)
+                await wait_for_async(held.begun.is_set, "the password to be verified")
                 for _ in range(41):
                     others.start_soon(hold_on)
+                await until_waiting(hasher, 41)
+                held.released.set()
 
             others.start_soon(fill_the_queue)
             at = Occasion(None, HOME)
@@ -755,7 +771,7 @@ def test_a_right_password_is_taken_though_there_is_no_place_to_hash_it_anew(
 def test_an_attempt_that_finds_the_queue_full_is_not_counted(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
-    hasher = Hasher(limiter=anyio.CapacityLimiter(1))
+    hasher = Hasher(CHEAP, limiter=anyio.CapacityLimiter(1))
 
     async def crowd() -> None:
         async with (

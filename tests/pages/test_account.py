@@ -11,9 +11,10 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 import authserver.app
+from authserver.passwords import Hasher
 from shared.settings import Settings
 from tests.conftest import Person
-from tests.oauth.conftest import SELDOM, Welcome
+from tests.oauth.conftest import CHEAP, Welcome
 from tests.oauth.visitor import Visitor, forms
 
 Rows = psycopg.Connection[Any]
@@ -229,7 +230,7 @@ def test_the_zones_are_read_once_and_not_kept_from_a_database_that_gave_none(
         True,
     ):
         pytest.skip("only a superuser can take the list of zones away")
-    app = authserver.app.create(settings, clean_every=SELDOM)
+    app = authserver.app.create(settings, hasher=Hasher(CHEAP))
     with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as another:
         browser = Visitor(another, dict(alice_browser.cookies))
         owner.execute("revoke select on pg_catalog.pg_timezone_names from public")

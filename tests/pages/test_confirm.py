@@ -4,11 +4,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from argon2 import PasswordHasher
 from httpx2 import Response
 
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD, Welcome
+from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
 from tests.oauth.test_throttle import turn_back
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import Authenticator, options
@@ -174,7 +173,7 @@ def test_it_is_the_password_of_who_is_signed_in_that_counts(
 ) -> None:
     owner.execute(
         "insert into identity.password values (%s, %s)",
-        [bob.user_id, PasswordHasher().hash("seven green herons wade")],
+        [bob.user_id, CHEAP.hash("seven green herons wade")],
     )
     page = stale.get(CONFIRM)
 

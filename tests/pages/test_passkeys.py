@@ -15,10 +15,11 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from authserver import passkeys, sessions
+from authserver.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
-from tests.oauth.conftest import SELDOM, Welcome
+from tests.oauth.conftest import CHEAP, Welcome
 from tests.oauth.test_throttle import turn_back
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import (
@@ -552,7 +553,7 @@ def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
     chosen = replace(settings, auth_url=origin)
     (cookie,) = alice_browser.cookies.values()
     name = sessions.seal(chosen).cookie_name
-    app = authserver.app.create(chosen, clean_every=SELDOM)
+    app = authserver.app.create(chosen, hasher=Hasher(CHEAP))
 
     with TestClient(app, origin, raise_server_exceptions=False) as client:
         browser = Visitor(client, {name: cookie})

@@ -21,10 +21,11 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from authserver import accounts, provider
+from authserver.passwords import Hasher
 from shared import settings as settings_of
 from shared.settings import Settings
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD, SELDOM
+from tests.oauth.conftest import CHEAP, PASSWORD
 from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, listening, new_key
@@ -81,7 +82,7 @@ def server_with_provider(settings: Settings, listener: Issuer) -> Iterator[TestC
         name="Example & Co",
         domains=("example.org",),
     )
-    app = authserver.app.create(replace(settings, provider=chosen), clean_every=SELDOM)
+    app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
     with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
@@ -1192,7 +1193,7 @@ def test_a_provider_that_is_not_there_is_an_ordinary_failure(
     settings: Settings, owner: Rows
 ) -> None:
     chosen = settings_of.Provider("http://127.0.0.1:9", "svc", "secret", "Example")
-    app = authserver.app.create(replace(settings, provider=chosen), clean_every=SELDOM)
+    app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
 
     with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         page = refused(depart(Visitor(client)), 503)
