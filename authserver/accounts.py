@@ -1,36 +1,36 @@
-"""Accounts: how the first one and others are made, and who may sign in."""
+"""Accounts: how they are made and deleted, and who may sign in."""
 
 import re
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import psycopg
 from psycopg.errors import UniqueViolation
+from psycopg.rows import class_row
 from starlette.requests import Request
 
 from authserver import events, passwords, rows, sessions
 from authserver.errors import TooManyRequests
-from authserver.events import Occasion
+from authserver.events import Event, Occasion
 from authserver.passwords import Hasher, TooManyAtOnce
 from authserver.rows import Database
-from authserver.server import Server
 from authserver.sessions import Browser, Visit
 from authserver.zones import Zones
-from shared import database as databases
 from shared import queries, tokens
-from shared.settings import Settings
+from shared.settings import Settings, SettingsError
 from shared.tokens import Token
+
+if TYPE_CHECKING:
+    # Importing it takes half a second, which every command about accounts would wait for.
+    from authserver.server import Server
 
 SQL: Final = rows.load("accounts.sql", "sessions.sql", "events.sql")
 
-# Asked for without an event loop, by what starts the servers.
-_INVITE_FIRST_ACCOUNT: Final = queries.load(
-    *(Path(__file__).with_name(name) for name in ("accounts.sql", "sessions.sql", "events.sql"))
-)["invite_first_account"]
+# The command that deletes an account runs these as the owner, without an event loop.
+_OWNERS: Final = queries.load(Path(__file__).with_name("account.sql"))
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 RESET_LIFETIME: Final = timedelta(hours=1)
@@ -107,7 +107,7 @@ async def find(database: Database, email: str) -> Account | None:
     return await rows.one(database, Account, SQL["account"], {"email": _folded(email)})
 
 
-async def authenticate(server: Server, email: str, password: str, at: Occasion) -> Account | None:
+async def authenticate(server: "Server", email: str, password: str, at: Occasion) -> Account | None:
     """Return whose e-mail address and password these are, or None.
 
     It takes the same time whether there is no such account, the password is wrong, or the attempt comes
@@ -137,7 +137,7 @@ async def authenticate(server: Server, email: str, password: str, at: Occasion) 
     return account
 
 
-async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> None:
+async def _rehash(server: "Server", user_id: UUID, stored: str, password: str) -> None:
     try:
         new_hash = await server.hasher.hash(password)
     except TooManyAtOnce:
@@ -185,7 +185,7 @@ async def change_password(
 
 
 async def change_own_password(
-    server: Server, visit: Visit, password: str, request: Request
+    server: "Server", visit: Visit, password: str, request: Request
 ) -> Token | None:
     """Give somebody who is signed in another password, and end all their sign-ins but this one.
 
@@ -227,7 +227,7 @@ async def resettable(database: Database, link: Token) -> Reset:
 
 
 async def reset_password(
-    server: Server, browser: Browser, link: Token, password: str, request: Request
+    server: "Server", browser: Browser, link: Token, password: str, request: Request
 ) -> Token:
     """Give whoever has ``link`` another password, and return the session that they are signed in with.
 
@@ -307,18 +307,18 @@ async def join(
     return made[0].user_id
 
 
-def first_account_link(chosen: Settings) -> str | None:
-    """Return a fresh one-time link for the first account, or None where there is an account.
+def end(chosen: Settings, account: Account) -> bool:
+    """End an account as the operator; False where it has ended already.
 
-    An earlier link is worth nothing afterwards. Raises psycopg.Error, SettingsError.
+    Raises SettingsError without the owner's login, psycopg.Error.
     """
-    link = tokens.mint(tokens.LINK, tokens.NOBODY)
-    with closing(
-        psycopg.connect(
-            databases.role_url(chosen, "authserver"), autocommit=True, connect_timeout=5
-        )
-    ) as connection:
-        made = connection.execute(
-            _INVITE_FIRST_ACCOUNT, {"invitation_hash": link.hash, "lifetime": LINK_LIFETIME}
-        ).fetchone()
-    return None if made is None else f"{chosen.auth_url}/join?link={link.text}"
+    if chosen.database_url is None:
+        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+    at = events.COMMAND
+    with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
+        connection.execute(_OWNERS["become_owner"])
+        with connection.cursor(row_factory=class_row(Event)) as cursor:
+            parameters = {"user_id": account.user_id, **at.parameters}
+            ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()
+    events.record(ended, at)
+    return bool(ended)

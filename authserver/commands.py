@@ -1,48 +1,22 @@
-"""The authorization server's commands: the server itself, and the people who have an account."""
+"""The commands about the people who have an account, and the janitor's."""
 
 from typing import Final
 
 import click
 import psycopg
 
-from authserver import accounts, deletion, events, janitor, sessions, terminal
+from authserver import accounts, events, first_account, janitor, sessions, terminal
 from authserver.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
 from authserver.events import Noted
 from authserver.grant_commands import client, grant, token
 from authserver.passwords import Hasher, UnacceptablePassword
 from authserver.rows import Database
 from authserver.sessions import SignIn
-from shared import database as databases
-from shared import serving
 from shared.settings import Settings
 
 _SESSION_COLUMNS: Final = ("SIGNED IN", "LAST SEEN", "ADDRESS", "BROWSER")
 _EVENT_COLUMNS: Final = ("AT", "EVENT", "CLIENT", "GRANT", "ADDRESS", "REQUEST")
 _LONGEST_BROWSER: Final = 60
-
-
-@click.group()
-def auth() -> None:
-    """The authorization server: sign-in, consent and tokens."""
-
-
-@auth.command()
-@click.option(
-    "--host", "hosts", multiple=True, help="Address to listen on; default: both loopback ones."
-)
-@click.option("--port", type=click.IntRange(1, 65535), help="Default: the port of SVC_AUTH_URL.")
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
-@click.pass_obj
-def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: int) -> None:
-    """Run the authorization server alone."""
-    serving.serve(
-        "authserver.app:create",
-        chosen,
-        {"authserver": databases.role_url(chosen, "authserver")},
-        hosts=hosts or serving.LOOPBACK,
-        port=port or serving.port_of(chosen.auth_url),
-        workers=workers,
-    )
 
 
 @click.command("janitor")
@@ -142,7 +116,7 @@ def delete_user(chosen: Settings, email: str, yes: bool) -> None:
         click.confirm(f"Delete the account {account.email} with all its data?", abort=True)
     try:
         with terminal.log_on_stderr():
-            is_ended = deletion.end(chosen, account)
+            is_ended = accounts.end(chosen, account)
     except psycopg.Error as error:
         raise terminal.failure(error) from error
     if not is_ended:
@@ -167,7 +141,7 @@ def invite(chosen: Settings, email: str | None) -> None:
 def print_first_link(chosen: Settings) -> None:
     """Print a new one-time link for the first account; earlier ones stop working."""
     try:
-        link = accounts.first_account_link(chosen)
+        link = first_account.link(chosen)
     except psycopg.Error as error:
         raise terminal.failure(error) from error
     if link is None:
@@ -250,7 +224,6 @@ def list_events(chosen: Settings, email: str, limit: int) -> None:
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (
-    auth,
     user,
     session,
     event,

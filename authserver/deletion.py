@@ -1,4 +1,4 @@
-"""Settings → Account → Delete, and the same for operators.
+"""Settings → Account → Delete. Operators have ``svc user delete``.
 
     account ──delete_account──► no account, no sign-in, no token; departed
                                            │  the janitor, a batch at a time
@@ -10,27 +10,18 @@ data may be millions of rows, and goes in the background.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-import psycopg
-from psycopg.rows import class_row
 from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import confirm, events, forms, rows
-from authserver.accounts import Account
-from authserver.events import Event
 from authserver.pages import Page
 from authserver.server import Server
 from authserver.sessions import Browser, ConfirmationNeeded, Person, StaleForm
-from shared import queries, tokens
-from shared.settings import Settings, SettingsError
+from shared import tokens
 
 SQL: Final = rows.load("account.sql")
-
-# An operator's command asks these without an event loop, with the owner's rights.
-_OWNERS: Final = queries.load(Path(__file__).with_name("account.sql"))
 
 PATH: Final = "/settings/account/delete"
 
@@ -74,23 +65,6 @@ async def submit(server: Server, request: Request) -> Response:
         raise ConfirmationNeeded(visit.browser, PATH)
     nobodys = tokens.mint(tokens.SESSION, tokens.NOBODY)
     return server.pages.render(Page("goodbye.html", {}), Browser(nobodys, None, is_cookie_due=True))
-
-
-def end(chosen: Settings, account: Account) -> bool:
-    """End an account as the operator; False where it has ended already.
-
-    Raises SettingsError without the owner's login, psycopg.Error.
-    """
-    if chosen.database_url is None:
-        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
-    at = events.COMMAND
-    with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
-        connection.execute(_OWNERS["become_owner"])
-        with connection.cursor(row_factory=class_row(Event)) as cursor:
-            parameters = {"user_id": account.user_id, **at.parameters}
-            ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()
-    events.record(ended, at)
-    return bool(ended)
 
 
 async def _page(

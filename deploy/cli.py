@@ -1,30 +1,72 @@
 """The console script ``svc``: every command of the service, each kept beside what it does.
 
+A command's module is imported when the command runs: all of them together take longer than most
+commands do.
+
 All commands read the same settings. Without DATABASE_URL they find the embedded PostgreSQL of a
 ``svc up`` that runs on the same data directory by themselves.
 """
 
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 import psycopg
 
-import authserver.commands
-import resourceserver.commands
-from deploy import categories, embedded, migrate, people, rollups, up
-from deploy.demo.command import demo
+from deploy import embedded, migrate, up
 from shared import VERSION, settings
 from shared.serving import AddressError
 from shared.settings import Settings, SettingsError
 
+_COMMANDS: Final = {
+    "auth": "authserver.server_command:auth",
+    "bridge": "resourceserver.commands:bridge",
+    "category": "deploy.categories:category",
+    "client": "authserver.grant_commands:client",
+    "demo": "deploy.demo.command:demo",
+    "event": "authserver.commands:event",
+    "goal": "deploy.people:goal",
+    "grant": "authserver.grant_commands:grant",
+    "ingest": "resourceserver.commands:ingest",
+    "janitor": "authserver.commands:clean",
+    "org": "deploy.people:org",
+    "resource": "resourceserver.server_command:resource",
+    "rollup": "deploy.rollups:rollup",
+    "session": "authserver.commands:session",
+    "summary": "deploy.people:summary",
+    "team": "deploy.people:team",
+    "token": "authserver.grant_commands:token",
+    "user": "authserver.commands:user",
+}
+"""Where the commands are that this module does not define: module and name in it."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _LazyGroup(click.Group):
+    """A group that imports the module of a command when it is asked for that command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted({*super().list_commands(ctx), *_COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, or None."""
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(VERSION, prog_name="svc")
 @click.pass_context
 def svc(context: click.Context) -> None:
@@ -130,17 +172,6 @@ def main() -> NoReturn:
         click.echo(f"svc: {error}", err=True)
     sys.exit(1)
 
-
-# Each server keeps its commands beside what they do.
-for _command in (
-    demo,
-    *people.COMMANDS,
-    *categories.COMMANDS,
-    *rollups.COMMANDS,
-    *authserver.commands.COMMANDS,
-    *resourceserver.commands.COMMANDS,
-):
-    svc.add_command(_command)
 
 if __name__ == "__main__":
     main()

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
-from authserver.accounts import first_account_link
+from authserver import first_account
 from deploy.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.migrate import MigrationError, migrate
 from shared import database, serving, settings
@@ -239,7 +239,7 @@ def _check_database(url: str, name: str) -> None:
 def _welcome(chosen: Settings) -> str:
     """Return where everything is, and how to begin."""
     try:
-        link = first_account_link(chosen)
+        link = first_account.link(chosen)
     except psycopg.Error as error:
         raise UpError(f"the first account's link cannot be made: {_one_line(error)}") from error
     if link is None:

@@ -1,4 +1,4 @@
-"""The resource server's commands."""
+"""The commands that send events to a resource server: ``svc ingest`` and ``svc bridge``."""
 
 import json
 import signal
@@ -17,36 +17,9 @@ from resourceserver import posting
 from resourceserver.activitywatch import ActivityWatch, ActivityWatchError
 from resourceserver.bridge import Bridge, BridgeError
 from resourceserver.posting import Found, Poster, PostingError, RefusedError, Result
-from shared import VERSION, database, serving, tokens
+from shared import VERSION, tokens
 from shared.settings import Settings
 from shared.tokens import Token
-
-_ROLES: Final = ("reader", "ingester", "worker")
-
-
-@click.group()
-def resource() -> None:
-    """The resource server: REST and ingest."""
-
-
-@resource.command()
-@click.option(
-    "--host", "hosts", multiple=True, help="Address to listen on; default: both loopback ones."
-)
-@click.option("--port", type=click.IntRange(1, 65535), help="Default: the port of SVC_BASE_URL.")
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
-@click.pass_obj
-def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: int) -> None:
-    """Run the resource server alone."""
-    serving.serve(
-        "resourceserver.app:create",
-        chosen,
-        {role: database.role_url(chosen, role) for role in _ROLES},
-        hosts=hosts or serving.LOOPBACK,
-        port=port or serving.port_of(chosen.base_url),
-        workers=workers,
-    )
-
 
 _token_option = click.option(
     "--token",
@@ -323,4 +296,4 @@ _TIMEOUT: Final = httpx2.Timeout(60, connect=10)
 _SHOWN: Final = 10
 """How many rejected events are named."""
 
-COMMANDS: Final[tuple[click.Command, ...]] = (resource, ingest, bridge)
+COMMANDS: Final[tuple[click.Command, ...]] = (ingest, bridge)

@@ -128,7 +128,9 @@ def test_the_readme_lists_every_command() -> None:
 
 def commands(group: click.Group, before: str = "") -> Iterator[str]:
     """Yield the words of each command that is no group of further ones."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from playwright.sync_api import Browser, Page, expect
 
-from authserver import accounts
+from authserver import first_account
 from shared.settings import Settings
 from tests.browser.conftest import ARGUMENTS, PASSWORD, Application, chromium_path
 from tests.processes import Service
@@ -22,7 +22,7 @@ def sign_in(page: Page, email: str, password: str = PASSWORD) -> None:
 def test_a_new_user_makes_an_account_and_lets_an_application_in(
     page: Page, service: Service, deployment: Settings, application: Application
 ) -> None:
-    link = accounts.first_account_link(replace(deployment, auth_url=service.auth_url))
+    link = first_account.link(replace(deployment, auth_url=service.auth_url))
     assert link is not None
     page.goto(link)
     page.get_by_label("E-mail address").fill("alice@example.org")

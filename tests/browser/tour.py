@@ -15,7 +15,7 @@ import httpx2
 import psycopg
 from playwright.sync_api import Page
 
-from authserver import accounts, provider
+from authserver import first_account, provider
 from shared.settings import Provider, Settings
 from tests import processes
 from tests.oauth.visitor import CHALLENGE
@@ -82,7 +82,7 @@ class Tour:
         self.page.get_by_role("link", name=answer).click()
 
     def _joining(self) -> Iterator[str]:
-        link = accounts.first_account_link(self.service.settings)
+        link = first_account.link(self.service.settings)
         assert link is not None
         self._open(link)
         yield "join"

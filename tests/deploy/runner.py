@@ -9,7 +9,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,15 @@ class Login:
         )
 
 
-SELF = Login(
-    (sys.executable, "-P", "-m", "deploy.cli"),
-    {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SVC_", "DATABASE_URL", "PG"))
-    },
-)
+# Everything that these tests start has this environment, and what a test adds to it. A variable of the
+# developer's could change what is tested; and Python's bytecode, where it may be kept, is kept.
+ENVIRONMENT: Final = {
+    name: os.environ[name]
+    for name in ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR")
+    if name in os.environ
+} | {"SVC_JOBS": "off"}
+
+SELF = Login((sys.executable, "-P", "-m", "deploy.cli"), ENVIRONMENT)
 
 
 class Runner:

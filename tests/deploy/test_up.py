@@ -243,37 +243,6 @@ def test_a_database_that_does_not_answer_is_named(
     assert "secret" not in line
 
 
-@pytest.mark.parametrize("command", ["up", "migrate", "psql", "token list alice@example.org"])
-@pytest.mark.parametrize(
-    "url",
-    [
-        "password secret",
-        "postgresql://u:secret@/?foo=bar",
-        "postgresql://u:secret/and-more@db.example/svc",
-    ],
-)
-def test_a_database_url_that_is_none_is_not_repeated(
-    data_dir: Path, command: str, url: str
-) -> None:
-    result = SELF.run({"SVC_DATA_DIR": str(data_dir), "DATABASE_URL": url}, *command.split())
-
-    assert result.returncode == 1
-    assert result.stderr == "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
-
-
-def test_a_roles_url_that_is_none_is_not_repeated(data_dir: Path) -> None:
-    url = "postgresql://u:secret@/?foo=bar"
-
-    result = SELF.run(
-        {"SVC_DATA_DIR": str(data_dir), "SVC_READER_DATABASE_URL": url}, "resource", "serve"
-    )
-
-    assert result.returncode == 1
-    assert result.stderr == (
-        "svc: SVC_READER_DATABASE_URL is not a connection string of PostgreSQL\n"
-    )
-
-
 ANOTHER_DATABASES: Final = {
     "PGSERVICE": "none",
     "PGHOST": "db.example",

@@ -13,7 +13,7 @@ from psycopg import errors
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import accounts
+from authserver import first_account
 from authserver.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
@@ -109,7 +109,7 @@ def only_grant(owner: Rows) -> UUID:
 def test_joining_makes_an_account_and_signs_in(
     journal: Journal, visitor: Visitor, settings: Settings, owner: Rows
 ) -> None:
-    link = accounts.first_account_link(settings)
+    link = first_account.link(settings)
     assert link is not None
 
     rival = Visitor(visitor.client)
@@ -329,7 +329,7 @@ def test_no_event_of_a_whole_life_holds_a_secret(
     settings: Settings,
     application: Application,
 ) -> None:
-    link = accounts.first_account_link(settings)
+    link = first_account.link(settings)
     assert link is not None
     visitor.submit(visitor.get(link), email="alice@example.org", password=PASSWORD)
     first_session = visitor.cookies["svc_session"]

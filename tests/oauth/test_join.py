@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from authserver import accounts
+from authserver import first_account
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person
@@ -19,7 +19,7 @@ PREFIX = "http://localhost:8400/join?link=svc_ln_"
 
 
 def first_link(settings: Settings) -> str:
-    link = accounts.first_account_link(settings)
+    link = first_account.link(settings)
     assert link is not None
     return link
 
@@ -45,7 +45,7 @@ def test_the_first_account_is_made_by_a_link_and_is_an_administrators(
 def test_there_is_no_link_once_there_is_an_account(
     visitor: Visitor, settings: Settings, alice: Person
 ) -> None:
-    assert accounts.first_account_link(settings) is None
+    assert first_account.link(settings) is None
 
 
 def test_a_link_that_was_open_is_worth_nothing_once_there_is_an_account(

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from authserver import accounts
+from authserver import first_account
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD
@@ -23,7 +23,7 @@ def test_line_58_no_log_line_of_a_whole_life_holds_a_secret(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    link = accounts.first_account_link(settings)
+    link = first_account.link(settings)
     assert link is not None
     joined = visitor.submit(visitor.get(link), email="alice@example.org", password=PASSWORD)
     visitor.submit(visitor.follow(joined))

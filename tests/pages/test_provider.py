@@ -20,7 +20,7 @@ from joserfc.jwk import OctKey, OKPKey, RSAKey
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import accounts, provider
+from authserver import first_account, provider
 from authserver.passwords import Hasher
 from shared import settings as settings_of
 from shared.settings import Settings
@@ -498,7 +498,7 @@ def test_an_invitation_for_an_address_needs_none_of_the_provider(
 def test_the_first_link_makes_the_administrator_through_the_provider(
     browser: Visitor, issuer: Issuer, settings: Settings, owner: Rows
 ) -> None:
-    link = accounts.first_account_link(settings)
+    link = first_account.link(settings)
     assert link is not None
 
     assert location(sign_in(browser, issuer, link)) == "/"

@@ -1,0 +1,29 @@
+"""The one-time link for the first account, which ``svc up`` prints and ``svc user first-link`` renews."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from shared import database, queries, tokens
+from shared.settings import Settings
+
+_INVITE: Final = queries.load(
+    *(Path(__file__).with_name(name) for name in ("accounts.sql", "sessions.sql", "events.sql"))
+)["invite_first_account"]
+_LIFETIME: Final = timedelta(hours=24)
+
+
+def link(chosen: Settings) -> str | None:
+    """Return a new one-time link for the first account, or None where there is an account.
+
+    Earlier links stop working. Raises psycopg.Error, SettingsError.
+    """
+    token = tokens.mint(tokens.LINK, tokens.NOBODY)
+    url = database.role_url(chosen, "authserver")
+    with psycopg.connect(url, connect_timeout=5) as connection:
+        made = connection.execute(
+            _INVITE, {"invitation_hash": token.hash, "lifetime": _LIFETIME}
+        ).fetchone()
+    return None if made is None else f"{chosen.auth_url}/join?link={token.text}"

@@ -1,0 +1,101 @@
+"""The console script: which modules a command imports, and settings that no command can use."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from deploy import cli
+from tests.deploy.runner import ENVIRONMENT
+
+ROOT = Path(__file__).parent.parent.parent
+
+# What takes long to import, and serves requests alone.
+SERVERS_LIBRARIES = {"jinja2", "joserfc", "pydantic", "uvicorn", "webauthn"}
+
+
+def imported(modules: str) -> set[str]:
+    """Return which of the servers' libraries a new process has imported after ``import modules``."""
+    completed = subprocess.run(
+        [sys.executable, "-c", f"import sys, {modules}; print(*sys.modules)"],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        text=True,
+    )
+    return SERVERS_LIBRARIES & set(completed.stdout.split())
+
+
+def test_the_commands_that_serve_do_not_import_the_other_commands() -> None:
+    assert imported("authserver.server_command, resourceserver.server_command") == {"uvicorn"}
+
+
+def commands(group: click.Group, before: str = "") -> Iterator[list[str]]:
+    """Yield the words of each group and command."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        yield [*before.split(), name]
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before} {name}")
+
+
+@pytest.mark.parametrize("words", list(commands(cli.svc)), ids=" ".join)
+def test_a_command_is_found_under_its_name_and_has_help(words: list[str]) -> None:
+    group: click.Command | None = cli.svc
+    for word in words:
+        assert isinstance(group, click.Group)
+        group = group.get_command(click.Context(group), word)
+
+    assert group is not None
+    assert group.name == words[-1]
+    assert group.help
+
+
+Main = Callable[..., str]
+
+
+@pytest.fixture
+def main(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data_dir: Path
+) -> Main:
+    """Runs a command line that fails, with these settings alone, and returns what it says."""
+
+    def fail(line: str, **variables: str) -> str:
+        for name in list(os.environ):
+            monkeypatch.delenv(name)
+        for name, value in (ENVIRONMENT | {"SVC_DATA_DIR": str(data_dir)} | variables).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["svc", *line.split()])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 1
+        assert not data_dir.exists()
+        return capsys.readouterr().err
+
+    return fail
+
+
+@pytest.mark.parametrize("command", ["up", "migrate", "psql", "token list alice@example.org"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "password secret",
+        "postgresql://u:secret@/?foo=bar",
+        "postgresql://u:secret/and-more@db.example/svc",
+    ],
+)
+def test_a_malformed_database_url_is_not_repeated(main: Main, command: str, url: str) -> None:
+    said = main(command, DATABASE_URL=url)
+
+    assert said == "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
+
+
+def test_a_malformed_url_of_a_role_is_not_repeated(main: Main) -> None:
+    said = main("resource serve", SVC_READER_DATABASE_URL="postgresql://u:secret@/?foo=bar")
+
+    assert said == "svc: SVC_READER_DATABASE_URL is not a connection string of PostgreSQL\n"
