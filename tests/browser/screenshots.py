@@ -16,8 +16,7 @@ from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
 from shared.settings import Settings
 from tests.browser.conftest import ARGUMENTS, chromium_path
-from tests.browser.tour import Tour, service_with_provider
-from tests.processes import Service
+from tests.browser.tour import Tour, server_with_provider
 
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 WIDTHS: Final = {"phone": 360, "desktop": 1100}
@@ -35,14 +34,14 @@ def take(directory: Path) -> None:
             migrate(chosen, lambda _: None)
             with (
                 closing(psycopg.connect(postgres.url, autocommit=True)) as owner,
-                service_with_provider(chosen, scratch) as service,
+                server_with_provider(chosen, scratch) as served,
                 sync_playwright() as playwright,
             ):
                 browser = playwright.chromium.launch(
                     executable_path=chromium_path(), args=ARGUMENTS
                 )
                 for scheme, width in product(SCHEMES, WIDTHS):
-                    take_tour(browser, service, owner, directory, scheme, width)
+                    take_tour(browser, served, owner, directory, scheme, width)
                 browser.close()
     finally:
         shutil.rmtree(scratch)
@@ -50,7 +49,7 @@ def take(directory: Path) -> None:
 
 def take_tour(
     browser: Browser,
-    service: Service,
+    served: Settings,
     owner: psycopg.Connection[tuple[object, ...]],
     directory: Path,
     scheme: Literal["light", "dark"],
@@ -64,7 +63,7 @@ def take_tour(
         color_scheme=scheme, viewport={"width": WIDTHS[width], "height": 800}
     )
     context.set_default_timeout(5000)
-    tour = Tour(context.new_page(), service, owner)
+    tour = Tour(context.new_page(), served, owner)
     for number, name in enumerate(tour.stops(), start=1):
         path = directory / f"{number:02}-{name}-{width}-{scheme}.png"
         tour.page.screenshot(path=path, full_page=True)

@@ -1,54 +1,103 @@
 """Every page as people meet it who see little, use a small window, or use the keyboard alone."""
 
+import json
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final
 
 import psycopg
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 from starlette.routing import Route
 
 import authserver.app
 from shared.settings import Settings
-from tests.browser.tour import Tour, service_with_provider
-from tests.processes import Service
+from tests.browser.conftest import WAITS_MS, with_and_without_scripts
+from tests.browser.tour import Tour, server_with_provider
+
+TEMPLATES: Final = Path(authserver.app.__file__).parent / "templates"
 
 ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server"}
 """What answers GET and is no page."""
 
+HAVE_SCRIPTS: Final = {
+    "sign_in.html": "test_authorization.py",
+    "confirm.html": "test_old_sign_in.py, test_passkeys.py",
+    "api_access.html": "test_api_access.py, test_old_sign_in.py",
+    "account_download.html": "test_account.py",
+    "account_download_token.html": "test_account.py",
+    "sign_in_methods.html": "test_passkeys.py",
+}
+"""The pages with a script, and which tests of them run with JavaScript and without it."""
+
+OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
+"""The rules whose outcome depends on colours. Nothing else differs between light and dark."""
+
 
 @pytest.fixture(scope="module")
-def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Both servers, and a provider."""
-    with service_with_provider(deployment, tmp_path_factory.mktemp("tour")) as running:
-        yield running
+def served(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """The settings of a running authorization server with a provider."""
+    with server_with_provider(deployment, tmp_path_factory.mktemp("tour")) as chosen:
+        yield chosen
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+# One walk of all pages takes a minute and more where other work takes the processors.
+@pytest.mark.timeout(300)
+@with_and_without_scripts
 def test_no_page_breaks_a_rule_of_accessibility_or_is_wider_than_a_small_phone(
-    chromium: Browser,
-    service: Service,
-    owner: psycopg.Connection[Any],
-    scheme: Literal["light", "dark"],
+    scripts: bool, chromium: Browser, served: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     context = chromium.new_context(
-        color_scheme=scheme, viewport={"width": 320, "height": 640}, reduced_motion="reduce"
+        java_script_enabled=scripts,
+        viewport={"width": 320, "height": 640},
+        reduced_motion="reduce",
     )
-    context.set_default_timeout(5000)
-    tour = Tour(context.new_page(), service, owner)
+    context.set_default_timeout(WAITS_MS)
+    page = context.new_page()
+    tour = Tour(page, served, owner)
     found = {}
     for name in tour.stops():
-        rules = [
-            f"{violation['id']}: {[node['html'] for node in violation['nodes']]}"
-            for violation in Axe().run(tour.page).response["violations"]
-        ]
-        wide = tour.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+        # axe needs JavaScript. Without it this walk shows that every page can be left.
+        rules = broken_rules(page) if scripts else []
+        wide = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
         found[name] = [*rules, *(["wider than the window"] if wide else [])]
     context.close()
 
     assert {name: problems for name, problems in found.items() if problems} == {}
-    assert pages_of(service.settings) - tour.seen == ON_THE_WAY
+    assert pages_of(served) - tour.seen == ON_THE_WAY
+
+
+# All other tests run with JavaScript alone: without a script a page is the same.
+def test_each_page_with_a_script_is_named_with_its_tests_without_javascript() -> None:
+    have_scripts = {path.name for path in TEMPLATES.iterdir() if "<script" in path.read_text()}
+
+    assert have_scripts == HAVE_SCRIPTS.keys()
+
+
+def broken_rules(page: Page) -> list[str]:
+    """Return the rules that a page breaks, with the elements: all in light colours, some in dark ones."""
+    page.evaluate(Axe().axe_script)
+    return [*run_axe(page, {}), *run_axe_in_dark(page)]
+
+
+def run_axe_in_dark(page: Page) -> list[str]:
+    """Return the rules of colours that a page breaks in dark colours."""
+    page.emulate_media(color_scheme="dark")
+    broken = run_axe(page, {"runOnly": {"type": "rule", "values": OF_COLOURS}})
+    page.emulate_media(color_scheme="light")
+    return [f"dark: {each}" for each in broken]
+
+
+def run_axe(page: Page, options: dict[str, Any]) -> list[str]:
+    """Run axe, which the page has loaded, and return the rules that the page breaks."""
+    chosen = {"resultTypes": ["violations"], "selectors": False} | options
+    broken: list[str] = page.evaluate(
+        f"""async () => (await axe.run({json.dumps(chosen)})).violations.map(
+            ({{id, nodes}}) => `${{id}}: ${{nodes.map(({{html}}) => html).join(" ")}}`
+        )"""
+    )
+    return broken
 
 
 def pages_of(chosen: Settings) -> set[str]:

@@ -1,4 +1,4 @@
-"""Settings → Account in a real browser, with JavaScript and without."""
+"""Settings → Account in a real browser."""
 
 import json
 import re
@@ -11,30 +11,22 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import PASSWORD
+from tests.browser.conftest import (
+    PASSWORD,
+    OpenSignedIn,
+    with_and_without_scripts,
+    without_scripts,
+)
 from tests.browser.test_authorization import sign_in
 from tests.processes import Service
 
 PATH: Final = "/settings/account"
 
 
-def open_signed_in(page: Page, service: Service, person: str, path: str = PATH) -> None:
-    page.goto(f"{service.auth_url}{path}")
-    sign_in(page, person)
-    expect(page).to_have_url(f"{service.auth_url}{path}")
-
-
-def has_scripts(page: Page) -> bool:
-    """Whether the page that is open may run scripts; ``copy.js`` shows its buttons then."""
-    # Text of the page can be seen before its scripts have run.
-    page.wait_for_load_state()
-    return page.locator("[data-copy]").first.is_visible()
-
-
 def test_a_profile_is_filled_in_with_a_zone_of_the_list(
-    page: Page, service: Service, person: str
+    page: Page, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     offered = page.locator("#zones option")
     expect(page.get_by_label("Time zone")).to_have_attribute("list", "zones")
     assert offered.count() > 400
@@ -56,9 +48,9 @@ def test_a_profile_is_filled_in_with_a_zone_of_the_list(
 
 
 def test_everything_is_reached_from_the_menu_by_links(
-    page: Page, service: Service, person: str
+    page: Page, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person, "/")
+    open_signed_in(page, "/")
     page.get_by_role("navigation").get_by_role("link", name="Account").click()
 
     for name, path in (
@@ -75,14 +67,16 @@ def test_everything_is_reached_from_the_menu_by_links(
 
 
 def test_another_browser_is_signed_out(
-    page: Page, chromium: Browser, service: Service, person: str
+    page: Page, chromium: Browser, service: Service, person: str, open_signed_in: OpenSignedIn
 ) -> None:
     with chromium.new_context(
         user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     ) as context:
         other = context.new_page()
-        open_signed_in(other, service, person)
-        open_signed_in(page, service, person, f"{PATH}/sessions")
+        other.goto(service.auth_url)
+        sign_in(other, person)
+        expect(other.get_by_text(f"Signed in as {person}")).to_be_visible()
+        open_signed_in(page, f"{PATH}/sessions")
         expect(page.get_by_role("listitem").filter(has_text="this browser")).to_have_count(1)
         expect(page.get_by_role("heading", name="Firefox on Linux")).to_be_visible()
 
@@ -94,8 +88,10 @@ def test_another_browser_is_signed_out(
         expect(page.get_by_role("heading", name="Firefox on Linux")).to_have_count(0)
 
 
-def test_signing_out_everywhere_ends_here_too(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person, f"{PATH}/sessions")
+def test_signing_out_everywhere_ends_here_too(
+    page: Page, service: Service, open_signed_in: OpenSignedIn
+) -> None:
+    open_signed_in(page, f"{PATH}/sessions")
     page.get_by_role("button", name="Sign out everywhere").click()
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
@@ -113,8 +109,10 @@ def test_what_happened_is_told_and_older_ones_are_a_link_away(
           from identity.user, generate_series(1, 60) as n
         """
     )
-    open_signed_in(page, service, person, f"{PATH}/events")
+    page.goto(f"{service.auth_url}{PATH}/events")
+    sign_in(page, person)
 
+    expect(page).to_have_url(f"{service.auth_url}{PATH}/events")
     expect(page.get_by_role("main").get_by_role("listitem")).to_have_count(50)
     expect(page.get_by_role("heading", level=2).first).to_have_text("You signed in")
     page.get_by_role("link", name="Older").click()
@@ -123,8 +121,11 @@ def test_what_happened_is_told_and_older_ones_are_a_link_away(
     expect(page.get_by_role("heading", level=2).first).to_have_text("You signed in")
 
 
-def test_a_token_for_the_download_is_shown_once(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person, f"{PATH}/download")
+@with_and_without_scripts
+def test_a_token_for_the_download_is_shown_once(
+    page: Page, scripts: bool, service: Service, open_signed_in: OpenSignedIn
+) -> None:
+    open_signed_in(page, f"{PATH}/download")
     expect(page.get_by_role("checkbox", checked=True)).to_have_count(7)
     page.get_by_role("checkbox", name="read:location").uncheck()
     page.get_by_role("button", name="Make a token for ten minutes").click()
@@ -136,11 +137,13 @@ def test_a_token_for_the_download_is_shown_once(page: Page, service: Service, pe
         f'curl --fail --header "Authorization: Bearer {token}" '
         f"--output activity.json {service.base_url}/api/v1/export"
     )
-    if has_scripts(page):
+    if scripts:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.get_by_role("button", name="Copy line").click()
         expect(page.get_by_role("status").nth(1)).to_have_text("Copied")
         assert page.evaluate("navigator.clipboard.readText()") == line
+    else:
+        expect(page.get_by_role("button", name="Copy")).to_have_count(0)
     answer = httpx2.get(
         f"{service.base_url}/api/v1/me", headers={"Authorization": f"Bearer {token}"}
     )
@@ -171,17 +174,19 @@ def apps(content: bytes) -> list[str]:
     return [row["app"] for row in json.loads(content)["resources"]["app_sessions"]]
 
 
-def make_download(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person, f"{PATH}/download")
+@pytest.fixture
+def made_download(page: Page, open_signed_in: OpenSignedIn) -> None:
+    """The page with the download and its token is open."""
+    open_signed_in(page, f"{PATH}/download")
     page.get_by_role("button", name="Make a token for ten minutes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
 
 
-@pytest.mark.usefixtures("recorded")
-def test_the_button_downloads_everything(page: Page, service: Service, person: str) -> None:
-    make_download(page, service, person)
+@with_and_without_scripts
+@pytest.mark.usefixtures("recorded", "made_download")
+def test_the_button_downloads_everything(page: Page, scripts: bool) -> None:
     button = page.get_by_role("button", name="Download now")
-    if not has_scripts(page):
+    if not scripts:
         expect(button).to_have_count(0)
         return
 
@@ -195,11 +200,9 @@ def test_the_button_downloads_everything(page: Page, service: Service, person: s
     assert apps(waiting.value.path().read_bytes()) == ["Code"]
 
 
-@pytest.mark.usefixtures("recorded")
-def test_the_line_downloads_everything(
-    page: Page, service: Service, person: str, tmp_path: Path
-) -> None:
-    make_download(page, service, person)
+@without_scripts
+@pytest.mark.usefixtures("recorded", "made_download")
+def test_the_line_downloads_everything(page: Page, tmp_path: Path) -> None:
     line = page.locator("#curl").inner_text()
 
     subprocess.run(["/bin/sh", "-c", f"{line} -sS"], cwd=tmp_path, check=True, timeout=20)
@@ -207,12 +210,8 @@ def test_the_line_downloads_everything(
     assert apps((tmp_path / "activity.json").read_bytes()) == ["Code"]
 
 
-def test_a_download_that_is_refused_says_why(
-    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
-) -> None:
-    make_download(page, service, person)
-    if not has_scripts(page):
-        return
+@pytest.mark.usefixtures("made_download")
+def test_a_download_that_is_refused_says_why(page: Page, owner: psycopg.Connection[Any]) -> None:
     owner.execute("update oauth.grant set revoked_at = now()")
 
     page.get_by_role("button", name="Download now").click()
@@ -221,9 +220,13 @@ def test_a_download_that_is_refused_says_why(
 
 
 def test_an_account_is_deleted_by_keyboard_and_its_address_can_join_again(
-    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+    page: Page,
+    service: Service,
+    person: str,
+    owner: psycopg.Connection[Any],
+    open_signed_in: OpenSignedIn,
 ) -> None:
-    open_signed_in(page, service, person, f"{PATH}/delete")
+    open_signed_in(page, f"{PATH}/delete")
     field = page.get_by_label("Your e-mail address")
     field.focus()
     page.keyboard.type("alice@example.com")
@@ -246,9 +249,9 @@ def test_an_account_is_deleted_by_keyboard_and_its_address_can_join_again(
 
 
 def test_deleting_asks_for_the_password_again_after_a_while(
-    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+    page: Page, service: Service, owner: psycopg.Connection[Any], open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
     page.get_by_role("link", name="Delete your account").click()
     expect(page).to_have_url(re.compile("/confirm"))

@@ -1,22 +1,14 @@
-"""API access and connected apps in a real browser, with JavaScript and without."""
+"""API access and connected apps in a real browser."""
 
 import re
 import subprocess
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Application
-from tests.browser.test_authorization import sign_in
+from tests.browser.conftest import Application, OpenSignedIn, with_and_without_scripts
 from tests.processes import Service
 
 PATH = "/settings/api-access"
-
-
-def open_signed_in(page: Page, service: Service, person: str, path: str = PATH) -> None:
-    page.goto(f"{service.auth_url}{path}")
-    sign_in(page, person)
-    expect(page).to_have_url(f"{service.auth_url}{path}")
 
 
 def run(line: str) -> tuple[str, str]:
@@ -32,8 +24,9 @@ def run(line: str) -> tuple[str, str]:
     return status, body
 
 
-def test_a_token_is_made_used_and_revoked(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person)
+@with_and_without_scripts
+def test_a_token_is_made_used_and_revoked(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Weekly chart")
     expect(page.get_by_role("checkbox")).to_have_count(0)
     page.get_by_role("radio", name="What I tick").check()
@@ -59,8 +52,8 @@ def test_a_token_is_made_used_and_revoked(page: Page, service: Service, person: 
     assert refused[0] == "401"
 
 
-def test_the_line_for_a_tracker_works(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person)
+def test_the_line_for_a_tracker_works(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("My tracker")
     page.get_by_role("radio", name="A tracker").check()
     page.get_by_role("button", name="Create token").click()
@@ -71,8 +64,8 @@ def test_the_line_for_a_tracker_works(page: Page, service: Service, person: str)
     assert '"accepted": 0' in body
 
 
-def test_the_line_for_days_works(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person)
+def test_the_line_for_days_works(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Chart")
     page.get_by_role("radio", name="What I tick").check()
     page.get_by_role("checkbox", name="read:activity").check()
@@ -83,18 +76,19 @@ def test_the_line_for_days_works(page: Page, service: Service, person: str) -> N
     assert status == "200"
 
 
+@with_and_without_scripts
 def test_copying_works_with_scripts_and_is_not_offered_without(
-    page: Page, service: Service, person: str
+    page: Page, scripts: bool, open_signed_in: OpenSignedIn
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Weekly chart")
     page.get_by_role("radio", name="All reading").check()
     page.get_by_role("button", name="Create token").click()
     token = page.locator("#token").inner_text()
     button = page.get_by_role("button", name="Copy token")
 
-    if button.count():
+    if scripts:
         button.click()
         expect(page.get_by_text("Copied", exact=True)).to_be_visible()
         copied = page.evaluate("() => navigator.clipboard.readText()")
@@ -105,10 +99,11 @@ def test_copying_works_with_scripts_and_is_not_offered_without(
     assert re.fullmatch(r"svc_dt_[0-9A-Za-z]{71}", token)
 
 
+@with_and_without_scripts
 def test_a_mistake_is_shown_beside_its_field_and_everything_is_kept(
-    page: Page, service: Service, person: str
+    page: Page, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Weekly chart")
     page.get_by_role("radio", name="What I tick").check()
     page.get_by_role("checkbox", name="read:music").check()
@@ -129,28 +124,25 @@ def test_a_mistake_is_shown_beside_its_field_and_everything_is_kept(
     expect(page.locator("#token")).to_be_visible()
 
 
+@with_and_without_scripts
 def test_a_double_click_makes_one_token(
-    page: Page, service: Service, person: str, request: pytest.FixtureRequest
+    page: Page, scripts: bool, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Weekly chart")
     page.get_by_role("radio", name="All reading").check()
     page.get_by_role("button", name="Create token").dblclick()
 
     # With scripts the second click does nothing. Without, its answer may be the one that is seen, and
     # says what happened.
-    seen = "#token, [role=alert]" if "no scripts" in request.node.name else "#token"
+    seen = "#token" if scripts else "#token, [role=alert]"
     expect(page.locator(seen)).to_be_visible()
     page.goto(f"{service.auth_url}{PATH}")
     expect(page.get_by_role("link", name="Revoke Weekly chart")).to_have_count(1)
 
 
-def test_with_scripts_a_form_goes_out_once(
-    page: Page, service: Service, person: str, request: pytest.FixtureRequest
-) -> None:
-    if "no scripts" in request.node.name:
-        return
-    open_signed_in(page, service, person)
+def test_with_scripts_a_form_goes_out_once(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
 
     are_sent = page.evaluate(
         """() => {
@@ -165,8 +157,8 @@ def test_with_scripts_a_form_goes_out_once(
     assert are_sent == [True, False, True]
 
 
-def test_a_token_is_made_by_keyboard(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person)
+def test_a_token_is_made_by_keyboard(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").focus()
     page.keyboard.type("Weekly chart")
     page.keyboard.press("Tab")
@@ -181,10 +173,9 @@ def test_a_token_is_made_by_keyboard(page: Page, service: Service, person: str) 
 
 
 def test_an_application_is_shown_and_thrown_out(
-    page: Page, service: Service, application: Application, person: str
+    page: Page, service: Service, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
-    page.goto(application.authorize_url())
-    sign_in(page, person)
+    open_signed_in(page, application.authorize_url())
     page.get_by_role("button", name="Allow").click()
     expect(page).to_have_title("Done")
     pair = application.exchange(application.answers[0]["code"])

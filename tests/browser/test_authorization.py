@@ -9,7 +9,15 @@ from playwright.sync_api import Browser, Page, expect
 
 from authserver import first_account
 from shared.settings import Settings
-from tests.browser.conftest import ARGUMENTS, PASSWORD, Application, chromium_path
+from tests.browser.conftest import (
+    ARGUMENTS,
+    PASSWORD,
+    WAITS_MS,
+    Application,
+    OpenSignedIn,
+    chromium_path,
+    with_and_without_scripts,
+)
 from tests.processes import Service
 
 
@@ -50,6 +58,7 @@ def test_a_new_user_makes_an_account_and_lets_an_application_in(
     assert application.ask(days, pair["access_token"]).status_code == 403
 
 
+@with_and_without_scripts
 def test_a_stranger_signs_in_on_the_way(page: Page, application: Application, person: str) -> None:
     page.goto(application.authorize_url())
     expect(page.get_by_role("heading")).to_have_text("Sign in")
@@ -62,10 +71,9 @@ def test_a_stranger_signs_in_on_the_way(page: Page, application: Application, pe
 
 
 def test_declining_tells_the_application_so(
-    page: Page, application: Application, person: str
+    page: Page, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
-    page.goto(application.authorize_url())
-    sign_in(page, person)
+    open_signed_in(page, application.authorize_url())
     page.get_by_role("button", name="Decline").click()
     expect(page).to_have_title("Done")
 
@@ -74,10 +82,9 @@ def test_declining_tells_the_application_so(
 
 
 def test_unticking_everything_is_declining(
-    page: Page, application: Application, person: str
+    page: Page, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
-    page.goto(application.authorize_url(scope="read:music"))
-    sign_in(page, person)
+    open_signed_in(page, application.authorize_url(scope="read:music"))
     page.get_by_role("checkbox").uncheck()
     page.get_by_role("button", name="Allow").click()
     expect(page).to_have_title("Done")
@@ -119,6 +126,8 @@ def test_everything_works_by_keyboard(page: Page, application: Application, pers
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
+    # A key that is pressed while a page is still loading moves no focus.
+    page.wait_for_load_state()
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     for _ in range(3):
@@ -171,7 +180,7 @@ def test_back_after_consent_where_the_browser_kept_the_page_and_pressed_again(
     )
     with closing(keeping):
         page = keeping.new_page()
-        page.set_default_timeout(5000)
+        page.set_default_timeout(WAITS_MS)
         page.goto(application.authorize_url())
         sign_in(page, person)
         page.get_by_role("button", name="Allow").click()
@@ -194,10 +203,13 @@ def late(owner: psycopg.Connection[Any]) -> None:
 
 
 def test_who_takes_too_long_to_decide_is_told_where_to_go_back_to(
-    page: Page, application: Application, person: str, owner: psycopg.Connection[Any]
+    page: Page,
+    application: Application,
+    person: str,
+    owner: psycopg.Connection[Any],
+    open_signed_in: OpenSignedIn,
 ) -> None:
-    page.goto(application.authorize_url())
-    sign_in(page, person)
+    open_signed_in(page, application.authorize_url())
     expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
     late(owner)
     page.get_by_role("button", name="Allow").click()

@@ -1,4 +1,4 @@
-"""Settings → Categories in a real browser, with JavaScript and without, and by keyboard."""
+"""Settings → Categories in a real browser, with the mouse and by keyboard."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import psycopg
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_account import open_signed_in
+from tests.browser.conftest import OpenSignedIn
 from tests.browser.test_keyboard import tab_to
-from tests.processes import Service
 
 PATH = "/settings/categories"
 
@@ -41,9 +40,9 @@ def recorded(owner: psycopg.Connection[Any], person: str) -> None:
 
 @pytest.mark.usefixtures("recorded")
 def test_what_nothing_sorts_goes_into_a_category_with_one_press_each(
-    page: Page, service: Service, person: str
+    page: Page, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person, PATH)
+    open_signed_in(page, PATH)
     expect(page.get_by_role("button", name="Put into")).to_have_count(3)
     page.get_by_label("Put what I press below into").select_option("Reference")
 
@@ -60,9 +59,9 @@ def test_what_nothing_sorts_goes_into_a_category_with_one_press_each(
 
 @pytest.mark.usefixtures("recorded")
 def test_a_rule_is_previewed_added_moved_and_removed_by_keyboard(
-    page: Page, service: Service, person: str
+    page: Page, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person, PATH)
+    open_signed_in(page, PATH)
     page.get_by_role("button", name="above: Other Tool").click()
     expect(page.get_by_role("status")).to_contain_text("Done.")
     tab_to(page, page.get_by_label("What it looks at"))
@@ -92,8 +91,8 @@ def test_a_rule_is_previewed_added_moved_and_removed_by_keyboard(
     expect(rules).to_have_count(1)
 
 
-def test_a_score_is_picked_in_plain_words(page: Page, service: Service, person: str) -> None:
-    open_signed_in(page, service, person, PATH)
+def test_a_score_is_picked_in_plain_words(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
     scores = page.locator("#scores dl")
     expect(scores).to_contain_text("Games Very distracting")
     page.locator("#scored").fill("Games")
@@ -105,10 +104,8 @@ def test_a_score_is_picked_in_plain_words(page: Page, service: Service, person: 
     expect(scores).to_contain_text("Games Productive (usually very distracting)")
 
 
-def test_a_hostile_expression_is_refused_and_kept(
-    page: Page, service: Service, person: str
-) -> None:
-    open_signed_in(page, service, person, PATH)
+def test_a_hostile_expression_is_refused_and_kept(page: Page, open_signed_in: OpenSignedIn) -> None:
+    open_signed_in(page, PATH)
     page.get_by_label("How it compares").select_option("matches the expression")
     page.get_by_label("With what").fill("(?=.*(?=.*(?=.*x)))")
 
@@ -122,12 +119,12 @@ def test_a_hostile_expression_is_refused_and_kept(
 
 
 def test_a_long_name_of_a_category_leaves_room_for_its_score(
-    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+    page: Page, owner: psycopg.Connection[Any], open_signed_in: OpenSignedIn
 ) -> None:
     owner.execute("select svc.set_score(user_id, repeat('W', 64), 2) from identity.user")
     page.set_viewport_size({"width": 320, "height": 800})
 
-    open_signed_in(page, service, person, PATH)
+    open_signed_in(page, PATH)
 
     score = page.locator("#scores dd").first.bounding_box()
     assert score is not None

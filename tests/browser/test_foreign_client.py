@@ -1,6 +1,5 @@
 """Authlib's client, with its person's side in a real browser."""
 
-import httpx2
 import pytest
 from authlib.common.security import generate_token
 from authlib.integrations.httpx_client import OAuth2Client
@@ -14,7 +13,9 @@ from tests.processes import Service
 def test_authlib_is_let_in_by_a_person_who_signs_in_on_the_way(
     page: Page, service: Service, application: Application, person: str
 ) -> None:
-    metadata = httpx2.get(f"{service.auth_url}/.well-known/oauth-authorization-server").json()
+    metadata = application.http.get(
+        f"{service.auth_url}/.well-known/oauth-authorization-server"
+    ).json()
     verifier = generate_token(48)
     with OAuth2Client(
         client_id=application.client_id,

@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import Application
-from tests.browser.test_account import open_signed_in
+from tests.browser.conftest import Application, OpenSignedIn
+from tests.browser.test_account import PATH
 from tests.browser.test_authorization import sign_in
 from tests.processes import Service
 
@@ -28,10 +28,9 @@ def tab_to(page: Page, wanted: Locator) -> None:
 
 
 def test_an_application_is_thrown_out(
-    page: Page, service: Service, application: Application, person: str
+    page: Page, service: Service, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
-    page.goto(application.authorize_url())
-    sign_in(page, person)
+    open_signed_in(page, application.authorize_url())
     page.get_by_role("button", name="Allow").click()
     expect(page).to_have_title("Done")
     token = application.exchange(application.answers[0]["code"])["access_token"]
@@ -51,14 +50,16 @@ def test_an_application_is_thrown_out(
 
 
 def test_another_browser_is_signed_out(
-    page: Page, chromium: Browser, service: Service, person: str
+    page: Page, chromium: Browser, service: Service, person: str, open_signed_in: OpenSignedIn
 ) -> None:
     with chromium.new_context(
         user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     ) as context:
         other = context.new_page()
-        open_signed_in(other, service, person)
-        open_signed_in(page, service, person)
+        other.goto(service.auth_url)
+        sign_in(other, person)
+        expect(other.get_by_text(f"Signed in as {person}")).to_be_visible()
+        open_signed_in(page, PATH)
 
         tab_to(page, page.get_by_role("link", name="Where you are signed in"))
         page.keyboard.press("Enter")
@@ -72,9 +73,9 @@ def test_another_browser_is_signed_out(
 
 
 def test_the_time_zone_is_found_by_a_part_of_its_name(
-    page: Page, service: Service, person: str
+    page: Page, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     zone = page.get_by_label("Time zone")
     expect(zone).to_have_attribute("list", "zones")
     tab_to(page, zone)

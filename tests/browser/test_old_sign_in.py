@@ -6,15 +6,15 @@ from typing import Any
 import psycopg
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PASSWORD
-from tests.browser.test_api_access import open_signed_in
-from tests.processes import Service
+from tests.browser.conftest import PASSWORD, OpenSignedIn, with_and_without_scripts
+from tests.browser.test_api_access import PATH
 
 
+@with_and_without_scripts
 def test_nothing_is_lost_to_who_confirms_in_another_tab_and_comes_back(
-    page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
+    page: Page, owner: psycopg.Connection[Any], open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, service, person)
+    open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Weekly chart")
     page.get_by_role("radio", name="What I tick").check()
     page.get_by_role("checkbox", name="read:music").check()

@@ -9,8 +9,7 @@ import psycopg
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
-from tests.browser.conftest import PASSWORD
-from tests.browser.test_authorization import sign_in
+from tests.browser.conftest import PASSWORD, OpenSignedIn, with_and_without_scripts
 from tests.processes import Service
 
 Rows = psycopg.Connection[Any]
@@ -26,10 +25,6 @@ AUTHENTICATOR = {
 }
 
 
-# Without JavaScript there are no passkeys.
-with_scripts = pytest.mark.parametrize("page", [True], ids=["scripts"], indirect=True)
-
-
 @pytest.fixture
 def authenticator(page: Page) -> tuple[CDPSession, str]:
     """A passkey provider built into the device, which verifies whoever is asked for."""
@@ -37,13 +32,6 @@ def authenticator(page: Page) -> tuple[CDPSession, str]:
     tools.send("WebAuthn.enable")
     made = tools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
     return tools, made["authenticatorId"]
-
-
-def methods(page: Page, service: Service, email: str) -> None:
-    """Sign in with the password, and go to the page of how to."""
-    page.goto(f"{service.auth_url}{PAGE}")
-    sign_in(page, email)
-    expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")
 
 
 def add(page: Page, name: str = "This laptop") -> None:
@@ -67,16 +55,15 @@ def caught(page: Page, path: str) -> Iterator[list[str]]:
     yield bodies
 
 
-@with_scripts
 def test_a_passkey_is_added_signs_in_confirms_and_is_removed(
     page: Page,
     service: Service,
-    person: str,
+    open_signed_in: OpenSignedIn,
     authenticator: tuple[CDPSession, str],
     owner: Rows,
 ) -> None:
     tools, authenticator_id = authenticator
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     expect(page.get_by_label("Name of the new passkey")).to_have_value("Chrome on Linux")
     add(page)
     kept = tools.send("WebAuthn.getCredentials", {"authenticatorId": authenticator_id})
@@ -103,11 +90,10 @@ def test_a_passkey_is_added_signs_in_confirms_and_is_removed(
     expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("was not taken")
 
 
-@with_scripts
 def test_the_same_device_is_not_added_twice(
-    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+    page: Page, open_signed_in: OpenSignedIn, authenticator: tuple[CDPSession, str]
 ) -> None:
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     add(page)
 
     page.get_by_label("Name of the new passkey").fill("Once more")
@@ -119,12 +105,11 @@ def test_the_same_device_is_not_added_twice(
     expect(page.get_by_label("Name of the new passkey")).to_have_value("Once more")
 
 
-@with_scripts
 def test_a_person_who_is_not_verified_is_told_and_can_try_again(
-    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+    page: Page, open_signed_in: OpenSignedIn, authenticator: tuple[CDPSession, str]
 ) -> None:
     tools, authenticator_id = authenticator
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     add(page)
     page.get_by_role("button", name="Sign out").click()
     whether = {"authenticatorId": authenticator_id, "isUserVerified": False}
@@ -140,11 +125,13 @@ def test_a_person_who_is_not_verified_is_told_and_can_try_again(
     expect(page.get_by_text("alice@example.org")).to_be_visible()
 
 
-@with_scripts
 def test_an_answer_that_is_sent_again_is_refused(
-    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+    page: Page,
+    service: Service,
+    open_signed_in: OpenSignedIn,
+    authenticator: tuple[CDPSession, str],
 ) -> None:
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     add(page)
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
@@ -176,11 +163,13 @@ def test_an_answer_that_is_sent_again_is_refused(
     assert "This passkey was not taken." in said
 
 
-@with_scripts
 def test_an_answer_that_another_origin_got_is_refused(
-    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+    page: Page,
+    service: Service,
+    open_signed_in: OpenSignedIn,
+    authenticator: tuple[CDPSession, str],
 ) -> None:
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     add(page)
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
@@ -212,11 +201,10 @@ def test_an_answer_that_another_origin_got_is_refused(
     assert "This passkey was not taken." in got.text()
 
 
-@with_scripts
 def test_it_all_works_by_keyboard(
-    page: Page, service: Service, person: str, authenticator: tuple[CDPSession, str]
+    page: Page, open_signed_in: OpenSignedIn, authenticator: tuple[CDPSession, str]
 ) -> None:
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     page.get_by_label("Name of the new passkey").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("The passkey is added.")
@@ -229,15 +217,13 @@ def test_it_all_works_by_keyboard(
     expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
 
 
-@with_scripts
 def test_one_is_added_after_a_confirmation_in_another_tab(
     page: Page,
-    service: Service,
-    person: str,
+    open_signed_in: OpenSignedIn,
     authenticator: tuple[CDPSession, str],
     owner: Rows,
 ) -> None:
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
     page.get_by_label("Name of the new passkey").fill("Blue phone")
     page.get_by_role("button", name="Add a passkey").click()
@@ -254,8 +240,9 @@ def test_one_is_added_after_a_confirmation_in_another_tab(
     expect(page.get_by_role("heading", level=3)).to_have_text("Blue phone")
 
 
+@with_and_without_scripts
 def test_passkeys_are_not_offered_where_there_can_be_none(
-    page: Page, service: Service, person: str, owner: Rows
+    page: Page, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
     # It does nothing where there are no scripts.
     page.add_init_script("delete window.PublicKeyCredential")
@@ -263,16 +250,17 @@ def test_passkeys_are_not_offered_where_there_can_be_none(
     expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Sign in with a passkey")).to_be_hidden()
 
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
 
     expect(page.get_by_role("button", name="Change password")).to_be_visible()
     expect(page.get_by_role("button", name="Add a passkey")).to_be_hidden()
 
 
+@with_and_without_scripts
 def test_the_password_is_changed_and_confirmed_with(
-    page: Page, service: Service, person: str, owner: Rows
+    page: Page, open_signed_in: OpenSignedIn, owner: Rows
 ) -> None:
-    methods(page, service, person)
+    open_signed_in(page, PAGE)
     page.get_by_label("New password").fill("seven green herons wade")
     page.get_by_role("button", name="Change password").click()
     expect(page.get_by_role("status")).to_contain_text("Your password is changed.")

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 
 from shared.settings import Provider, Settings
 from tests import processes
-from tests.browser.conftest import PASSWORD, Application
+from tests.browser.conftest import PASSWORD, Application, with_and_without_scripts
 from tests.processes import Service
 
 DIRECTORY = Path(__file__).parent / "provider"
@@ -101,6 +101,7 @@ def sign_in_by_password(page: Page, email: str) -> None:
     page.get_by_role("button", name="Sign in", exact=True).click()
 
 
+@with_and_without_scripts
 def test_somebody_new_of_a_listed_domain_gets_to_the_application_that_asked(
     page: Page, service: Service, application: Application, bob: str
 ) -> None:

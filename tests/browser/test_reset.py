@@ -4,18 +4,12 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests import processes
 from tests.browser.conftest import PASSWORD
 from tests.browser.test_authorization import sign_in
+from tests.browser.tour import reset_link
 from tests.processes import Service
 
 NEW_PASSWORD = "seven green herons wade"
-
-
-def reset_link(service: Service, email: str) -> str:
-    """Return the link that an operator makes for somebody."""
-    logins = processes.role_urls(service.settings, processes.AUTH_ROLES)
-    return processes.run(["user", "reset-link", email], service.settings, logins)
 
 
 def test_a_link_leads_to_another_password_and_signs_in(
@@ -27,7 +21,7 @@ def test_a_link_leads_to_another_password_and_signs_in(
         sign_in(elsewhere, person)
         expect(elsewhere.get_by_text(f"Signed in as {person}")).to_be_visible()
 
-        page.goto(reset_link(service, person))
+        page.goto(reset_link(service.settings, person))
         expect(page.get_by_text(f"It will be the password of {person}.")).to_be_visible()
         expect(page.get_by_label("New password")).to_be_focused()
         page.get_by_label("New password").fill(NEW_PASSWORD)
@@ -46,7 +40,7 @@ def test_a_link_leads_to_another_password_and_signs_in(
 def test_a_password_that_is_not_taken_is_told_and_the_link_stays_good(
     page: Page, service: Service, person: str
 ) -> None:
-    page.goto(reset_link(service, person))
+    page.goto(reset_link(service.settings, person))
     page.get_by_label("New password").fill("password1234")
     page.keyboard.press("Enter")
 
@@ -62,7 +56,7 @@ def test_a_password_that_is_not_taken_is_told_and_the_link_stays_good(
 def test_a_link_that_was_used_says_so_and_names_a_way_on(
     page: Page, service: Service, person: str
 ) -> None:
-    link = reset_link(service, person)
+    link = reset_link(service.settings, person)
     page.goto(link)
     page.get_by_label("New password").fill(NEW_PASSWORD)
     page.keyboard.press("Enter")

@@ -6,6 +6,7 @@ through a provider as well, so that its buttons and what becomes of them are amo
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,14 +14,14 @@ from typing import Any, Final
 
 import httpx2
 import psycopg
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from authserver import first_account, provider
 from shared.settings import Provider, Settings
 from tests import processes
+from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import CHALLENGE
 from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, listening
-from tests.processes import Service
 
 PASSWORD: Final = "an owl reads under the lamp"
 EMAIL: Final = "alice@example.org"
@@ -28,13 +29,39 @@ PROVIDER: Final = "Example"
 
 
 @contextmanager
-def service_with_provider(chosen: Settings, directory: Path) -> Iterator[Service]:
-    """Run both servers to the end of the block, and a provider that anybody may sign in through."""
+def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings]:
+    """Run the authorization server to the end of the block, and a provider that anybody may sign in through.
+
+    Its pages name the address of the resource server, which no page asks for anything by itself.
+    """
+    auth_port, base_port = processes.free_ports(2)
     with listening() as issuer:
-        offered = Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER)
-        with processes.service(replace(chosen, provider=offered), directory) as service:
-            issuer.redirect_uri = f"{service.auth_url}{provider.CALLBACK}"
-            yield service
+        chosen = replace(
+            chosen,
+            auth_url=f"http://localhost:{auth_port}",
+            base_url=f"http://localhost:{base_port}",
+            provider=Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER),
+        )
+        issuer.redirect_uri = f"{chosen.auth_url}{provider.CALLBACK}"
+        with processes.running(
+            ["auth", "serve", "--workers=1"],
+            chosen,
+            processes.role_urls(chosen, processes.AUTH_ROLES),
+            f"{chosen.auth_url}{processes.METADATA}",
+            directory / "auth.log",
+        ):
+            yield chosen
+
+
+def reset_link(chosen: Settings, email: str) -> str:
+    """Return the link that the operator's command prints for an account.
+
+    The command runs an event loop of its own, and Playwright's counts as running in this thread.
+    """
+    with ThreadPoolExecutor(1) as other:
+        result = other.submit(Terminal(chosen).run, f"user reset-link {email}").result()
+    assert result.exit_code == 0, result.output
+    return result.stdout.strip()
 
 
 @dataclass
@@ -42,7 +69,7 @@ class Tour:
     """One person's walk in one browser, on a service where nobody has an account."""
 
     page: Page
-    service: Service
+    settings: Settings
     owner: psycopg.Connection[Any]
     seen: set[str] = field(default_factory=set)
     """The paths that were asked for with GET."""
@@ -69,20 +96,25 @@ class Tour:
             self.seen.add(httpx2.URL(request.url).path)
 
     def _open(self, path: str) -> None:
-        self.page.goto(path if "://" in path else f"{self.service.auth_url}{path}")
+        self.page.goto(path if "://" in path else f"{self.settings.auth_url}{path}")
 
     def _fill(self, label: str, text: str) -> None:
         self.page.get_by_label(label, exact=True).fill(text)
 
     def _press(self, name: str) -> None:
-        self.page.get_by_role("button", name=name, exact=True).first.click()
+        self._click(self.page.get_by_role("button", name=name, exact=True).first)
+
+    def _click(self, control: Locator) -> None:
+        """Click what leads to another page, and wait for it: a stop is never the page before."""
+        with self.page.expect_navigation():
+            control.click()
 
     def _at_provider(self, begin: str, answer: str) -> None:
         self._press(f"{begin} {PROVIDER}")
-        self.page.get_by_role("link", name=answer).click()
+        self._click(self.page.get_by_role("link", name=answer))
 
     def _joining(self) -> Iterator[str]:
-        link = first_account.link(self.service.settings)
+        link = first_account.link(self.settings)
         assert link is not None
         self._open(link)
         yield "join"
@@ -92,7 +124,6 @@ class Tour:
         yield "join-refused"
         self._fill("Password", PASSWORD)
         self._press("Create account")
-        self.page.wait_for_url("**/")
         yield "home"
 
     def _api_access(self) -> Iterator[str]:
@@ -109,7 +140,7 @@ class Tour:
         yield "api-access-made"
         self._open("/settings/api-access")
         yield "api-access"
-        self.page.get_by_role("link", name="Revoke").first.click()
+        self._click(self.page.get_by_role("link", name="Revoke").first)
         yield "revoke-token"
 
     def _consent(self) -> Iterator[str]:
@@ -123,7 +154,7 @@ class Tour:
 
     def _authorization(self, redirect_uri: str, scope: str, name: str) -> str:
         registered = httpx2.post(
-            f"{self.service.auth_url}/oauth/register",
+            f"{self.settings.auth_url}/oauth/register",
             json={"client_name": f"Weekly Report ({name})", "redirect_uris": [redirect_uri]},
         )
         self._grant(registered.json()["client_id"])
@@ -158,7 +189,7 @@ class Tour:
     def _connected_apps(self) -> Iterator[str]:
         self._open("/settings/apps")
         yield "connected-apps"
-        self.page.get_by_role("link", name="Revoke access").first.click()
+        self._click(self.page.get_by_role("link", name="Revoke access").first)
         yield "revoke-app"
 
     def _categories(self) -> Iterator[str]:
@@ -168,7 +199,7 @@ class Tour:
         self._open("/settings/categories")
         yield "categories"
         self.page.get_by_label("Put what I press below into").select_option("Reference")
-        self.page.get_by_role("button", name="above: tides.example").click()
+        self._click(self.page.get_by_role("button", name="above: tides.example"))
         self.page.get_by_label("What it looks at").select_option("Window title")
         self.page.get_by_label("How it compares").select_option("contains")
         self._fill("With what", "tide")
@@ -251,7 +282,7 @@ class Tour:
         self.owner.execute(
             "update identity.session set authenticated_at = now() - interval '1 hour'"
         )
-        self.page.get_by_role("button", name="Delete").click()
+        self._click(self.page.get_by_role("button", name="Delete"))
         yield "delete-not-fresh"
         self._open("/settings/api-access")
         yield "api-access-not-fresh"
@@ -266,17 +297,10 @@ class Tour:
         yield "sign-in-refused"
         self._at_provider("Sign in with", "Stop")
         yield "sign-in-stopped"
-        self._open(
-            processes.run(
-                ["user", "reset-link", EMAIL],
-                self.service.settings,
-                processes.role_urls(self.service.settings, processes.AUTH_ROLES),
-            )
-        )
+        self._open(reset_link(self.settings, EMAIL))
         yield "reset"
         self._fill("New password", PASSWORD)
         self._press("Set password and sign in")
-        self.page.wait_for_url("**/")
         self._open("/confirmed")
         yield "confirmed"
 
@@ -304,7 +328,7 @@ class Tour:
     def _leaving(self) -> Iterator[str]:
         self._open("/settings/account/delete")
         self.page.get_by_role("textbox").last.fill(EMAIL)
-        self.page.get_by_role("button", name="Delete").click()
+        self._click(self.page.get_by_role("button", name="Delete"))
         yield "goodbye"
 
 
