@@ -2,7 +2,7 @@
 
 import click
 
-from shared import database, serving
+from shared import database, listening, serving
 from shared.settings import Settings
 
 
@@ -13,18 +13,20 @@ def auth() -> None:
 
 @auth.command()
 @click.option(
-    "--host", "hosts", multiple=True, help="Address to listen on; default: both loopback ones."
+    "--listen",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Address to listen on, several times if need be; default: SVC_AUTH_LISTEN, else localhost with the"
+    " port of SVC_AUTH_URL.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), help="Default: the port of SVC_AUTH_URL.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.pass_obj
-def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: int) -> None:
+def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
     """Run the authorization server alone."""
     serving.serve(
         "authserver.app:create",
         chosen,
         {"authserver": database.role_url(chosen, "authserver")},
-        hosts=hosts or serving.LOOPBACK,
-        port=port or serving.port_of(chosen.auth_url),
+        listening.of_option(listen) or chosen.auth_listeners,
         workers=workers,
     )

@@ -21,7 +21,7 @@ import psycopg
 
 from deploy import embedded, migrate, up
 from shared import VERSION, settings
-from shared.serving import AddressError
+from shared.listening import AddressError
 from shared.settings import Settings, SettingsError
 
 _COMMANDS: Final = {

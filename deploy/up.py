@@ -22,7 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import IO, Final
@@ -34,8 +34,8 @@ import psycopg
 from authserver import first_account
 from deploy.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.migrate import MigrationError, migrate
-from shared import database, serving, settings
-from shared.serving import LOOPBACK, AddressError, port_of
+from shared import database, listening, settings
+from shared.listening import AddressError, Listen
 from shared.settings import Settings, SettingsError
 
 _ANSWER_TIMEOUT: Final = 60.0
@@ -60,6 +60,7 @@ class _Server:
     name: str
     command: str
     url: str
+    listen: Listen
     probe: str
     roles: tuple[str, ...]
 
@@ -131,7 +132,7 @@ def run(chosen: Settings) -> int:
 def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
     """Start everything, leaving its end to ``running``, and watch over it; never returns."""
     servers = _servers(chosen)
-    _check_ports(servers)
+    _check_addresses(servers)
     make_data_dir(chosen.data_dir)
     postgres = None
     url, name = chosen.database_url, "DATABASE_URL"
@@ -190,6 +191,7 @@ def _servers(chosen: Settings) -> tuple[_Server, _Server]:
             name="authorization server",
             command="auth",
             url=chosen.auth_url,
+            listen=chosen.auth_listeners,
             probe="/.well-known/oauth-authorization-server",
             roles=("authserver",),
         ),
@@ -197,6 +199,7 @@ def _servers(chosen: Settings) -> tuple[_Server, _Server]:
             name="resource server",
             command="resource",
             url=chosen.base_url,
+            listen=chosen.base_listeners,
             probe="/healthz",
             roles=("reader", "ingester", "worker"),
         ),
@@ -206,16 +209,17 @@ def _servers(chosen: Settings) -> tuple[_Server, _Server]:
 # What can be known to fail before anything is started
 
 
-def _check_ports(servers: tuple[_Server, _Server]) -> None:
+def _check_addresses(servers: tuple[_Server, _Server]) -> None:
     """Raise AddressError or UpError where a server could not listen."""
-    first, second = servers
-    if port_of(first.url) == port_of(second.url):
+    first, second = (server.listen for server in servers)
+    both = first.overlap(second)
+    if both is not None:
         raise UpError(
-            f"SVC_AUTH_URL and SVC_BASE_URL both have port {port_of(first.url)}: each server needs "
-            "its own"
+            f"{first.source} and {second.source} both say to listen on {both}: each server needs an "
+            "address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
         )
-    for server in servers:
-        for listener in serving.bind(LOOPBACK, port_of(server.url)):
+    for listen in (first, second):
+        for listener in listening.bind(listen):
             listener.close()
 
 
@@ -312,13 +316,14 @@ def _await_answer(child: _Child, signals: _Signals) -> None:
 
 
 def _answers(server: _Server) -> bool:
-    # The name in the address need not stand for this machine, but the server listens here.
-    for host in LOOPBACK:
-        connection = http.client.HTTPConnection(host, port_of(server.url), timeout=2)
-        with suppress(OSError, http.client.HTTPException):
-            connection.request("GET", server.probe, headers={"Host": urlsplit(server.url).netloc})
-            return connection.getresponse().status == 200
-        connection.close()
+    # The name in the public address need not stand for this machine.
+    for address in server.listen.addresses:
+        for host in address.reachable_hosts:
+            connection = http.client.HTTPConnection(host, address.port, timeout=2)
+            with closing(connection), suppress(OSError, http.client.HTTPException):
+                headers = {"Host": urlsplit(server.url).netloc}
+                connection.request("GET", server.probe, headers=headers)
+                return connection.getresponse().status == 200
     return False
 
 

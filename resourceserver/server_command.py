@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from shared import database, serving
+from shared import database, listening, serving
 from shared.settings import Settings
 
 _ROLES: Final = ("reader", "ingester", "worker")
@@ -17,18 +17,20 @@ def resource() -> None:
 
 @resource.command()
 @click.option(
-    "--host", "hosts", multiple=True, help="Address to listen on; default: both loopback ones."
+    "--listen",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Address to listen on, several times if need be; default: SVC_BASE_LISTEN, else localhost with the"
+    " port of SVC_BASE_URL.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), help="Default: the port of SVC_BASE_URL.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
 @click.pass_obj
-def serve(chosen: Settings, hosts: tuple[str, ...], port: int | None, workers: int) -> None:
+def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
     """Run the resource server alone."""
     serving.serve(
         "resourceserver.app:create",
         chosen,
         {role: database.role_url(chosen, role) for role in _ROLES},
-        hosts=hosts or serving.LOOPBACK,
-        port=port or serving.port_of(chosen.base_url),
+        listening.of_option(listen) or chosen.base_listeners,
         workers=workers,
     )

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from shared import listening
+from shared.listening import Address, Listen
+
 ROLES: Final = ("authserver", "reader", "ingester", "worker")
 """The database roles that servers log in as; in the database each has the prefix ``svc_``."""
 
@@ -50,6 +53,11 @@ class Settings:
     """SVC_AUTH_URL: the issuer, and the address people and applications reach it under."""
     base_url: str = "http://localhost:8401"
     """SVC_BASE_URL: the address of the resource server."""
+    auth_listen: tuple[Address, ...] = ()
+    """SVC_AUTH_LISTEN: where the authorization server listens, such as 127.0.0.1:8400 or [::1]:8400, with
+    commas between several; by default localhost with the port of SVC_AUTH_URL."""
+    base_listen: tuple[Address, ...] = ()
+    """SVC_BASE_LISTEN: the same for the resource server; by default the port of SVC_BASE_URL."""
     data_dir: Path = Path(".data")
     """SVC_DATA_DIR: embedded database, generated passwords and keys."""
     state_dir: Path = Path("~/.local/state/svc")
@@ -93,6 +101,22 @@ class Settings:
         """Whether people reach the authorization server over https."""
         return self.auth_url.startswith("https://")
 
+    @property
+    def auth_listeners(self) -> Listen:
+        """Where the authorization server listens."""
+        return _listeners("SVC_AUTH", self.auth_listen, self.auth_url)
+
+    @property
+    def base_listeners(self) -> Listen:
+        """Where the resource server listens."""
+        return _listeners("SVC_BASE", self.base_listen, self.base_url)
+
+
+def _listeners(prefix: str, addresses: tuple[Address, ...], url: str) -> Listen:
+    if addresses:
+        return Listen(f"{prefix}_LISTEN", addresses)
+    return Listen(f"{prefix}_URL", (Address("localhost", listening.port_of(url)),))
+
 
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings that ``environment`` holds. Raises SettingsError."""
@@ -101,9 +125,17 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         for role in ROLES
         if (url := _secret(environment, f"SVC_{role.upper()}_DATABASE_URL")) is not None
     }
+    auth_url = _public_url(environment, "SVC_AUTH_URL", Settings.auth_url)
+    base_url = _public_url(environment, "SVC_BASE_URL", Settings.base_url)
+    if _without_usual_port(auth_url) == _without_usual_port(base_url):
+        raise SettingsError(
+            f"SVC_AUTH_URL and SVC_BASE_URL are both {auth_url}: {_ORIGIN_OF_ITS_OWN}"
+        )
     return Settings(
-        auth_url=_origin(environment, "SVC_AUTH_URL", Settings.auth_url),
-        base_url=_origin(environment, "SVC_BASE_URL", Settings.base_url),
+        auth_url=auth_url,
+        base_url=base_url,
+        auth_listen=_addresses(environment, "SVC_AUTH_LISTEN"),
+        base_listen=_addresses(environment, "SVC_BASE_LISTEN"),
         data_dir=_data_dir(environment),
         state_dir=_state_dir(environment),
         database_url=_secret(environment, "DATABASE_URL"),
@@ -130,6 +162,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
     variables = {
         "SVC_AUTH_URL": chosen.auth_url,
         "SVC_BASE_URL": chosen.base_url,
+        "SVC_AUTH_LISTEN": ",".join(map(str, chosen.auth_listen)),
+        "SVC_BASE_LISTEN": ",".join(map(str, chosen.base_listen)),
         "SVC_DATA_DIR": str(chosen.data_dir),
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
         "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
@@ -179,6 +213,20 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
         raise SettingsError(f"{name}_FILE: cannot read {path}: {error}") from error
 
 
+_ORIGIN_OF_ITS_OWN: Final = (
+    "each server needs a host name or a port of its own, because browsers keep cookies, passkeys and the "
+    "permissions of pages by origin, and both servers answer at /.well-known"
+)
+
+
+def _public_url(environment: Mapping[str, str], name: str, default: str) -> str:
+    """Return the origin of one of our servers."""
+    given = environment.get(name) or default
+    if re.fullmatch(r"https?://[^/?#]+/+[^/?#]+.*", given):
+        raise SettingsError(f"{name}: {given!r} must have no path: {_ORIGIN_OF_ITS_OWN}")
+    return _origin(environment, name, default)
+
+
 def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
     """Return an http(s) address without path, query or trailing slash."""
     given = environment.get(name) or default
@@ -212,6 +260,13 @@ def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 def _without_usual_port(origin: str) -> str:
     return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+
+
+def _addresses(environment: Mapping[str, str], name: str) -> tuple[Address, ...]:
+    try:
+        return listening.parse(environment.get(name, ""))
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from error
 
 
 def _count(environment: Mapping[str, str], name: str, default: int) -> int:

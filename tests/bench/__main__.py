@@ -33,7 +33,7 @@ from resourceserver import session
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.metadata import PATH as RESOURCE_METADATA
 from shared import database, tokens
-from shared.serving import port_of
+from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
 from tests.bench import assistants

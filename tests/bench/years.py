@@ -37,7 +37,7 @@ from deploy.migrate import migrate
 from resourceserver import jobs, rollups
 from resourceserver.events import APP_SESSIONS, MAX_EVENTS
 from shared import database, queries
-from shared.serving import port_of
+from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
 from tests.bench.ingest import People, Posting

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared import serving
+from shared import listening
+from shared.listening import Address, Listen
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def free_ports() -> Iterator[int]:
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for port in range(20000 + 500 * worker, 20500 + 500 * worker):
         try:
-            listeners = serving.bind(serving.LOOPBACK, port)
-        except serving.AddressError:
+            listeners = listening.bind(Listen("tests", (Address("localhost", port),)))
+        except listening.AddressError:
             continue
         for listener in listeners:
             listener.close()

@@ -30,6 +30,10 @@ def imported(modules: str) -> set[str]:
     return SERVERS_LIBRARIES & set(completed.stdout.split())
 
 
+def test_the_runner_and_the_commands_about_accounts_import_no_servers_libraries() -> None:
+    assert imported("deploy.cli, authserver.commands, authserver.grant_commands") == set()
+
+
 def test_the_commands_that_serve_do_not_import_the_other_commands() -> None:
     assert imported("authserver.server_command, resourceserver.server_command") == {"uvicorn"}
 

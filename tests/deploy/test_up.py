@@ -29,6 +29,16 @@ Start = Callable[..., Runner]
 Owner = psycopg.Connection[tuple[object, ...]]
 
 
+# Why two servers cannot be at one address, whether it is the public one or where they listen.
+EACH: Final = (
+    "each server needs an address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
+)
+ORIGIN: Final = (
+    "each server needs a host name or a port of its own, because browsers keep cookies, passkeys and the "
+    "permissions of pages by origin, and both servers answer at /.well-known"
+)
+
+
 @pytest.fixture
 def start(ports: tuple[int, int]) -> Iterator[Start]:
     """Start a runner on this test's ports; what still runs afterwards is ended."""
@@ -203,19 +213,76 @@ def test_a_port_that_is_taken_is_named(
         runner = start(data_dir)
 
         assert runner.wait() == 1
+    name = ("SVC_AUTH_URL", "SVC_BASE_URL")[taken]
+    shown = "[::1]" if ":" in host else host
     assert runner.err.read_text() == (
-        f"svc: cannot listen on {host} port {ports[taken]}: Address already in use\n"
+        f"svc: {name}: cannot listen on {shown}:{ports[taken]}: Address already in use\n"
     )
     assert not data_dir.exists()
 
 
-def test_one_port_for_both_servers_is_refused(
-    start: Start, data_dir: Path, ports: tuple[int, int]
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        (
+            {"SVC_BASE_LISTEN": "127.0.0.1:{auth}"},
+            "SVC_AUTH_URL and SVC_BASE_LISTEN both say to listen on localhost:{auth}: " + EACH,
+        ),
+        (
+            {"SVC_AUTH_LISTEN": "0.0.0.0:{base}"},
+            "SVC_AUTH_LISTEN and SVC_BASE_URL both say to listen on 0.0.0.0:{base}: " + EACH,
+        ),
+        (
+            {"SVC_AUTH_URL": "https://a.example", "SVC_BASE_URL": "https://b.example"},
+            "SVC_AUTH_URL and SVC_BASE_URL both say to listen on localhost:443: " + EACH,
+        ),
+        (
+            {"SVC_AUTH_URL": "https://a.example", "SVC_BASE_URL": "https://A.example:443"},
+            "SVC_AUTH_URL and SVC_BASE_URL are both https://a.example: " + ORIGIN,
+        ),
+        (
+            {"SVC_BASE_URL": "https://a.example/api"},
+            "SVC_BASE_URL: 'https://a.example/api' must have no path: " + ORIGIN,
+        ),
+        (
+            {"SVC_AUTH_LISTEN": "192.0.2.1:{auth}"},
+            "SVC_AUTH_LISTEN: cannot listen on 192.0.2.1:{auth}: Cannot assign requested address",
+        ),
+        (
+            {"SVC_BASE_LISTEN": "127.0.0.1:65536"},
+            "SVC_BASE_LISTEN: '127.0.0.1:65536' must end with a port between 1 and 65535",
+        ),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused_in_one_line(
+    start: Start, data_dir: Path, ports: tuple[int, int], variables: dict[str, str], said: str
 ) -> None:
-    runner = start(data_dir, SVC_BASE_URL=f"http://127.0.0.1:{ports[0]}")
+    given = {name: value.format(auth=ports[0], base=ports[1]) for name, value in variables.items()}
+
+    runner = start(data_dir, **given)
 
     assert runner.wait() == 1
-    assert f"both have port {ports[0]}" in runner.err.read_text()
+    assert runner.err.read_text() == f"svc: {said.format(auth=ports[0], base=ports[1])}\n"
+    assert not data_dir.exists()
+
+
+def test_a_server_alone_says_which_option_names_an_address_that_it_cannot_have(
+    standing: Runner, ports: tuple[int, int]
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", ports[0]))
+        other.listen()
+        taken = standing.run("auth", "serve", "--listen", f"127.0.0.1:{ports[0]}")
+    malformed = standing.run("resource", "serve", "--listen", "127.0.0.1:1", "--listen", "api:80")
+
+    assert (taken.returncode, taken.stderr) == (
+        1,
+        f"svc: --listen: cannot listen on 127.0.0.1:{ports[0]}: Address already in use\n",
+    )
+    assert (malformed.returncode, malformed.stderr) == (
+        1,
+        "svc: --listen: 'api:80' must look like 127.0.0.1:8400, [::1]:8400 or localhost:8400\n",
+    )
 
 
 def test_a_data_directory_that_cannot_be_made_is_named(start: Start, data_dir: Path) -> None:
@@ -371,7 +438,7 @@ def test_a_server_that_cannot_start_is_named_with_its_last_words(
         assert runner.wait() == 1
     last = runner.err.read_text().splitlines()[-1]
     assert last.startswith("svc: the resource server has ended by itself with status 1: ")
-    assert f"cannot listen on 127.0.0.1 port {ports[1]}" in last
+    assert f"SVC_BASE_URL: cannot listen on 127.0.0.1:{ports[1]}: " in last
 
 
 def test_a_database_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -> None:

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 from psycopg.rows import class_row
 
-from shared.serving import port_of
+from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person

@@ -27,7 +27,7 @@ from psycopg.conninfo import make_conninfo
 from deploy.binaries import binaries
 from deploy.embedded import libpq_environment
 from shared import settings, tokens
-from shared.serving import port_of
+from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
 from tests.oauth.visitor import CALLBACK, Application, Visitor, parameters

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared import settings
+from shared.listening import Address
 from shared.settings import Provider, Settings, SettingsError
 
 PROVIDER = {
@@ -29,6 +30,8 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         {
             "SVC_AUTH_URL": "https://auth.example",
             "SVC_BASE_URL": "https://api.example/",
+            "SVC_AUTH_LISTEN": " 127.0.0.1:8400, [::1]:8400",
+            "SVC_BASE_LISTEN": "localhost:8401",
             "SVC_DATA_DIR": "/srv/svc",
             "DATABASE_URL": "postgresql://owner:hunter2@db/svc",
             "SVC_COOKIE_KEY": "key",
@@ -47,6 +50,8 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
     assert settings.read(handed) == Settings(
         auth_url="https://auth.example",
         base_url="https://api.example",
+        auth_listen=(Address("127.0.0.1", 8400), Address("::1", 8400)),
+        base_listen=(Address("localhost", 8401),),
         data_dir=Path("/srv/svc"),
         role_urls={"reader": "postgresql://r@db/svc"},
         cookie_key="key",
