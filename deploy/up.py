@@ -34,7 +34,7 @@ import psycopg
 from authserver import first_account
 from deploy.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.migrate import MigrationError, migrate
-from shared import database, listening, settings
+from shared import database, lifeline, listening, settings
 from shared.listening import AddressError, Listen
 from shared.settings import Settings, SettingsError
 
@@ -118,6 +118,8 @@ def run(chosen: Settings) -> int:
     """
     _say(f"Data directory: {chosen.data_dir}")
     signals = _watch_signals()
+    if chosen.lifeline is not None:
+        lifeline.watch(chosen.lifeline)
     try:
         with ExitStack() as running:
             _run(chosen, signals, running)
@@ -146,14 +148,14 @@ def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
     with signals.urgent():
         _check_database(url, name)
         migrate(chosen, _say)
-    lifeline, held_end = os.pipe()
-    running.callback(os.close, held_end)
-    running.callback(os.close, lifeline)
+    reading_end, writing_end = os.pipe()
+    running.callback(os.close, writing_end)
+    running.callback(os.close, reading_end)
     children: list[_Child] = []
     running.callback(_stop, children)
     for server in servers:
         _say(f"Starting the {server.name}")
-        children.append(_start(server, chosen, lifeline))
+        children.append(_start(server, chosen, reading_end))
     for child in children:
         _await_answer(child, signals)
     _say(_welcome(chosen))
@@ -270,10 +272,12 @@ def _one_line(error: psycopg.Error) -> str:
 # The two servers
 
 
-def _start(server: _Server, chosen: Settings, lifeline: int) -> _Child:
+def _start(server: _Server, chosen: Settings, reading_end: int) -> _Child:
     role_urls = {role: database.role_url(chosen, role) for role in server.roles}
     cookie_key = chosen.cookie_key if server.command == "auth" else None
-    own = settings.environment(replace(chosen, lifeline=lifeline, cookie_key=cookie_key), role_urls)
+    own = settings.environment(
+        replace(chosen, lifeline=reading_end, cookie_key=cookie_key), role_urls
+    )
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -287,7 +291,7 @@ def _start(server: _Server, chosen: Settings, lifeline: int) -> _Child:
         text=True,
         errors="replace",
         env=inherited | own,
-        pass_fds=(lifeline,),
+        pass_fds=(reading_end,),
         start_new_session=True,
     )
     tail: deque[str] = deque(maxlen=10)

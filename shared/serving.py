@@ -1,13 +1,11 @@
 """Runs one of the two applications in one or more worker processes (uvicorn)."""
 
 import os
-import signal
-import threading
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from shared import listening, settings, web
+from shared import lifeline, listening, settings, web
 from shared.listening import Listen
 from shared.settings import Settings
 
@@ -43,15 +41,8 @@ def serve(
     )
     server = uvicorn.Server(config)
     if chosen.lifeline is not None:
-        threading.Thread(target=_end_with_runner, args=(chosen.lifeline,), daemon=True).start()
+        lifeline.watch(chosen.lifeline)
     if workers > 1:
         Multiprocess(config, sockets=sockets).run()
     else:
         server.run(sockets=sockets)
-
-
-def _end_with_runner(lifeline: int) -> None:
-    """Wait until the runner's end of the pipe closes, however it died, and then stop."""
-    while os.read(lifeline, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)

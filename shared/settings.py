@@ -94,7 +94,7 @@ class Settings:
     built_at: str | None = None
     """SVC_BUILD_TIME: when it was built, for /healthz."""
     lifeline: int | None = None
-    """SVC_LIFELINE: a pipe's descriptor, given by the local runner; its end ends the server."""
+    """SVC_LIFELINE: a pipe's descriptor, given by who starts the process; its end ends the process."""
 
     @property
     def is_https(self) -> bool:
