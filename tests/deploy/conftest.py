@@ -1,46 +1,132 @@
-"""Data directories for servers that these tests start themselves, each at a place of its own."""
+"""Data directories and ports for servers that these tests start themselves."""
 
 import os
 import shutil
+import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
+from uuid import uuid4
 
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
+from deploy.embedded import EmbeddedPostgres
+from deploy.migrate import migrate
 from shared import listening
 from shared.listening import Address, Listen
+from shared.settings import Settings
+from tests.conftest import FAST, administer, cloned
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[Path]:
+    """A data directory whose database was made and migrated, for tests to copy (``copied``).
+
+    A copy takes a twentieth of what it takes to make one.
+    """
+    with reachable_directory() as parent:
+        data_dir = parent / "data"
+        with EmbeddedPostgres(data_dir, settings=FAST) as server:
+            migrate(Settings(database_url=server.url, data_dir=data_dir), lambda _: None)
+        yield data_dir
+
+
+def copied(prepared: Path, data_dir: Path) -> Path:
+    """Copy a data directory in which no server runs, and return the copy."""
+    data_dir.mkdir(parents=True)
+    for each in prepared.iterdir():
+        # Root's copy of the binaries, which nobody writes to.
+        is_program = each.name.startswith("postgresql-")
+        subprocess.run(["cp", "-al" if is_program else "-a", str(each), str(data_dir)], check=True)
+    return data_dir
+
+
+def fast_copy(prepared: Path, data_dir: Path) -> Path:
+    """Copy a data directory so that starting its database does not wait for the disk."""
+    with (copied(prepared, data_dir) / "postgres" / "postgresql.conf").open("a") as configuration:
+        configuration.writelines(f"{name} = {value}\n" for name, value in FAST.items())
+    return data_dir
 
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """A data directory that is not there yet."""
-    parent = reachable_directory()
-    yield parent / "data"
-    shutil.rmtree(parent)
+    """A data directory that does not exist yet."""
+    with reachable_directory() as parent:
+        yield parent / "data"
+
+
+@pytest.fixture
+def own_data_dir(prepared: Path, data_dir: Path) -> Path:
+    """A data directory with a migrated database, for one test."""
+    return fast_copy(prepared, data_dir)
 
 
 @pytest.fixture(scope="module")
-def used_data_dir() -> Iterator[Path]:
-    """A data directory that tests use one after the other, so that it is made only once."""
-    parent = reachable_directory()
-    yield parent / "data"
-    shutil.rmtree(parent)
-
-
-def reachable_directory() -> Path:
-    """Return a new directory where root's system user can go; pytest's own are closed to it."""
-    path = Path(tempfile.mkdtemp(prefix="svc-test-", dir="/tmp"))
-    path.chmod(0o755)
-    return path
+def used_data_dir(prepared: Path) -> Iterator[Path]:
+    """A data directory with a migrated database, which tests use one after the other."""
+    with reachable_directory() as parent:
+        yield fast_copy(prepared, parent / "data")
 
 
 @pytest.fixture(scope="module")
-def standing_data_dir() -> Iterator[Path]:
-    """The data directory of what runs as long as a module's tests."""
-    parent = reachable_directory()
-    yield parent / "data"
-    shutil.rmtree(parent)
+def standing_data_dir(prepared: Path) -> Iterator[Path]:
+    """The data directory of a server that runs as long as a module's tests."""
+    with reachable_directory() as parent:
+        yield fast_copy(prepared, parent / "data")
+
+
+ON_DISK: Final = Path("/tmp")  # noqa: S108 -- each directory in it is new and has an owner
+
+
+@contextmanager
+def reachable_directory(place: Path | None = None) -> Iterator[Path]:
+    """A new directory where root's system user can go; pytest's own are closed to it."""
+    path = Path(tempfile.mkdtemp(prefix="svc-test-", dir=place or fast_place()))
+    guard = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), str(path)]
+    # Out of reach of what ends this process.
+    with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True):
+        try:
+            path.chmod(0o755)
+            yield path
+        finally:
+            shutil.rmtree(path)
+
+
+def fast_place() -> Path:
+    """Return a file system in memory with room for some databases and programs, if there is one."""
+    memory = Path("/dev/shm")  # noqa: S108 -- each directory in it is new and has an owner
+    if memory.is_dir():
+        status = os.statvfs(memory)
+        is_roomy = status.f_bavail * status.f_frsize > 4 * 1024**3
+        if is_roomy and not status.f_flag & os.ST_NOEXEC:
+            return memory
+    return ON_DISK
+
+
+@pytest.fixture
+def database_of_its_own(request: pytest.FixtureRequest) -> Iterator[Settings]:
+    """A migrated database that nobody else uses."""
+    with cloned(request.config, f"schema_{uuid4().hex[:8]}") as chosen:
+        # A clone has no privileges of the database itself.
+        migrate(chosen, lambda _: None)
+        yield chosen
+
+
+@pytest.fixture
+def empty(deployment: Settings) -> Iterator[Settings]:
+    """An empty database that nobody else uses."""
+    url = deployment.database_url or ""
+    name = f"svc_test_{uuid4().hex[:8]}"
+    administer(url, sql.SQL("create database {}"), name)
+    yield replace(deployment, database_url=make_conninfo(url, dbname=name))
+    administer(url, sql.SQL("drop database {} with (force)"), name)
 
 
 @pytest.fixture
@@ -56,16 +142,25 @@ def standing_ports() -> tuple[int, int]:
 
 
 def free_ports() -> Iterator[int]:
-    """Ports outside the range that the system hands out, no two workers' alike."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    for port in range(20000 + 500 * worker, 20500 + 500 * worker):
+    """Yield ports outside the range that the system hands out, each to one process of any suite.
+
+    A port stays reserved until this process ends, by a name that one process at a time can hold.
+    """
+    reserved = []
+    for port in range(20000, 32000):
+        name = socket.socket(socket.AF_UNIX)
         try:
+            # Only Linux has names without a file; elsewhere no two suites may run at once.
+            if sys.platform == "linux":
+                name.bind(f"\0svc-test-port-{port}")
             listeners = listening.bind(Listen("tests", (Address("localhost", port),)))
-        except listening.AddressError:
+        except (OSError, listening.AddressError):
+            name.close()
             continue
         for listener in listeners:
             listener.close()
+        reserved.append(name)
         yield port
 
 
-PORTS = free_ports()
+PORTS: Final = free_ports()

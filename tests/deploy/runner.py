@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
+
+from tests.waiting import wait_for
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ class Runner:
         self.variables = variables
         self.out = parent / "out"
         self.err = parent / "err"
+        # However the tests end, this pipe is closed then, which ends the runner and all it started.
+        lifeline, held_end = os.pipe()
+        self.lifeline: int | None = held_end
         with self.out.open("w") as out, self.err.open("w") as err:
             self.process = subprocess.Popen(
                 [*login.command, "up"],
@@ -69,12 +73,14 @@ class Runner:
                 stdout=out,
                 stderr=err,
                 cwd=cwd,
-                env=login.variables | variables,
+                env=login.variables | variables | {"SVC_LIFELINE": str(lifeline)},
+                pass_fds=[lifeline],
                 user=login.uid,
                 group=login.gid,
                 extra_groups=None if login.uid is None else [],
                 start_new_session=True,
             )
+        os.close(lifeline)
 
     def __enter__(self) -> Self:
         """Leave the end to the end of the block."""
@@ -82,8 +88,21 @@ class Runner:
 
     def __exit__(self, *failure: object) -> None:
         """Stop it if it still runs."""
-        if self.process.poll() is None:
-            self.stop()
+        try:
+            if self.process.poll() is None:
+                self.stop()
+        finally:
+            self.let_go()
+            if self.process.poll() is None:
+                # It hangs, which has failed the test. Its servers end with it.
+                self.process.kill()
+                self.process.wait()
+
+    def let_go(self) -> None:
+        """Close the lifeline, as the end of this process would."""
+        lifeline, self.lifeline = self.lifeline, None
+        if lifeline is not None:
+            os.close(lifeline)
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run another command of ``svc`` with the same settings, at the same place."""
@@ -91,11 +110,13 @@ class Runner:
 
     def wait_for(self, text: str) -> None:
         """Wait until ``text`` has been printed."""
-        until = time.monotonic() + 60
-        while text not in self.out.read_text():
-            assert self.process.poll() is None, self.err.read_text()
-            assert time.monotonic() < until, self.out.read_text() + self.err.read_text()
-            time.sleep(0.02)
+        wait_for(lambda: text in self.out.read_text() or self.process.poll() is not None, text)
+        assert text in self.out.read_text(), self.err.read_text()
+
+    def wait_for_error(self, text: str) -> None:
+        """Wait until ``text`` is among the messages and the servers' logs."""
+        wait_for(lambda: text in self.err.read_text() or self.process.poll() is not None, text)
+        assert text in self.err.read_text(), self.out.read_text()
 
     def wait_until_up(self) -> None:
         """Wait until both servers answer and everything has been said."""
@@ -103,7 +124,7 @@ class Runner:
 
     def wait(self) -> int:
         """Return its exit status, which comes within a bounded time."""
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
     def stop(self) -> int:
         """Ask for the end, and return the exit status."""
@@ -174,10 +195,7 @@ def get(host: str, port: int, path: str) -> tuple[int, bytes]:
 
 def wait_until_gone(*pids: int) -> None:
     """Wait until there are no such processes, or only zombies that nobody has asked after."""
-    until = time.monotonic() + 15
-    while left := [pid for pid in pids if _state(pid) not in ("", "Z")]:
-        assert time.monotonic() < until, f"still there: {left}"
-        time.sleep(0.02)
+    wait_for(lambda: all(_state(pid) in ("", "Z") for pid in pids), f"the end of {pids}")
 
 
 def _state(pid: int) -> str:

@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,9 @@ import pytest
 from deploy import account, postmaster
 from deploy.binaries import bundled_version
 from deploy.embedded import EmbeddedError, EmbeddedPostgres, libpq_environment, running_url
+from tests.deploy.conftest import copied
 from tests.deploy.runner import wait_until_gone
+from tests.waiting import wait_for
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -33,6 +34,13 @@ ENDLESS = "select count(*) from generate_series(1, 1000000000000)"
 
 is_root = os.geteuid() == 0
 as_root = pytest.mark.skipif(not is_root, reason="only root can act as another user")
+
+
+@pytest.fixture(scope="module")
+def standing(standing_data_dir: Path) -> Iterator[EmbeddedPostgres]:
+    """A server for tests that leave it as it is."""
+    with EmbeddedPostgres(standing_data_dir, settings=FAST) as started:
+        yield started
 
 
 @pytest.fixture
@@ -66,11 +74,12 @@ def run(url: str, statement: str) -> None:
 
 def wait_for_log(server: EmbeddedPostgres, text: str) -> str:
     """Return the log once ``text`` is in it; another process writes it, a moment later."""
-    until = time.monotonic() + 10
-    while text not in (log := "".join(path.read_text() for path in server.log_dir.iterdir())):
-        assert time.monotonic() < until, log
-        time.sleep(0.01)
-    return log
+
+    def log() -> str:
+        return "".join(path.read_text() for path in server.log_dir.iterdir())
+
+    wait_for(lambda: text in log(), text)
+    return log()
 
 
 def start_and_stop(server: EmbeddedPostgres) -> None:
@@ -85,21 +94,21 @@ def server_pid(data_dir: Path) -> int:
 
 
 def test_a_first_start_makes_a_utf8_database_with_the_builtin_locale(
-    server: EmbeddedPostgres,
+    standing: EmbeddedPostgres,
 ) -> None:
     locale = value(
-        server.url,
+        standing.url,
         "select array[pg_encoding_to_char(encoding), datlocprovider::text, datlocale, datname]"
         "  from pg_database where datname = current_database()",
     )
 
     assert locale == ["UTF8", "b", "C.UTF-8", "svc"]
-    assert value(server.url, "select lower('ÄÉ')") == "äé"
-    assert value(server.url, "show timezone") == "UTC"
+    assert value(standing.url, "select lower('ÄÉ')") == "äé"
+    assert value(standing.url, "show timezone") == "UTC"
 
 
-def test_the_server_listens_on_no_network(server: EmbeddedPostgres) -> None:
-    assert value(server.url, "show listen_addresses") == ""
+def test_the_server_listens_on_no_network(standing: EmbeddedPostgres) -> None:
+    assert value(standing.url, "show listen_addresses") == ""
 
 
 def test_settings_of_the_caller_hold(used_data_dir: Path) -> None:
@@ -108,11 +117,14 @@ def test_settings_of_the_caller_hold(used_data_dir: Path) -> None:
         assert value(server.url, "show fsync") == "off"
 
 
-def test_what_was_committed_is_there_after_a_restart_and_durably(used_data_dir: Path) -> None:
-    with EmbeddedPostgres(used_data_dir) as server:
+def test_what_was_committed_is_there_after_a_restart_and_durably(
+    prepared: Path, data_dir: Path
+) -> None:
+    copied(prepared, data_dir)
+    with EmbeddedPostgres(data_dir) as server:
         run(server.url, "create table kept as select 'alice' as name")
 
-    with EmbeddedPostgres(used_data_dir) as server:
+    with EmbeddedPostgres(data_dir) as server:
         assert value(server.url, "select name from kept") == "alice"
         assert value(server.url, "show fsync") == "on"
         assert value(server.url, "show synchronous_commit") == "on"
@@ -140,23 +152,23 @@ def test_nothing_reaches_the_terminal(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_log_rotates_over_seven_files(server: EmbeddedPostgres) -> None:
-    assert value(server.url, "show log_filename") == "postgresql-%a.log"
-    assert value(server.url, "show log_rotation_age") == "1d"
-    assert value(server.url, "show log_truncate_on_rotation") == "on"
+def test_the_log_rotates_over_seven_files(standing: EmbeddedPostgres) -> None:
+    assert value(standing.url, "show log_filename") == "postgresql-%a.log"
+    assert value(standing.url, "show log_rotation_age") == "1d"
+    assert value(standing.url, "show log_truncate_on_rotation") == "on"
 
 
-def test_a_failing_statement_is_not_written_to_the_log(server: EmbeddedPostgres) -> None:
+def test_a_failing_statement_is_not_written_to_the_log(standing: EmbeddedPostgres) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable):
-        run(server.url, "select 'secret' from missing")
+        run(standing.url, "select 'secret' from missing")
 
-    log = wait_for_log(server, 'relation "missing" does not exist')
+    log = wait_for_log(standing, 'relation "missing" does not exist')
 
     assert "secret" not in log
 
 
-def test_any_name_of_the_data_directory_works(data_dir: Path) -> None:
-    odd = data_dir / "with space, comma, 100%, a=b&c?d, 'single' and äöü"
+def test_any_name_of_the_data_directory_works(prepared: Path, data_dir: Path) -> None:
+    odd = copied(prepared, data_dir / "with space, comma, 100%, a=b&c?d, 'single' and äöü")
 
     with EmbeddedPostgres(odd, settings=FAST) as server:
         found = running_url(odd)
@@ -172,8 +184,10 @@ def test_a_path_that_initdb_would_give_to_a_shell_is_refused(data_dir: Path) -> 
         server._initialise(Path("/opt/$HOME/bin"), account.server_account())
 
 
-def test_a_long_path_moves_the_socket_to_a_directory_that_must_be_private(data_dir: Path) -> None:
-    server = EmbeddedPostgres(data_dir / ("long" * 30), settings=FAST)
+def test_a_long_path_moves_the_socket_to_a_directory_that_must_be_private(
+    prepared: Path, data_dir: Path
+) -> None:
+    server = EmbeddedPostgres(copied(prepared, data_dir / ("long" * 30)), settings=FAST)
 
     with server:
         socket_dir = socket_dir_of(server.url)
@@ -193,14 +207,14 @@ def test_a_long_path_moves_the_socket_to_a_directory_that_must_be_private(data_d
     socket_dir.rmdir()
 
 
-def test_a_link_in_place_of_the_socket_directory_is_refused(data_dir: Path) -> None:
-    data_dir.mkdir()
-    elsewhere = data_dir.parent / "elsewhere"
+def test_a_link_in_place_of_the_socket_directory_is_refused(own_data_dir: Path) -> None:
+    elsewhere = own_data_dir.parent / "elsewhere"
     elsewhere.mkdir(mode=0o700)
-    (data_dir / "socket").symlink_to(elsewhere)
+    (own_data_dir / "socket").rmdir()
+    (own_data_dir / "socket").symlink_to(elsewhere)
 
     with pytest.raises(EmbeddedError, match="socket must be a directory of"):
-        EmbeddedPostgres(data_dir, settings=FAST).start()
+        EmbeddedPostgres(own_data_dir, settings=FAST).start()
 
     assert elsewhere.stat().st_uid == os.geteuid()
 
@@ -224,13 +238,13 @@ def test_a_pid_file_without_its_server_finds_nothing(server: EmbeddedPostgres) -
     assert running_url(server.data_dir) is None
 
 
-def test_a_second_start_of_a_directory_in_use_is_refused(server: EmbeddedPostgres) -> None:
-    second = EmbeddedPostgres(server.data_dir, settings=FAST)
+def test_a_second_start_of_a_directory_in_use_is_refused(standing: EmbeddedPostgres) -> None:
+    second = EmbeddedPostgres(standing.data_dir, settings=FAST)
 
     with pytest.raises(EmbeddedError, match=f"is in use by process {os.getpid()}: stop that one"):
         second.start()
 
-    assert value(server.url, "select 1") == 1
+    assert value(standing.url, "select 1") == 1
 
 
 def test_a_server_that_a_crash_left_running_is_stopped(
@@ -257,8 +271,12 @@ def test_a_computing_process_of_a_killed_server_does_not_hinder_the_next(
         [sys.executable, "-c", f"import psycopg; psycopg.connect({url!r}).execute({ENDLESS!r})"],
         stderr=subprocess.DEVNULL,
     )
-    while value(url, "select count(*) from pg_stat_activity where query ~ '1000000000000'") != 2:
-        time.sleep(0.01)
+    wait_for(
+        lambda: (
+            value(url, "select count(*) from pg_stat_activity where query ~ '1000000000000'") == 2
+        ),
+        "the endless statement beside this question",
+    )
     starter.kill()
     starter.wait()
     os.kill(server_pid(used_data_dir), signal.SIGKILL)
@@ -351,8 +369,8 @@ def test_a_start_that_is_interrupted_leaves_nothing_running(used_data_dir: Path)
     start_and_stop(EmbeddedPostgres(used_data_dir, settings=FAST))
 
 
-def test_the_server_is_out_of_reach_of_the_terminal(server: EmbeddedPostgres) -> None:
-    pid = server_pid(server.data_dir)
+def test_the_server_is_out_of_reach_of_the_terminal(standing: EmbeddedPostgres) -> None:
+    pid = server_pid(standing.data_dir)
 
     assert os.getsid(pid) == pid
 
@@ -392,16 +410,13 @@ def test_a_server_that_dies_is_noticed(server: EmbeddedPostgres) -> None:
 
     os.kill(server_pid(server.data_dir), signal.SIGKILL)
 
-    until = time.monotonic() + 10
-    while server.poll() is None:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_for(lambda: server.poll() is not None, "the end of the server")
     assert server.poll() == -signal.SIGKILL
 
 
-def test_a_role_logs_in_with_its_password_alone(server: EmbeddedPostgres) -> None:
-    run(server.url, "create role alice login password 'right'")
-    login = server.url.replace("postgres@", "alice@")
+def test_a_role_logs_in_with_its_password_alone(standing: EmbeddedPostgres) -> None:
+    run(standing.url, "create role alice login password 'right'")
+    login = standing.url.replace("postgres@", "alice@")
 
     assert value(login.replace("alice@", "alice:right@"), "select current_user") == "alice"
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
@@ -410,11 +425,11 @@ def test_a_role_logs_in_with_its_password_alone(server: EmbeddedPostgres) -> Non
         psycopg.connect(login)
 
 
-def test_only_the_kernel_vouches_for_the_superuser(server: EmbeddedPostgres) -> None:
-    run(server.url, "alter role postgres password 'known'")
+def test_only_the_kernel_vouches_for_the_superuser(standing: EmbeddedPostgres) -> None:
+    run(standing.url, "alter role postgres password 'known'")
 
     rules = value(
-        server.url,
+        standing.url,
         "select json_agg(json_build_array(type, database, user_name, auth_method)"
         "                order by rule_number)"
         "  from pg_hba_file_rules",
@@ -428,8 +443,8 @@ def test_only_the_kernel_vouches_for_the_superuser(server: EmbeddedPostgres) -> 
 
 
 @as_root
-def test_another_user_cannot_reach_the_socket(server: EmbeddedPostgres) -> None:
-    result = psql_as_nobody(server)
+def test_another_user_cannot_reach_the_socket(standing: EmbeddedPostgres) -> None:
+    result = psql_as_nobody(standing)
 
     assert result.returncode == 2
     assert "Permission denied" in result.stderr
@@ -449,13 +464,13 @@ def test_another_user_who_reaches_the_socket_is_no_superuser(used_data_dir: Path
 
 
 @as_root
-def test_root_runs_the_server_as_a_system_user_of_its_own(server: EmbeddedPostgres) -> None:
-    status = Path(f"/proc/{server_pid(server.data_dir)}/status").read_text()
+def test_root_runs_the_server_as_a_system_user_of_its_own(standing: EmbeddedPostgres) -> None:
+    status = Path(f"/proc/{server_pid(standing.data_dir)}/status").read_text()
     uid = account.server_account().uid
 
     assert f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n" in status
     assert uid != 0
-    assert server.cluster.stat().st_uid == uid
+    assert standing.cluster.stat().st_uid == uid
 
 
 @as_root

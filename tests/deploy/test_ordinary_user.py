@@ -9,12 +9,23 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.deploy.runner import SELF, Login, Runner, addresses, get, owner, wait_until_gone
+from tests.deploy.conftest import ON_DISK, reachable_directory
+from tests.deploy.runner import (
+    ENVIRONMENT,
+    SELF,
+    Login,
+    Runner,
+    addresses,
+    get,
+    owner,
+    wait_until_gone,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 OURS = ("authserver", "deploy", "resourceserver", "shared", "sql")
@@ -24,11 +35,12 @@ PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 @pytest.fixture(scope="module")
-def home(standing_data_dir: Path) -> Path:
+def home() -> Iterator[Path]:
     """A directory of the ordinary user's own."""
-    home = standing_data_dir.parent / "home"
-    home.mkdir()
-    return home
+    with reachable_directory() as parent:
+        home = parent / "home"
+        home.mkdir()
+        yield home
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +54,9 @@ def login(home: Path) -> Iterator[Login]:
     try:
         entry = pwd.getpwnam(name)
         os.chown(home, entry.pw_uid, entry.pw_gid)
-        yield equipped(entry, home.parent)
+        # Beside our own Python, most likely, so that its files can have second names there.
+        with reachable_directory(ON_DISK) as equipment:
+            yield equipped(entry, equipment)
     finally:
         administer(["userdel", name] if shutil.which("userdel", path=PATH) else ["deluser", name])
 
@@ -83,7 +97,7 @@ def equipped(entry: pwd.struct_passwd, parent: Path) -> Login:
 
 def with_python(entry: pwd.struct_passwd, place: Path) -> Login:
     """Return a login with a Python like ours: the tests' own, the system's, or a copy."""
-    variables = {"HOME": entry.pw_dir, "PATH": PATH}
+    variables = ENVIRONMENT | {"HOME": entry.pw_dir, "PATH": PATH}
     ours = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     for python in (ours, Path("/usr/bin/python3")):
         login = Login((str(python), *SELF.command[1:]), variables, entry.pw_uid, entry.pw_gid)
@@ -116,9 +130,22 @@ def can(login: Login, script: str, packages: Path | None = None) -> bool:
 
 def copy(source: Path, place: Path, *left_out: str) -> None:
     """Copy a directory so that everybody can read it."""
-    ignored = shutil.ignore_patterns("__pycache__", *left_out)
-    shutil.copytree(source, place, ignore=ignored, symlinks=True)
-    subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+    ignored = shutil.ignore_patterns(*left_out)
+    shutil.copytree(source, place, ignore=ignored, symlinks=True, copy_function=copy_file)
+    for directory, _, _ in os.walk(place):
+        Path(directory).chmod(0o755)
+
+
+def copy_file(source: str, target: str) -> None:
+    """Make a second name for a file that everybody can read, else a copy that everybody can."""
+    mode = Path(source).stat().st_mode
+    if mode & stat.S_IROTH:
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    # With its time: bytecode of other files than these would be made anew by each process.
+    shutil.copy2(source, target)
+    Path(target).chmod(0o755 if mode & stat.S_IXUSR else 0o644)
 
 
 def test_an_ordinary_user_starts_stops_and_starts_again(
@@ -200,22 +227,22 @@ def closed(home: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "words", [("ingest", "--help"), ("token", "list", "-h"), ("psql", "-h"), ("up", "--help")]
 )
-@pytest.mark.parametrize(("name", "file"), [("SVC_DATA_DIR", ""), ("DATABASE_URL_FILE", "url")])
-def test_help_needs_no_database(
-    login: Login, closed: Path, words: tuple[str, ...], name: str, file: str
-) -> None:
-    result = login.run({name: str(closed / file)}, *words)
+def test_help_needs_no_database(login: Login, closed: Path, words: tuple[str, ...]) -> None:
+    variables = {"SVC_DATA_DIR": str(closed), "DATABASE_URL_FILE": str(closed / "url")}
+
+    result = login.run(variables, *words)
 
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("Usage: svc")
 
 
-@pytest.mark.parametrize(("name", "file"), [("SVC_DATA_DIR", ""), ("DATABASE_URL_FILE", "url")])
-def test_events_are_posted_without_the_servers_secrets(
-    login: Login, closed: Path, name: str, file: str
-) -> None:
+def test_events_are_posted_without_the_servers_secrets(login: Login, closed: Path) -> None:
     result = login.run(
-        {name: str(closed / file), "SVC_TOKEN": "none"},
+        {
+            "SVC_DATA_DIR": str(closed),
+            "DATABASE_URL_FILE": str(closed / "url"),
+            "SVC_TOKEN": "none",
+        },
         *("ingest", "-", "--stream", "app-sessions"),
         stdin="[]",
     )

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 
 from shared.settings import Settings
 from tests.deploy.runner import SELF, Runner, addresses, get, wait_until_gone
+from tests.waiting import wait_for
 
 each_loopback = pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -27,6 +29,16 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 Start = Callable[..., Runner]
 Owner = psycopg.Connection[tuple[object, ...]]
+
+
+ANOTHER_DATABASES: Final = {
+    "PGSERVICE": "none",
+    "PGHOST": "db.example",
+    "PGHOSTADDR": "192.0.2.1",
+    "PGPORT": "1",
+    "PGOPTIONS": "--none=none",
+    "PGTARGETSESSIONATTRS": "none",
+}
 
 
 # Why two servers cannot be at one address, whether it is the public one or where they listen.
@@ -37,6 +49,8 @@ ORIGIN: Final = (
     "each server needs a host name or a port of its own, because browsers keep cookies, passkeys and the "
     "permissions of pages by origin, and both servers answer at /.well-known"
 )
+
+METADATA: Final = "/.well-known/oauth-authorization-server"
 
 
 @pytest.fixture
@@ -53,8 +67,9 @@ def start(ports: tuple[int, int]) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterator[Runner]:
-    """A runner for tests that only look at it."""
+    """A runner for tests that only look at it, with variables that belong to another database."""
     chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
+    chosen |= ANOTHER_DATABASES
     with Runner(standing_data_dir.parent, chosen) as runner:
         runner.wait_until_up()
         yield runner
@@ -70,7 +85,7 @@ def test_the_data_directory_is_said_first(standing: Runner, standing_data_dir: P
 def test_both_servers_answer_on_both_loopback_addresses(
     standing: Runner, host: str, standing_ports: tuple[int, int]
 ) -> None:
-    issuer = get(host, standing_ports[0], "/.well-known/oauth-authorization-server")
+    issuer = get(host, standing_ports[0], METADATA)
     probe = get(host, standing_ports[1], "/healthz")
 
     assert issuer[0] == 200
@@ -136,9 +151,11 @@ def test_the_servers_are_out_of_reach_of_the_terminal(standing: Runner) -> None:
 def test_other_commands_find_the_running_database(standing: Runner) -> None:
     answer = standing.run("psql", "-At", "-c", "select current_database()")
     migrated = standing.run("migrate")
+    listed = standing.run("token", "list", "nobody@example.org")
 
     assert (answer.stdout, answer.stderr) == ("svc\n", "")
     assert (migrated.returncode, migrated.stderr) == (0, "")
+    assert listed.stderr == "Error: there is no account nobody@example.org\n"
 
 
 def test_a_second_runner_on_the_same_directory_is_refused(
@@ -188,14 +205,18 @@ def test_ctrl_c_at_a_terminal_stops_everything_and_a_second_one_changes_nothing(
     os.write(terminal, b"\x03")
     rest = read_until(terminal, b"Stopped")
 
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
     assert b"Traceback" not in rest
     os.close(terminal)
 
 
 def read_until(terminal: int, text: bytes) -> bytes:
+    """Return what a terminal shows until ``text``, for which it waits a minute at most."""
     seen = b""
+    until = time.monotonic() + 60
     while text not in seen:
+        readable, _, _ = select.select([terminal], [], [], max(0.0, until - time.monotonic()))
+        assert readable, seen
         seen += os.read(terminal, 4096)
     return seen
 
@@ -310,30 +331,6 @@ def test_a_database_that_does_not_answer_is_named(
     assert "secret" not in line
 
 
-ANOTHER_DATABASES: Final = {
-    "PGSERVICE": "none",
-    "PGHOST": "db.example",
-    "PGHOSTADDR": "192.0.2.1",
-    "PGPORT": "1",
-    "PGOPTIONS": "--none=none",
-    "PGTARGETSESSIONATTRS": "none",
-}
-
-
-def test_variables_of_another_database_change_nothing(start: Start, used_data_dir: Path) -> None:
-    runner = start(used_data_dir, **ANOTHER_DATABASES)
-    runner.wait_until_up()
-
-    answer = runner.run("psql", "-At", "-c", "select current_database()")
-    migrated = runner.run("migrate")
-    listed = runner.run("token", "list", "nobody@example.org")
-
-    assert (answer.stdout, answer.stderr) == ("svc\n", "")
-    assert (migrated.returncode, migrated.stderr) == (0, "")
-    assert listed.stderr == "Error: there is no account nobody@example.org\n"
-    assert runner.stop() == 0
-
-
 @on_linux
 def test_a_database_of_ones_own_is_used_and_no_server_gets_its_owner(
     start: Start, data_dir: Path, deployment: Settings, owner: Owner, ports: tuple[int, int]
@@ -378,9 +375,10 @@ def test_a_signal_ends_a_migration_that_waits(
     with psycopg.connect(deployment.database_url) as other:
         other.execute("select pg_advisory_xact_lock(7382042)")
         runner = start(data_dir, DATABASE_URL=deployment.database_url)
-        while waiting(other) != 1:
-            assert runner.process.poll() is None, runner.err.read_text()
-            time.sleep(0.02)
+        wait_for(
+            lambda: waiting(other) == 1 or runner.process.poll() is not None,
+            "a migration that waits",
+        )
 
         status = runner.stop()
 
@@ -426,19 +424,34 @@ def test_a_server_that_hangs_is_killed(used_data_dir: Path, ports: tuple[int, in
 
 
 def test_a_server_that_cannot_start_is_named_with_its_last_words(
-    start: Start, used_data_dir: Path, ports: tuple[int, int]
+    used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
+    # The port is taken after it was looked at, as by a program that starts at the same moment.
+    late = "from deploy import cli, up; up._check_addresses = lambda servers: None; cli.main()"
+    login = replace(SELF, command=(sys.executable, "-c", late))
+    chosen = {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports)
     with socket.socket() as other:
-        runner = start(used_data_dir)
-        runner.wait_for("Starting the authorization server")
-        # Taken only after the check, as by a program that starts at the same moment.
         other.bind(("127.0.0.1", ports[1]))
         other.listen()
+        with Runner(used_data_dir.parent, chosen, login=login) as runner:
+            status = runner.wait()
 
-        assert runner.wait() == 1
     last = runner.err.read_text().splitlines()[-1]
+    assert status == 1
     assert last.startswith("svc: the resource server has ended by itself with status 1: ")
     assert f"SVC_BASE_URL: cannot listen on 127.0.0.1:{ports[1]}: " in last
+
+
+def test_a_runner_whose_starter_is_gone_ends(start: Start, used_data_dir: Path) -> None:
+    runner = start(used_data_dir)
+    runner.wait_for("Starting the resource server")
+    children = [pid for pid, _ in runner.children()]
+
+    runner.let_go()
+
+    assert runner.wait() == 0
+    assert len(children) == 3
+    wait_until_gone(*children)
 
 
 def test_a_database_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -> None:
@@ -489,15 +502,11 @@ def test_a_reader_that_goes_away_ends_nothing(ports: tuple[int, int], used_data_
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
-    until = time.monotonic() + 60
-    while not answers(ports[1]):
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_for(lambda: answers(ports[1]) or process.poll() is not None, "an answer")
 
     process.terminate()
 
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def answers(port: int) -> bool:
