@@ -9,6 +9,12 @@ in order. Both servers hold the reading end of a pipe whose other end nobody but
 should it be killed, they notice and end too. A database left behind like that is found and stopped
 by the next start.
 
+A server that ends by itself is started again, after a wait that doubles each time; with the fifth end in
+a minute everything ends. One that ends before it has answered for the first time has a wrong setting or no
+address to listen on: that ends everything at once, with its last words. So does the end of PostgreSQL. It
+starts its own processes again after a crash; when its main process ends, somebody has stopped it, or it
+has lost its disk or its data directory, and starting it again could do harm.
+
 Signals only leave a note, which is read wherever this process waits. An exception thrown in the
 middle of starting a child could lose track of it.
 """
@@ -41,6 +47,10 @@ from shared.settings import Settings, SettingsError
 _ANSWER_TIMEOUT: Final = 60.0
 # A server gives the requests that it is answering five seconds to finish.
 _STOP_TIMEOUT: Final = 8.0
+# A server that ends by itself is started again after this many seconds, then after twice as many.
+_FIRST_WAIT: Final = 0.5
+_MOST_ENDS: Final = 5
+_RESTARTS_WITHIN: Final = 60.0
 # What could log in as somebody stronger than a server's own roles.
 _OWNERS_VARIABLES: Final = ("DATABASE_URL", "DATABASE_URL_FILE", "PGPASSWORD", "PGPASSFILE")
 
@@ -73,6 +83,40 @@ class _Child:
     process: subprocess.Popen[str]
     output: threading.Thread
     tail: deque[str]
+
+
+@dataclass
+class _Watched:
+    """A server's process, which is started again when it ends by itself."""
+
+    child: _Child
+    ends: deque[float] = field(default_factory=deque)
+    """When processes of this server ended, within the last minute."""
+    due: float | None = None
+    """When the next one is to be started; None while one runs."""
+
+    def is_due(self) -> bool:
+        """Whether a new process is to be started now. Raises UpError with the fifth end in a minute."""
+        now = time.monotonic()
+        if self.due is None:
+            if self.child.process.poll() is None:
+                return False
+            self.due = now + self._wait(now)
+        if now < self.due:
+            return False
+        self.due = None
+        return True
+
+    def _wait(self, now: float) -> float:
+        """Note an end, and return how many seconds to wait before the next start."""
+        while self.ends and now - self.ends[0] > _RESTARTS_WITHIN:
+            self.ends.popleft()
+        self.ends.append(now)
+        if len(self.ends) == _MOST_ENDS:
+            raise UpError(_last_words(self.child, f", the {_MOST_ENDS}th time within a minute"))
+        wait = _FIRST_WAIT * (1 << len(self.ends) - 1)
+        _say(f"svc: {_how(self.child)}; starting it again in {wait:g} s", is_error=True)
+        return wait
 
 
 @dataclass
@@ -151,17 +195,18 @@ def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
     reading_end, writing_end = os.pipe()
     running.callback(os.close, writing_end)
     running.callback(os.close, reading_end)
-    children: list[_Child] = []
-    running.callback(_stop, children)
+    watched: list[_Watched] = []
+    running.callback(_stop, watched)
     for server in servers:
         _say(f"Starting the {server.name}")
-        children.append(_start(server, chosen, reading_end))
-    for child in children:
-        _await_answer(child, signals)
+        watched.append(_Watched(_start(server, chosen, reading_end)))
+    for each in watched:
+        _await_answer(each.child, signals)
     _say(_welcome(chosen))
     while True:
-        for child in children:
-            _check_child(child)
+        for each in watched:
+            if each.is_due():
+                each.child = _start(each.child.server, chosen, reading_end)
         if postgres is not None and postgres.poll() is not None:
             raise UpError(f"PostgreSQL has ended by itself; see {postgres.log_dir}")
         signals.pause(0.2)
@@ -333,17 +378,27 @@ def _answers(server: _Server) -> bool:
 
 def _check_child(child: _Child) -> None:
     """Raise UpError when a server has ended."""
-    status = child.process.poll()
-    if status is None:
-        return
-    child.output.join(timeout=1)
+    if child.process.poll() is not None:
+        raise UpError(_last_words(child))
+
+
+def _how(child: _Child) -> str:
+    """Return how a server ended that has ended."""
+    status = child.process.returncode
     how = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+    return f"the {child.server.name} has ended by itself with {how}"
+
+
+def _last_words(child: _Child, how_often: str = "") -> str:
+    """Return how a server ended, and the last lines that it wrote."""
+    child.output.join(timeout=1)
     said = f": {' | '.join(child.tail)}" if child.tail else ""
-    raise UpError(f"the {child.server.name} has ended by itself with {how}{said}")
+    return f"{_how(child)}{how_often}{said}"
 
 
-def _stop(children: list[_Child]) -> None:
+def _stop(watched: list[_Watched]) -> None:
     """End both servers, politely for a bounded time, and wait until they are gone."""
+    children = [each.child for each in watched]
     if any(child.process.poll() is None for child in children):
         _say("Stopping")
     for child in children:

@@ -395,17 +395,90 @@ def waiting(connection: psycopg.Connection[tuple[object, ...]]) -> object:
     return row[0]
 
 
-def test_a_server_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -> None:
-    runner = start(used_data_dir)
-    runner.wait_until_up()
-    children = [pid for pid, _ in runner.children()]
+def test_a_server_that_dies_is_started_again_until_the_fifth_time_within_a_minute(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    with quick_runner(used_data_dir, ports) as runner:
+        runner.wait_until_up()
+        children = [pid for pid, _ in runner.children()]
+        servers = [runner.child("auth serve")]
+        for wait in ("0.01", "0.02", "0.04", "0.08"):
+            os.kill(servers[-1], signal.SIGKILL)
+            runner.wait_for_error(f"{DEATH}; starting it again in {wait} s\n")
+            wait_for(lambda: answers(ports[0], METADATA), "an answer")
+            servers.append(runner.child("auth serve"))
+        os.kill(servers[-1], signal.SIGKILL)
 
-    os.kill(runner.child("auth serve"), signal.SIGKILL)
-
-    assert runner.wait() == 1
+        assert runner.wait() == 1
     last = runner.err.read_text().splitlines()[-1]
-    assert last.startswith("svc: the authorization server has ended by itself with signal SIGKILL")
+    # Its last words follow, where it had any.
+    assert last.startswith(f"{DEATH}, the 5th time within a minute")
+    assert len(set(servers)) == 5
+    wait_until_gone(*children, *servers)
+
+
+DEATH: Final = "svc: the authorization server has ended by itself with signal SIGKILL"
+
+
+def quick_runner(data_dir: Path, ports: tuple[int, int]) -> Runner:
+    """Start a runner that does not wait long before it starts a server again."""
+    quick = "from deploy import cli, up; up._FIRST_WAIT = 0.01; cli.main()"
+    chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports)
+    return Runner(
+        data_dir.parent, chosen, login=replace(SELF, command=(sys.executable, "-c", quick))
+    )
+
+
+def test_a_server_that_cannot_start_again_ends_everything_with_its_last_words(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    with quick_runner(used_data_dir, ports) as runner:
+        runner.wait_until_up()
+        children = [pid for pid, _ in runner.children()]
+        # The port is taken before the runner notices that the server is gone.
+        os.kill(runner.process.pid, signal.SIGSTOP)
+        try:
+            os.kill(runner.child("resource serve"), signal.SIGKILL)
+            other = wait_for(lambda: listener(ports[1]), "the port")
+        finally:
+            os.kill(runner.process.pid, signal.SIGCONT)
+
+        assert other is not None
+        with other:
+            assert runner.wait() == 1
+    said = runner.err.read_text()
+    last = said.splitlines()[-1]
+    assert said.count("; starting it again in ") == 4
+    assert "resource server has ended by itself with status 1, the 5th time within a minute" in last
+    assert f"SVC_BASE_URL: cannot listen on 127.0.0.1:{ports[1]}: Address already in use" in last
     wait_until_gone(*children)
+
+
+def listener(port: int) -> socket.socket | None:
+    """Return a socket that listens on a port, or None where the port is taken."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+        listening.listen()
+    except OSError:
+        listening.close()
+        return None
+    return listening
+
+
+def test_the_end_is_not_put_off_by_a_server_that_waits_for_its_next_start(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    patient = "from deploy import cli, up; up._FIRST_WAIT = 3600.0; cli.main()"
+    login = replace(SELF, command=(sys.executable, "-c", patient))
+    chosen = {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports)
+    with Runner(used_data_dir.parent, chosen, login=login) as runner:
+        runner.wait_until_up()
+        os.kill(runner.child("auth serve"), signal.SIGKILL)
+        runner.wait_for_error(f"{DEATH}; starting it again in 3600 s\n")
+
+        assert runner.stop() == 0
 
 
 def test_a_server_that_hangs_is_killed(used_data_dir: Path, ports: tuple[int, int]) -> None:
@@ -509,8 +582,8 @@ def test_a_reader_that_goes_away_ends_nothing(ports: tuple[int, int], used_data_
     assert process.wait(timeout=60) == 0
 
 
-def answers(port: int) -> bool:
+def answers(port: int, path: str = "/healthz") -> bool:
     try:
-        return get("127.0.0.1", port, "/healthz")[0] == 200
+        return get("127.0.0.1", port, path)[0] == 200
     except OSError:
         return False
