@@ -22,7 +22,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-oldest check bench screenshots proof openapi lock chromium remake
+.PHONY: help run test test-fast test-oldest check bench screenshots proof openapi lock chromium proxies remake
 
 help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 	@export SVC_BUILD_COMMIT="$${SVC_BUILD_COMMIT:-$$(git rev-parse --short HEAD 2>/dev/null)}"; \
 	  exec $(BIN)/svc up
 
-test: .venv/.dev chromium $(ACTIVITYWATCH)/.run ## Run all tests
+test: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run all tests
 	@$(PYTEST)
 
 test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run the tests, but for those with a browser or broken connections
@@ -128,4 +128,14 @@ chromium:
 	    $(INSTALL_PACKAGE) chromium; \
 	  elif ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null; then \
 	    echo "The tests need Chromium: sudo apt-get install chromium-headless-shell" >&2; exit 1; \
+	  fi
+
+# Debian's reverse proxies, which tests run with the configurations of deploy/proxy. In runlevel 1 their packages
+# start no service.
+proxies:
+	@PATH="$$PATH:/usr/sbin"; { command -v nginx && command -v caddy; } >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && RUNLEVEL=1 $(INSTALL_PACKAGE) nginx caddy; \
+	  else \
+	    echo "The tests need nginx and Caddy: sudo apt-get install nginx caddy" >&2; exit 1; \
 	  fi
