@@ -12,7 +12,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_formats import FORMATS
 from resourceserver.mcp import protocol, route
 from resourceserver.operation import SERVICE, Operation
-from shared import VERSION
+from shared import API_VERSION
 from shared.scopes import SCOPES
 from shared.settings import Settings
 
@@ -113,7 +113,7 @@ def of(chosen: Settings) -> CapabilitiesBody:
     streams = [scope.removeprefix("ingest:") for scope in SCOPES if scope.startswith("ingest:")]
     return CapabilitiesBody(
         service="personal-activity-analytics",
-        api_version=VERSION,
+        api_version=API_VERSION,
         deployment="self_hosted",
         features=Features(
             ingest=IngestFeatures(**{stream: stream in open_streams for stream in streams}),

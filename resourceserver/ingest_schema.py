@@ -14,7 +14,7 @@ from resourceserver import event_schema, events, fields, ingest
 from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Stream
 from resourceserver.operation import INGEST, Operation
-from shared import VERSION
+from shared import API_VERSION
 
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     APP_SESSIONS.name: {
@@ -147,7 +147,7 @@ INGEST_SCHEMA: Final = Operation(
 def document() -> IngestSchemaBody:
     """Return what is served."""
     return IngestSchemaBody(
-        version=VERSION,
+        version=API_VERSION,
         streams=[_stream(stream) for stream in ingest.STREAMS],
         request=IngestRequest(
             fields=RequestFields(

@@ -44,7 +44,7 @@ from resourceserver.errors import (
 )
 from resourceserver.operation import INGEST, SERVICE, Operation
 from resourceserver.parameters import Params
-from shared import VERSION
+from shared import API_VERSION
 from shared.scopes import DOMAINS, SCOPES
 from shared.settings import Settings
 
@@ -157,7 +157,7 @@ def document(chosen: Settings) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "Personal Activity Analytics Service",
-            "version": VERSION,
+            "version": API_VERSION,
             "summary": "One person's own measured activity.",
             "description": _ABOUT.format(auth_url=chosen.auth_url),
         },

@@ -1,3 +1,10 @@
 """What both servers share: token format, scope names, settings, the query loader, web plumbing."""
 
-VERSION = "1.0.0"
+from typing import Final
+
+VERSION: Final = "1.0.0"
+"""The release: what `svc --version`, `/healthz` and MCP's serverInfo name."""
+
+API_VERSION: Final = "1.0.0"
+"""What clients are written against: the OpenAPI description, the capabilities and what trackers may send. A
+release that changes nothing for clients leaves it as it is."""
