@@ -16,6 +16,7 @@ those behind it, so such have lines of their own, with one request at a time on 
 import asyncio
 import hashlib
 import re
+import selectors
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -193,8 +194,11 @@ class Line:
     """How many requests use it, those that wait for it to connect among them."""
     _turns: deque[_Turn] = field(default_factory=deque)
     _connection: psycopg.AsyncConnection[Any] | None = None
-    # libpq forgets the socket of a connection that it has given up; the event loop must not.
-    _socket: int = -1
+    # The event loop watches this selector, and the selector watches libpq's socket. uvloop stops watching
+    # a socket at its first error (EPOLLERR), when data may be unread and the end of the connection not
+    # yet seen. A selector's descriptor reports no errors. It is also ours to close, while libpq may close
+    # its socket at any time and the system may give the number to another connection.
+    _selector: selectors.DefaultSelector | None = None
     _connecting: asyncio.Task[None] | None = None
     _prepared: dict[bytes, asyncio.Future[Results]] = field(default_factory=dict)
     _is_writing: bool = False
@@ -237,8 +241,14 @@ class Line:
         connection.pgconn.enter_pipeline_mode()
         self._connection = connection
         self._prepared = {}
-        self._socket = connection.pgconn.socket
-        asyncio.get_running_loop().add_reader(self._socket, self._read)
+        try:
+            self._selector = selectors.DefaultSelector()
+            self._selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+            asyncio.get_running_loop().add_reader(self._selector.fileno(), self._read)
+        except OSError as error:
+            failure = psycopg.OperationalError(f"the connection cannot be watched: {error}")
+            self._lose(failure)
+            raise failure from error
 
     def _send(self, steps: Sequence[Step], sequel: Sequel | None) -> asyncio.Future[Results]:
         loop = asyncio.get_running_loop()
@@ -325,36 +335,30 @@ class Line:
     def _write(self) -> None:
         """Send what libpq has buffered; where the socket is full, go on when it is not."""
         pgconn = self._pgconn()
-        if pgconn is None:
+        if pgconn is None or self._selector is None:
             return
         is_full = pgconn.flush() == 1
         if is_full != self._is_writing:
-            loop = asyncio.get_running_loop()
-            if is_full:
-                loop.add_writer(self._socket, self._write_more)
-            else:
-                loop.remove_writer(self._socket)
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_full else 0)
+            self._selector.modify(pgconn.socket, events)
             self._is_writing = is_full
 
-    def _write_more(self) -> None:
-        try:
-            self._write()
-        except psycopg.OperationalError as error:
-            self._lose(ConnectionLostError(str(error)))
-
     def _read(self) -> None:
-        """Hand out the results that have arrived, in the order of the asking."""
+        """Hand out the results that have arrived, in the order of the asking, and send what was held back."""
         pgconn = self._pgconn()
         if pgconn is None:
             return
         try:
             pgconn.consume_input()
-            # What was held back while the server was busy sending can go out now.
             if self._is_writing:
                 self._write()
             while self._turns and not pgconn.is_busy():
                 result = pgconn.get_result()
                 if result is None:
+                    if pgconn.status != pq.ConnStatus.OK:
+                        # libpq has given the connection up without an error of this call: it did not
+                        # understand the server. From now on each result is None.
+                        raise psycopg.OperationalError(pgconn.get_error_message())
                     continue
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
                     self._turns.popleft().end()
@@ -388,12 +392,12 @@ class Line:
     def _lose(self, error: psycopg.OperationalError) -> None:
         """Give the connection up, and tell all who wait for its answers."""
         connection, self._connection = self._connection, None
+        selector, self._selector = self._selector, None
+        if selector is not None:
+            asyncio.get_running_loop().remove_reader(selector.fileno())
+            selector.close()
+            self._is_writing = False
         if connection is not None:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._socket)
-            if self._is_writing:
-                loop.remove_writer(self._socket)
-                self._is_writing = False
             connection.pgconn.finish()
         if self._watch is not None:
             self._watch.cancel()

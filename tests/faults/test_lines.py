@@ -1,0 +1,190 @@
+"""Connections shared by many requests, when the server ends them, restarts, or cannot be understood."""
+
+import asyncio
+import errno
+import os
+import selectors
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psycopg
+import pytest
+import uvloop
+
+from deploy.embedded import EmbeddedPostgres
+from shared import lines
+from shared.lines import ConnectionLostError, Lines
+from shared.settings import Settings
+from tests.conftest import FAST
+from tests.faults.proxy import Proxy
+
+ECHO = lines.statement("select %(text)s::text")
+PID = lines.statement("select pg_backend_pid()::text")
+SLEEP = lines.statement("select pg_sleep(60)::text")
+
+HANG_S = 20
+"""A request without an answer for this long counts as hanging."""
+PATIENCE_S = 6 * HANG_S
+"""Longer than a test waits: no line may depend on giving up answers that take too long."""
+
+RESTARTS = {"suite": 10, "bounded": 10, "proof": 50}
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+each_loop = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+
+
+def to(url: str | None, *, size: int = 1) -> closing[Lines]:
+    return closing(Lines.to(url or "", size=size, depth=64, patience_s=PATIENCE_S, prepare=True))
+
+
+async def echo(shared: Lines, text: str) -> bytes | None:
+    async with asyncio.timeout(HANG_S):
+        (result,) = await shared.run(((ECHO, {"text": text}),), may_repeat=False)
+    return result.get_value(0, 0)
+
+
+@each_loop
+def test_a_server_process_that_ends_with_a_request_unread_fails_all_that_it_has(
+    run: Run, deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        (answer,) = await shared.run(((PID, {}),))
+        pid = int(answer.get_value(0, 0) or b"")
+        asleep = asyncio.create_task(shared.run(((SLEEP, {}),), may_repeat=False))
+        await until_asleep(owner, pid)
+        unread = asyncio.create_task(echo(shared, "unread"))
+        await asyncio.sleep(0)
+
+        # The event loop waits for this call. When it looks at the socket again, it finds both the last
+        # message of the process and an error, since the process closed the socket with a request unread.
+        assert owner.execute("select pg_terminate_backend(%s, 10000)", [pid]).fetchone() == (True,)
+        async with asyncio.timeout(HANG_S):
+            answers = await asyncio.gather(asleep, unread, return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [ConnectionLostError] * 2
+        assert await echo(shared, "later") == b"later"
+
+    async def main() -> None:
+        with to(deployment.database_url) as shared:
+            await use(shared)
+
+    run(main())
+
+
+async def until_asleep(owner: psycopg.Connection[Any], pid: int) -> None:
+    for _ in range(1000):
+        event = owner.execute("select wait_event from pg_stat_activity where pid = %s", [pid])
+        if event.fetchone() == ("PgSleep",):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("the statement has not begun")
+
+
+@pytest.fixture
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """A Postgres of our own."""
+    # Root's system user must reach it, and pytest's own directories are closed to it.
+    directory = Path(tempfile.mkdtemp(prefix="svc-test-", dir="/tmp"))
+    directory.chmod(0o755)
+    try:
+        with EmbeddedPostgres(directory / "data", settings=FAST) as started:
+            yield started
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.mark.proof
+def test_no_request_hangs_while_the_database_restarts(
+    postgres: EmbeddedPostgres,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
+) -> None:
+    restarts = RESTARTS[str(request.config.getoption("--hypothesis-profile") or "suite")]
+    # A few are longer than what a server process reads at once, so that it ends with requests unread.
+    text = "x" * 4000
+    count = Counter[str]()
+
+    async def ask(shared: Lines, has_restarted: asyncio.Event) -> None:
+        for _ in range(1_000_000):
+            if has_restarted.is_set():
+                return
+            try:
+                await echo(shared, text)
+                count["answered"] += 1
+            except TimeoutError:
+                count["hanging"] += 1
+                return
+            except psycopg.OperationalError:
+                count["refused"] += 1
+                await asyncio.sleep(0.01)
+
+    async def restart(shared: Lines) -> None:
+        enough = count["answered"] + 300
+        has_restarted = asyncio.Event()
+        tasks = [asyncio.create_task(ask(shared, has_restarted)) for _ in range(30)]
+        for _ in range(10_000):
+            if count["answered"] >= enough:
+                break
+            await asyncio.sleep(0.001)
+        await asyncio.to_thread(postgres.stop)
+        await asyncio.to_thread(postgres.start)
+        has_restarted.set()
+        await asyncio.gather(*tasks)
+
+    async def main() -> None:
+        with to(postgres.url, size=8) as shared:
+            for _ in range(restarts):
+                await restart(shared)
+                assert count["hanging"] == 0
+                answers = await asyncio.gather(*(echo(shared, "here") for _ in shared.lines))
+                assert answers == [b"here"] * 8
+
+    uvloop.run(main())
+
+    assert count["refused"] > 0
+    record_property("database restarts", restarts)
+
+
+def test_a_server_that_cannot_be_understood_loses_its_connection_alone(
+    deployment: Settings, way: Proxy
+) -> None:
+    async def main() -> None:
+        with to(way.url(deployment.database_url or "")) as shared:
+            await echo(shared, "connected")
+            client, _ = way.open_sockets
+            way.hang()
+            tasks = [asyncio.create_task(echo(shared, text)) for text in ("first", "second")]
+            await asyncio.sleep(0)
+
+            # The head of a message that no server sends, of 2 GiB.
+            client.send(b"\xff\x7f\xff\xff\xff")
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+
+            assert [type(answer) for answer in answers] == [ConnectionLostError] * 2
+            assert await echo(shared, "later") == b"later"
+
+    asyncio.run(main())
+
+
+def test_without_a_free_file_descriptor_a_request_is_refused_as_without_a_database(
+    deployment: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def main() -> None:
+        with to(deployment.database_url) as shared:
+            with monkeypatch.context() as system:
+                # The connection took the last one.
+                system.setattr(selectors, "DefaultSelector", refuse)
+                with pytest.raises(psycopg.OperationalError, match="Too many open files"):
+                    await echo(shared, "refused")
+            assert await echo(shared, "later") == b"later"
+
+    asyncio.run(main())
