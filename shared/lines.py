@@ -73,7 +73,7 @@ class Sequel:
     statements: tuple[Statement, ...]
     values: Callable[[Results], Mapping[str, Any]]
     """Makes the values of all ``statements`` from the results before them. It is called while others wait,
-    so it must be quick."""
+    so it must be quick, and once more where the transaction was rolled back and is repeated."""
 
 
 def _array(values: list[str]) -> bytes:
@@ -116,22 +116,27 @@ def _statements(sequel: Sequel | None) -> tuple[Statement, ...]:
     return () if sequel is None else sequel.statements
 
 
-def _refusal(preparing: asyncio.Future[Results]) -> BaseException | None:
-    """Return why a statement could not be prepared, if so."""
-    error = preparing.exception()
-    # One that is there already is the same one, since its name says what its text is.
-    return None if isinstance(error, psycopg.errors.DuplicatePreparedStatement) else error
+class _OutdatedError(psycopg.OperationalError):
+    """A prepared statement is gone, or its result has other columns since the schema changed.
 
-
-class _ForgottenError(psycopg.OperationalError):
-    """Statements that were prepared are gone, by somebody between us and the server.
-
-    Nothing of what was asked has been done.
+    Nothing of the request has been done: the error rolled its whole transaction back.
     """
 
-    def __init__(self, prepared: Preparations) -> None:
-        super().__init__("the server has forgotten a prepared statement")
+    def __init__(self, prepared: Preparations, reason: psycopg.Error) -> None:
+        super().__init__(str(reason))
         self.prepared = prepared
+
+
+def _is_stale_plan(error: psycopg.Error) -> bool:
+    """Whether ``error`` means "cached plan must not change result type".
+
+    It has no SQLSTATE of its own: 0A000 stands for everything that Postgres does not support. The name
+    of the function that raises it tells them apart. The message does not, since servers translate it.
+    """
+    return (
+        isinstance(error, psycopg.errors.FeatureNotSupported)
+        and error.diag.source_function == "RevalidateCachedQuery"
+    )
 
 
 @dataclass(eq=False)
@@ -170,11 +175,14 @@ class _Turn:
             self.answer.set_exception(psycopg.InternalError("the server sent no result"))
 
     def _cause(self, error: psycopg.Error) -> BaseException:
-        """Return why a statement is not there: its preparing was refused, or it was forgotten since."""
-        if not isinstance(error, psycopg.errors.InvalidSqlStatementName):
-            return error
-        refusals = filter(None, map(_refusal, self.prepared.values()))
-        return next(refusals, None) or _ForgottenError(self.prepared)
+        """Return what is behind ``error``: preparing a statement has failed, or it is outdated."""
+        cause: BaseException = error
+        if isinstance(error, psycopg.errors.InvalidSqlStatementName):
+            failures = (preparing.exception() for preparing in self.prepared.values())
+            cause = next(filter(None, failures), None) or _OutdatedError(self.prepared, error)
+        elif _is_stale_plan(error):
+            cause = _OutdatedError(self.prepared, error)
+        return cause
 
     def fail(self, error: Exception) -> None:
         """Tell whoever still waits that no answer will come."""
@@ -211,13 +219,20 @@ class Line:
         there. Raises psycopg.Error: the first step's that failed; ConnectionLostError;
         OperationalError where there is no connection to be had or the answer takes too long.
         """
+        try:
+            return await self._try(steps, sequel, prepare=self.prepare)
+        except _OutdatedError as error:
+            self._forget(error.prepared)
+        # Unprepared, since a prepared statement could be outdated once more before it is used: by another
+        # change of the schema, or because a pooler keeps the old one. A statement that is parsed in the
+        # transaction that uses it holds locks against changes of its tables and views.
+        return await self._try(steps, sequel, prepare=False)
+
+    async def _try(self, steps: Sequence[Step], sequel: Sequel | None, *, prepare: bool) -> Results:
         if self._connection is None:
             await self._connect()
         try:
-            return await self._send(steps, sequel)
-        except _ForgottenError as error:
-            self._forget(error.prepared)
-            raise
+            return await self._send(steps, sequel, prepare=prepare)
         except asyncio.CancelledError:
             # The next request must not come into a transaction that is still open.
             if sequel is not None:
@@ -250,7 +265,9 @@ class Line:
             self._lose(failure)
             raise failure from error
 
-    def _send(self, steps: Sequence[Step], sequel: Sequel | None) -> asyncio.Future[Results]:
+    def _send(
+        self, steps: Sequence[Step], sequel: Sequel | None, *, prepare: bool
+    ) -> asyncio.Future[Results]:
         loop = asyncio.get_running_loop()
         turn = _Turn(loop.create_future(), loop.time(), sequel=sequel, missing=len(steps))
         # Before anything is sent: a value that cannot be written must not leave half a turn behind.
@@ -262,10 +279,10 @@ class Line:
         if self._turns and self._turns[-1].sequel is not None:
             raise psycopg.InterfaceError("another request's transaction is open on this line")
         try:
-            if self.prepare:
+            if prepare:
                 statements = [wanted for wanted, _ in steps]
                 turn.prepared = self._prepare(pgconn, [*statements, *_statements(sequel)])
-            self._ask(pgconn, ready)
+            self._ask(pgconn, ready, prepare=prepare)
             if sequel is None:
                 pgconn.pipeline_sync()
             else:
@@ -279,9 +296,15 @@ class Line:
             self._watch = loop.call_later(self.patience_s, self._look_after_the_first)
         return turn.answer
 
-    def _ask(self, pgconn: PGconn, ready: Sequence[tuple[Statement, list[bytes | None]]]) -> None:
+    def _ask(
+        self,
+        pgconn: PGconn,
+        ready: Sequence[tuple[Statement, list[bytes | None]]],
+        *,
+        prepare: bool,
+    ) -> None:
         for wanted, written in ready:
-            if self.prepare:
+            if prepare:
                 pgconn.send_query_prepared(wanted.name, written)
             else:
                 pgconn.send_query_params(wanted.text, written)
@@ -300,7 +323,7 @@ class Line:
                 turn.fail(error)
                 self._lose(ConnectionLostError("a transaction was given up"))
                 return
-            self._ask(pgconn, ready)
+            self._ask(pgconn, ready, prepare=bool(turn.prepared))
         pgconn.pipeline_sync()
         self._write()
 
@@ -314,6 +337,8 @@ class Line:
         for wanted in statements:
             if wanted.name in self._prepared:
                 continue
+            # The server may have an outdated one of this name; closing an unknown one is no error.
+            pgconn.send_close_prepared(wanted.name)
             pgconn.send_prepare(wanted.name, wanted.text)
             pgconn.pipeline_sync()
             preparing = self._prepared[wanted.name] = loop.create_future()
@@ -323,7 +348,7 @@ class Line:
 
     def _check_prepared(self, name: bytes, preparing: asyncio.Future[Results]) -> None:
         # Who asked is told by the statement itself, which fails too; the next to ask prepares again.
-        if _refusal(preparing) is not None:
+        if preparing.exception() is not None:
             self._forget({name: preparing})
 
     def _forget(self, prepared: Preparations) -> None:
@@ -440,8 +465,10 @@ class Lines:
 
         ``sequel`` takes a second round trip, and lines with one request at a time.
         ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
-        by then may have been answered once already. Raises psycopg.Error, among them OperationalError
-        where no place becomes free in time.
+        by then may have been answered once already. What failed for an outdated prepared statement is
+        asked once more in any case: the error rolled its transaction back, so no step may end that
+        transaction by itself. Raises psycopg.Error, among them OperationalError where no place becomes
+        free in time.
         """
         await self._take_place()
         line = min(self.lines, key=lambda line: line.asked)
@@ -452,9 +479,6 @@ class Lines:
             except ConnectionLostError:
                 if not may_repeat:
                     raise
-            except _ForgottenError:
-                # Nothing of it has been done, and the line has taken note.
-                pass
             return await line.run(steps, sequel)
         finally:
             line.asked -= 1

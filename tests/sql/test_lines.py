@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -31,9 +32,8 @@ def to(chosen: Settings, *, size: int, depth: int, patience_s: float = 30) -> Li
 
 def with_lines(chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, size: int = 1) -> None:
     async def run() -> None:
-        shared = to(chosen, size=size, depth=1000)
-        await use(shared)
-        shared.close()
+        with closing(to(chosen, size=size, depth=1000)) as shared:
+            await use(shared)
 
     asyncio.run(run())
 
@@ -315,7 +315,7 @@ def test_when_the_server_has_forgotten_statements_all_in_flight_are_answered(
     with_lines(deployment, use)
 
 
-def test_a_statement_that_is_prepared_already_is_used_as_it_is(deployment: Settings) -> None:
+def test_a_statement_that_is_prepared_already_is_replaced(deployment: Settings) -> None:
     async def use(shared: Lines) -> None:
         await echo(shared, "first")
         # As after a change of connections behind our back, and back again.
@@ -343,13 +343,19 @@ def people(owner: psycopg.Connection[Any]) -> list[Any]:
 
 
 def with_owners_lines(
-    chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, depth: int = 1
+    chosen: Settings,
+    use: Callable[[Lines], Awaitable[None]],
+    *,
+    size: int = 1,
+    depth: int = 1,
+    prepare: bool = True,
 ) -> None:
     async def run() -> None:
         url = chosen.database_url or ""
-        shared = Lines.to(url, size=1, depth=depth, patience_s=30, prepare=True)
-        await use(shared)
-        shared.close()
+        with closing(
+            Lines.to(url, size=size, depth=depth, patience_s=30, prepare=prepare)
+        ) as shared:
+            await use(shared)
 
     asyncio.run(run())
 
@@ -480,3 +486,251 @@ def test_a_sequel_that_the_server_forgot_is_prepared_again_and_done_once(
         ("bob2@example.org", None),
         ("bob@example.org", "bob"),
     ]
+
+
+# When the schema changes between two requests
+
+COUNT = lines.statement("select nextval('trial.attempt')")
+THING = lines.statement("select * from trial.thing")
+ADD_COLUMN = "alter table trial.thing add column added text default 'new'"
+
+
+@pytest.fixture
+def trial(owner: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """The owner's connection, and a schema whose tables tests may change.
+
+    ``trial.attempt`` counts how often a request was sent: no rollback takes back what a sequence counted.
+    """
+    owner.execute("create schema trial")
+    owner.execute("create sequence trial.attempt")
+    owner.execute("create table trial.thing as select 1 as n, 'a' as letter")
+    owner.execute("create table trial.note (text text)")
+    yield owner
+    owner.execute("drop schema trial cascade")
+
+
+def attempts(owner: psycopg.Connection[Any]) -> Any:
+    """Return how often requests were sent since the last call."""
+    (count,) = owner.execute(
+        "select last_value - (not is_called)::integer from trial.attempt"
+    ).fetchone() or (None,)
+    owner.execute("alter sequence trial.attempt restart")
+    return count
+
+
+async def ask(shared: Lines, question: lines.Statement) -> list[bytes | None]:
+    """Return the columns of the only row. The request counts itself first."""
+    _, result = await shared.run(((COUNT, {}), (question, {})), may_repeat=False)
+    return [result.get_value(0, column) for column in range(result.nfields)]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "text", "change", "before", "after"),
+    [
+        (
+            "",
+            "select * from trial.thing",
+            ADD_COLUMN,
+            [b"1", b"a"],
+            [b"1", b"a", b"new"],
+        ),
+        (
+            "",
+            "select n from trial.thing",
+            "alter table trial.thing alter column n type text using n || '!'",
+            [b"1"],
+            [b"1!"],
+        ),
+        (
+            "create view trial.seen as select n from trial.thing",
+            "select * from trial.seen",
+            "create or replace view trial.seen as select n, letter from trial.thing",
+            [b"1"],
+            [b"1", b"a"],
+        ),
+        (
+            "create function trial.answer() returns table (n integer) return 1",
+            "select * from trial.answer()",
+            "drop function trial.answer;"
+            "create function trial.answer() returns table (n integer, m integer) return (1, 2)",
+            [b"1"],
+            [b"1", b"2"],
+        ),
+    ],
+    ids=["column added", "type changed", "view replaced", "function replaced"],
+)
+def test_a_request_whose_result_has_other_columns_now_is_sent_once_more(
+    deployment: Settings,
+    trial: psycopg.Connection[Any],
+    prepare: str,
+    text: str,
+    change: str,
+    before: list[bytes],
+    after: list[bytes],
+) -> None:
+    question = lines.statement(text)
+
+    async def use(shared: Lines) -> None:
+        assert await ask(shared, question) == before
+        trial.execute(change)
+        attempts(trial)
+
+        assert await ask(shared, question) == after
+        assert attempts(trial) == 2
+        # It is prepared again now.
+        assert await ask(shared, question) == after
+        assert attempts(trial) == 1
+        assert question.name in shared.lines[0]._prepared
+
+    if prepare:
+        trial.execute(prepare)
+    with_owners_lines(deployment, use)
+
+
+def test_each_line_prepares_again_after_the_schema_has_changed(
+    deployment: Settings, trial: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        async def on_all() -> list[list[bytes | None]]:
+            return await asyncio.gather(*(ask(shared, THING) for _ in shared.lines))
+
+        assert await on_all() == [[b"1", b"a"]] * 4
+        trial.execute(ADD_COLUMN)
+        attempts(trial)
+
+        assert await on_all() == [[b"1", b"a", b"new"]] * 4
+        assert attempts(trial) == 8
+        assert await on_all() == [[b"1", b"a", b"new"]] * 4
+        assert attempts(trial) == 4
+
+    with_owners_lines(deployment, use, size=4)
+
+
+def test_requests_in_flight_on_one_line_are_each_sent_once_more_after_the_schema_has_changed(
+    deployment: Settings, trial: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        await asyncio.gather(ask(shared, THING), echo(shared, "prepared"))
+        trial.execute(ADD_COLUMN)
+        attempts(trial)
+
+        first, beside, *others = await asyncio.gather(
+            ask(shared, THING), echo(shared, "beside"), ask(shared, THING), ask(shared, THING)
+        )
+
+        assert [first, *others] == [[b"1", b"a", b"new"]] * 3
+        assert beside == b"beside"
+        assert attempts(trial) == 6
+        await asyncio.gather(ask(shared, THING), ask(shared, THING))
+        assert attempts(trial) == 2
+
+    with_owners_lines(deployment, use, depth=8)
+
+
+def test_a_write_before_an_outdated_statement_is_done_once(
+    deployment: Settings, trial: psycopg.Connection[Any]
+) -> None:
+    note = lines.statement("insert into trial.note values (%(text)s)")
+
+    async def use(shared: Lines) -> None:
+        await shared.run(((note, {"text": "before"}), (THING, {})), may_repeat=False)
+        trial.execute(ADD_COLUMN)
+        await shared.run(((note, {"text": "after"}), (THING, {})), may_repeat=False)
+
+    with_owners_lines(deployment, use)
+
+    notes = trial.execute("select text from trial.note").fetchall()
+    assert notes == [("before",), ("after",)]
+
+
+@pytest.mark.parametrize("first_is_outdated", [True, False], ids=["first part", "sequel"])
+def test_a_transaction_with_an_outdated_first_part_or_sequel_is_done_once(
+    deployment: Settings, trial: psycopg.Connection[Any], first_is_outdated: bool
+) -> None:
+    note = lines.statement("insert into trial.note values (%(text)s) returning text")
+    first, then = (THING, note) if first_is_outdated else (note, THING)
+
+    async def columns(shared: Lines, text: str) -> list[int]:
+        values = {"text": text}
+        steps = ((COUNT, values), (first, values))
+        sequel = Sequel((then,), lambda _: values)
+        _, *results = await shared.run(steps, sequel=sequel, may_repeat=False)
+        return sorted(result.nfields for result in results)
+
+    async def use(shared: Lines) -> None:
+        assert await columns(shared, "before") == [1, 2]
+        trial.execute(ADD_COLUMN)
+        attempts(trial)
+
+        assert await columns(shared, "after") == [1, 3]
+        assert attempts(trial) == 2
+        assert await echo(shared, "next") == b"next"
+
+    with_owners_lines(deployment, use)
+
+    notes = trial.execute("select text from trial.note").fetchall()
+    assert notes == [("before",), ("after",)]
+
+
+def test_a_request_that_outdates_its_own_prepared_statement_is_answered(
+    deployment: Settings, trial: psycopg.Connection[Any]
+) -> None:
+    # Each attempt adds a column, after everything that it needs has been prepared.
+    trial.execute(
+        """
+        create function trial.change() returns void language plpgsql as $$
+        begin
+            execute format('alter table trial.thing add column %I text default 1',
+                           'column_' || nextval('trial.attempt'));
+        end
+        $$
+        """
+    )
+    change = lines.statement("select trial.change()")
+
+    async def use(shared: Lines) -> None:
+        for columns in (3, 4):
+            _, result = await shared.run(((change, {}), (THING, {})), may_repeat=False)
+            assert result.nfields == columns
+
+    with_owners_lines(deployment, use)
+
+    assert attempts(trial) == 4
+
+
+def test_unprepared_statements_need_no_second_attempt_after_a_schema_change(
+    deployment: Settings, trial: psycopg.Connection[Any]
+) -> None:
+    async def use(shared: Lines) -> None:
+        assert await ask(shared, THING) == [b"1", b"a"]
+        trial.execute(ADD_COLUMN)
+
+        assert await ask(shared, THING) == [b"1", b"a", b"new"]
+        assert attempts(trial) == 2
+
+    with_owners_lines(deployment, use, prepare=False)
+
+
+@pytest.mark.parametrize("prepare", [True, False], ids=["prepared", "not prepared"])
+def test_other_errors_with_the_same_sqlstate_are_raised_without_a_second_attempt(
+    deployment: Settings, trial: psycopg.Connection[Any], prepare: bool
+) -> None:
+    trial.execute(
+        """
+        create function trial.refuse() returns text language plpgsql as $$
+        begin
+            raise feature_not_supported using message = 'cached plan must not change result type';
+        end
+        $$
+        """
+    )
+    refused = lines.statement("select trial.refuse()")
+
+    async def use(shared: Lines) -> None:
+        for _ in range(3):
+            with pytest.raises(errors.FeatureNotSupported):
+                await ask(shared, refused)
+            assert attempts(trial) == 1
+        assert (refused.name in shared.lines[0]._prepared) == prepare
+
+    with_owners_lines(deployment, use, prepare=prepare)
