@@ -22,7 +22,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-oldest check bench screenshots proof openapi lock chromium proxies remake
+.PHONY: help run test test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies remake
 
 help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,7 +49,7 @@ bench: .venv/.dev ## Measure requests per second, beside what the machine could 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -128,6 +128,15 @@ chromium:
 	    $(INSTALL_PACKAGE) chromium; \
 	  elif ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null; then \
 	    echo "The tests need Chromium: sudo apt-get install chromium-headless-shell" >&2; exit 1; \
+	  fi
+
+# What many connections go through on their way to PostgreSQL; no service of it is wanted here.
+pgbouncer:
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && RUNLEVEL=1 $(INSTALL_PACKAGE) pgbouncer; \
+	  else \
+	    echo "The proof needs PgBouncer: sudo apt-get install pgbouncer" >&2; exit 1; \
 	  fi
 
 # Debian's reverse proxies, which tests run with the configurations of deploy/proxy. In runlevel 1 their packages

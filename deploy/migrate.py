@@ -1,18 +1,31 @@
-"""Brings roles and schema up to date: what ``svc migrate`` does, and each start before its servers.
+"""Brings roles and schema up to date: what ``svc migrate`` does, and ``svc up`` before its servers start.
 
-Two kinds of files: ``sql/migrations/`` hold tables, are numbered, run once and never change again;
-the others (session, formats, policies, retention, deletion, usage, summaries, rollups,
-categories, grants) say what holds now and run again whenever their text differs from what ran last.
-All of it is under a lock, so any number of servers may start at once.
+Two kinds of files. ``sql/migrations/`` hold tables, are numbered, run once and never change again. The
+standing files (views, session, policies and so on) say what holds now; one runs again when its text differs
+from what ran last.
+
+Each migration is one transaction, and the standing files together are the last one. So whatever ends us, the
+next run goes on where this one stopped. Any number may run at once: each transaction takes a lock first, and
+then looks at what has been applied.
+
+Servers may be at work meanwhile. A statement that needs a lock which a reader or writer holds waits 4 s for
+it at most, because others queue behind it. Then the transaction is given up, and tried again after a pause.
+
+Everything that is set is local to a transaction, so a pooler in transaction mode does no harm.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import closing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
+from psycopg import IsolationLevel
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from shared import queries, settings
 from shared.settings import Settings
@@ -20,74 +33,187 @@ from shared.settings import Settings
 SQL_DIR: Final = Path(__file__).parent.parent / "sql"
 OLDEST_SERVER: Final = 150000
 """PostgreSQL 15, as ``server_version_num`` counts."""
+PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 30.0)
+"""Pauses between attempts to get a lock."""
 
 # Policies name functions and tables, grants name everything; so they come in this order.
+_GRANTS: Final = "grants.sql"
 _STANDING: Final = (
-    *("session.sql", "formats.sql", "policies.sql"),
+    *("views.sql", "session.sql", "formats.sql", "policies.sql"),
     *("retention.sql", "deletion.sql", "usage.sql", "summaries.sql", "rollups.sql"),
-    *("categories.sql", "grants.sql"),
+    *("categories.sql", _GRANTS),
 )
 _STATEMENTS: Final = queries.load(SQL_DIR / "migrate.sql")
+
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class MigrationError(Exception):
     """A database that cannot be brought up to date; the message is one line that says why."""
 
 
-def migrate(chosen: Settings, say: Callable[[str], None]) -> None:
+def migrate(
+    chosen: Settings,
+    say: Callable[[str], None],
+    *,
+    directory: Path = SQL_DIR,
+    pauses_s: Sequence[float] = PAUSES_S,
+) -> None:
     """Make roles, passwords and schema at ``chosen.database_url``; ``say`` is told what is done.
 
-    Raises MigrationError where the server cannot be reached, is too old or refuses, SettingsError
-    where the generated passwords cannot be kept.
+    The files are those of ``directory``; ``pauses_s`` come between tries to get a lock that others hold.
+    Raises MigrationError where the server cannot be reached, is too old or refuses, SettingsError where the
+    generated passwords cannot be kept.
     """
     if chosen.database_url is None:
         raise MigrationError("DATABASE_URL is not set, and no embedded PostgreSQL is running")
     generated = settings.make_secrets(chosen.data_dir)
     try:
         _make_roles(chosen, chosen.database_url, generated.passwords)
-        _apply_files(chosen.database_url, say)
+        with _connected(chosen.database_url) as database:
+            _Migrator(database, say, directory, pauses_s).run()
     except psycopg.Error as error:
         raise MigrationError(f"the database cannot be prepared: {_one_line(error)}") from error
 
 
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    """A connection for the time of the block. Nothing is prepared on it: a pooler could not know of it."""
+    with closing(psycopg.connect(url, autocommit=True, prepare_threshold=None)) as connection:
+        # What has been applied is looked up after the lock was waited for, and must be what holds by then.
+        connection.isolation_level = IsolationLevel.READ_COMMITTED
+        yield connection
+
+
 def _make_roles(chosen: Settings, url: str, passwords: Mapping[str, str]) -> None:
-    with closing(psycopg.connect(url, dbname="postgres", autocommit=True)) as server:
+    with _connected(make_conninfo(url, dbname="postgres")) as server:
         row = server.execute(_STATEMENTS["server_version"]).fetchone()
         if row is None or row[0] < OLDEST_SERVER:
             raise MigrationError("PostgreSQL 15 or newer is needed")
-        server.execute(_STATEMENTS["lock_cluster"])
-        server.execute((SQL_DIR / "roles.sql").read_text(encoding="utf-8"))
-        for role, password in passwords.items():
-            if role not in chosen.role_urls:
-                # libpq sends the SCRAM verifier, so that the password stands in no server log.
-                server.pgconn.change_password(f"svc_{role}".encode(), password.encode())
-        server.execute(_STATEMENTS["unlock_cluster"])
+        with server.transaction():
+            server.execute(_STATEMENTS["lock_cluster"])
+            server.execute((SQL_DIR / "roles.sql").read_text(encoding="utf-8"))
+            for role, password in passwords.items():
+                if role not in chosen.role_urls:
+                    # libpq sends the SCRAM verifier, so that the password stands in no server log.
+                    server.pgconn.change_password(f"svc_{role}".encode(), password.encode())
 
 
-def _apply_files(url: str, say: Callable[[str], None]) -> None:
-    with closing(psycopg.connect(url, autocommit=True)) as database:
-        database.execute(_STATEMENTS["lock_schema"])
-        database.execute(_STATEMENTS["admit_owner"])
-        database.execute(_STATEMENTS["become_owner"])
-        database.execute(_STATEMENTS["prepare_ledger"])
-        applied: dict[str, str] = dict(database.execute(_STATEMENTS["applied_files"]).fetchall())
-        migrations = sorted((SQL_DIR / "migrations").glob("[0-9]*.sql"))
-        pending = _pending(migrations, applied)
-        standing = [SQL_DIR / name for name in _STANDING]
-        # All or none of them: what one makes, another closes to those who have no business with it.
-        is_stale = any(applied.get(path.name) != _digest(path) for path in standing)
-        for path in [*pending, *(standing if pending or is_stale else ())]:
-            say(f"applying {path.name}")
-            with database.transaction():
-                database.execute(path.read_text(encoding="utf-8"))
-                database.execute(
-                    _STATEMENTS["record_file"], {"name": path.name, "digest": _digest(path)}
+@dataclass
+class _Migrator:
+    """Applies the files of ``directory`` that have not been applied in their present form."""
+
+    database: Connection
+    say: Callable[[str], None]
+    directory: Path
+    pauses_s: Sequence[float]
+    said: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Apply everything. Raises MigrationError and psycopg.Error."""
+        self._retry_on_lock(self._prepare)
+        migrations = sorted((self.directory / "migrations").glob("[0-9]*.sql"))
+        for _ in migrations:
+            if not self._retry_on_lock(lambda: self._migrate(migrations)):
+                break
+        self._retry_on_lock(lambda: self._renew(migrations))
+        with self._transaction():
+            for (zone,) in self.database.execute(_STATEMENTS["wrong_zones"]).fetchall():
+                self.say(f"warning: the server's time zone data is wrong or too old for {zone}")
+
+    def _retry_on_lock(self, work: Callable[[], bool]) -> bool:
+        """Return what ``work`` does, tried again where a lock was not to be had in time.
+
+        Raises MigrationError where it never was.
+        """
+        for pause_s in self.pauses_s:
+            try:
+                return work()
+            except (LockNotAvailable, DeadlockDetected) as error:
+                self.say(
+                    f"others hold a lock that is needed; trying again in {pause_s:.0f} s "
+                    f"({_one_line(error)})"
                 )
-        for (zone,) in database.execute(_STATEMENTS["wrong_zones"]).fetchall():
-            say(f"warning: the server's time zone data is wrong or too old for {zone}")
+            time.sleep(pause_s)
+        try:
+            return work()
+        except (LockNotAvailable, DeadlockDetected) as error:
+            raise MigrationError(
+                "others hold a lock that is needed, and did not let go of it: run 'svc migrate' again "
+                f"when long questions and exports have ended ({_one_line(error)})"
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction of the owner, in which nobody else changes the schema."""
+        with self.database.transaction():
+            self._lock()
+            self.database.execute(_STATEMENTS["become_owner"])
+            yield
+
+    def _lock(self) -> None:
+        if not self._value("try_lock_schema"):
+            self._say_once("another 'svc migrate' is at work on this database; waiting for it")
+            self.database.execute(_STATEMENTS["lock_schema"])
+        self.database.execute(_STATEMENTS["limit_waiting"])
+
+    def _prepare(self) -> bool:
+        """Grant the owner its rights and create the ledger."""
+        with self.database.transaction():
+            self._lock()
+            self.database.execute(_STATEMENTS["grant_owner_access"])
+            self.database.execute(_STATEMENTS["become_owner"])
+            self.database.execute(_STATEMENTS["prepare_ledger"])
+        return True
+
+    def _migrate(self, migrations: Sequence[Path]) -> bool:
+        """Apply the next migration; False where there is none."""
+        with self._transaction():
+            pending = _pending(migrations, self._applied())
+            if pending:
+                self._apply(pending[0])
+        return bool(pending)
+
+    def _renew(self, migrations: Sequence[Path]) -> bool:
+        """Apply the standing files that have changed, all or none; False where there are none."""
+        with self._transaction():
+            applied = self._applied()
+            if _pending(migrations, applied):
+                raise MigrationError("the schema was changed meanwhile: run 'svc migrate' again")
+            standing = [self.directory / name for name in _STANDING]
+            changed = [path for path in standing if applied.get(path.name) != _digest(path)]
+            for path in changed:
+                self._apply(path)
+            # A recreated function has no grants, so grants.sql runs in the same transaction.
+            if changed and changed[-1].name != _GRANTS:
+                self._apply(standing[-1])
+        return bool(changed)
+
+    def _apply(self, path: Path) -> None:
+        self._say_once(f"applying {path.name}")
+        try:
+            self.database.execute(path.read_text(encoding="utf-8"))
+        except psycopg.Error as error:
+            error.add_note(f"sql/{path.relative_to(self.directory)}")
+            raise
+        self.database.execute(
+            _STATEMENTS["record_file"], {"name": path.name, "digest": _digest(path)}
+        )
+
+    def _applied(self) -> dict[str, str]:
+        return dict(self.database.execute(_STATEMENTS["applied_files"]).fetchall())
+
+    def _value(self, statement: str) -> Any:
+        row = self.database.execute(_STATEMENTS[statement]).fetchone()
+        return None if row is None else row[0]
+
+    def _say_once(self, line: str) -> None:
+        if line not in self.said:
+            self.said.add(line)
+            self.say(line)
 
 
-def _pending(migrations: list[Path], applied: Mapping[str, str]) -> list[Path]:
+def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Path]:
     """Return the migrations that did not run yet.
 
     Raises MigrationError for a schema that is newer than we are, or that was made by other files.
@@ -114,4 +240,5 @@ def _digest(path: Path) -> str:
 
 
 def _one_line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    said = " ".join(str(error).split()) or type(error).__name__
+    return ": ".join([*getattr(error, "__notes__", ()), said])

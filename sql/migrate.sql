@@ -1,41 +1,64 @@
--- name: lock_cluster
--- Held in the database `postgres` while roles are made: advisory locks belong to one database, roles to
--- all of them.
-select pg_advisory_lock(7382041)
+-- Nothing here outlives its transaction: no role, no setting and no lock. So a pooled connection can be given to
+-- anybody afterwards.
 
--- name: unlock_cluster
--- Others may make roles now.
-select pg_advisory_unlock(7382041)
+-- name: lock_cluster
+-- Held in the database `postgres` until the end of the transaction that makes roles: advisory locks belong to one
+-- database, roles to all of them.
+select pg_advisory_xact_lock(7382041)
+
+-- name: try_lock_schema
+-- Whether nobody else changes the schema of this database until the end of the transaction.
+select pg_try_advisory_xact_lock(7382042)
 
 -- name: lock_schema
--- Held in our own database while its schema is brought up to date; the session's end releases it.
-select pg_advisory_lock(7382042)
-
--- name: admit_owner
--- Lets the owner, and no server, make things in this database. The login is the database's owner or a superuser.
+-- The same, but waits until nobody does. A migration may take as long as it needs.
 do $$
 begin
-    execute format('grant create on database %I to svc_owner', current_database());
+    set local lock_timeout = 0;
+    perform pg_advisory_xact_lock(7382042);
+end
+$$
+
+-- name: limit_waiting
+-- Lets no statement of the transaction wait longer than this for a lock: readers and writers queue
+-- behind it, and are refused after 5 s (roles.sql).
+set local lock_timeout = '4s'
+
+-- name: grant_owner_access
+-- Lets the owner, and no server, make things in this database. The login is the database's owner or a superuser.
+do $$
+declare
+    place constant text := current_database();
+begin
+    if not has_database_privilege('svc_owner', place, 'create') then
+        execute format('grant create on database %I to svc_owner', place);
+    end if;
     -- Nobody who serves requests makes tables, temporary ones included.
-    execute format('revoke temporary on database %I from public', current_database());
+    if has_database_privilege('public', place, 'temporary') then
+        execute format('revoke temporary on database %I from public', place);
+    end if;
 end
 $$
 
 -- name: become_owner
--- Whatever is made from here on belongs to the owner.
-set role svc_owner
+-- Whatever is made from here to the end of the transaction belongs to the owner.
+set local role svc_owner
 
 -- name: prepare_ledger
 -- The list of what has been applied here, and in which form.
 do $$
 begin
-    create schema if not exists svc;
-    create table if not exists svc.applied_file (
-        name       text        not null,
-        digest     text        not null,
-        applied_at timestamptz not null default now(),
-        constraint applied_file_pkey primary key (name)
-    );
+    if to_regclass('svc.applied_file') is null then
+        create schema if not exists svc;
+        -- So that a server started too early gets "does not exist", not "permission denied".
+        grant usage on schema svc to svc_authserver, svc_reader, svc_ingester, svc_worker;
+        create table svc.applied_file (
+            name       text        not null,
+            digest     text        not null,
+            applied_at timestamptz not null default now(),
+            constraint applied_file_pkey primary key (name)
+        );
+    end if;
 end
 $$
 

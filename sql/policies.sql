@@ -19,6 +19,49 @@ begin
 end
 $$;
 
+-- Enables row-level security for a table, and gives it a policy for all commands, unless it has exactly this
+-- one. Making a policy anew takes a lock that everybody who reads the table waits for, so it is done only where
+-- something differs. Conditions are therefore written as Postgres writes them back (pg_get_expr); white space
+-- does not count. Without `p_check` the condition holds for new rows too.
+create or replace procedure svc.set_policy(
+    p_table     regclass,
+    p_name      name,
+    p_roles     name[],
+    p_condition text,
+    p_check     text default null
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not (select relrowsecurity from pg_class where oid = p_table) then
+        execute format('alter table %s enable row level security', p_table);
+    end if;
+    perform from pg_policy
+      where polrelid = p_table
+        and polname = p_name
+        and polcmd = '*'
+        and polpermissive
+        and polroles @> array(select oid from pg_roles where rolname = any (p_roles))
+        and cardinality(polroles) = cardinality(p_roles)
+        and regexp_replace(pg_get_expr(polqual, polrelid), '\s', '', 'g')
+            is not distinct from regexp_replace(p_condition, '\s', '', 'g')
+        and regexp_replace(pg_get_expr(polwithcheck, polrelid), '\s', '', 'g')
+            is not distinct from regexp_replace(p_check, '\s', '', 'g');
+    if not found then
+        execute format('drop policy if exists %I on %s', p_name, p_table);
+        execute format(
+            'create policy %I on %s to %s using (%s) %s',
+            p_name,
+            p_table,
+            (select string_agg(quote_ident(role), ', ') from unnest(p_roles) as role),
+            p_condition,
+            'with check (' || p_check || ')'
+        );
+    end if;
+end
+$$;
+
 -- Closes a table of user data to every row but those of the open session's user, for every role that
 -- serves requests, and lets the reader read it. A job reaches the rows of the one it is at work for. The
 -- owner of the tables is nobody's runtime role, so the policies are enabled and not forced.
@@ -28,22 +71,14 @@ returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    of_session constant text := '(user_id = ( SELECT svc.session_user_id() AS session_user_id))';
+    of_job     constant text := '(user_id = ( SELECT svc.job_user_id() AS job_user_id))';
 begin
-    execute format('alter table %s enable row level security', p_table);
-    execute format('drop policy if exists own_rows on %s', p_table);
-    execute format(
-        'create policy own_rows on %s to svc_reader, svc_ingester '
-        'using (user_id = (select svc.session_user_id())) '
-        'with check (user_id = (select svc.session_user_id()))',
-        p_table
+    call svc.set_policy(
+        p_table, 'own_rows', array['svc_reader', 'svc_ingester'], of_session, of_session
     );
-    execute format('drop policy if exists rows_of_a_job on %s', p_table);
-    execute format(
-        'create policy rows_of_a_job on %s to svc_worker '
-        'using (user_id = (select svc.job_user_id())) '
-        'with check (user_id = (select svc.job_user_id()))',
-        p_table
-    );
+    call svc.set_policy(p_table, 'rows_of_a_job', array['svc_worker'], of_job, of_job);
     if p_is_readable then
         execute format('grant select on %s to svc_reader', p_table);
     end if;
@@ -92,32 +127,31 @@ select svc.secure_user_table('profile.subscription');
 select svc.secure_user_table('identity.user');
 
 -- Organizations and their teams belong to nobody; who is a member sees them.
-alter table profile.organization enable row level security;
-drop policy if exists own_organizations on profile.organization;
-create policy own_organizations on profile.organization to svc_reader
-    using (
-        organization_id in (
-            select organization_id
-              from profile.membership
-             where user_id = (select svc.session_user_id())
-            union all
-            select team.organization_id
-              from profile.team_membership
-              join profile.team using (team_id)
-             where user_id = (select svc.session_user_id())
-        )
-    );
-alter table profile.team enable row level security;
-drop policy if exists own_teams on profile.team;
-create policy own_teams on profile.team to svc_reader
-    using (
-        team_id in (
-            select team_id
-              from profile.team_membership
-             where user_id = (select svc.session_user_id())
-        )
-    );
+call svc.set_policy(
+    'profile.organization',
+    'own_organizations',
+    array['svc_reader'],
+    '(organization_id IN (
+        SELECT membership.organization_id
+          FROM profile.membership
+         WHERE (membership.user_id = ( SELECT svc.session_user_id() AS session_user_id))
+        UNION ALL
+        SELECT team.organization_id
+          FROM (profile.team_membership
+                JOIN profile.team USING (team_id))
+         WHERE (team_membership.user_id = ( SELECT svc.session_user_id() AS session_user_id))
+    ))'
+);
+call svc.set_policy(
+    'profile.team',
+    'own_teams',
+    array['svc_reader'],
+    '(team_id IN (
+        SELECT team_membership.team_id
+          FROM profile.team_membership
+         WHERE (team_membership.user_id = ( SELECT svc.session_user_id() AS session_user_id))
+    ))'
+);
 
 -- The authorization server looks accounts up before anybody is signed in.
-drop policy if exists accounts on identity.user;
-create policy accounts on identity.user to svc_authserver using (true) with check (true);
+call svc.set_policy('identity.user', 'accounts', array['svc_authserver'], 'true', 'true');

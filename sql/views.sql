@@ -1,0 +1,67 @@
+-- Views, each the one definition of what it names. May run again at any time; a view can get further columns at
+-- its end here, and lose none.
+
+-- A token that opens something. Whose it is stands in the resource server's log lines.
+create or replace view oauth.live_access_token as
+select access_token.user_id,
+       access_token.token_hash,
+       access_token.grant_id,
+       access_token.scopes,
+       oauth.grant.resource,
+       oauth.grant.client_id
+  from oauth.access_token
+  join oauth.grant using (user_id, grant_id)
+ where access_token.revoked_at is null
+   and (access_token.expires_at is null or access_token.expires_at > now())
+   and oauth.grant.revoked_at is null;
+
+-- A grant by which something can be reached, or a token be got. One that does not live never will again.
+create or replace view oauth.live_grant as
+select bond.user_id,
+       bond.grant_id,
+       bond.client_id,
+       bond.name,
+       bond.scopes,
+       bond.resource,
+       bond.created_at,
+       bond.last_used_at
+  from oauth.grant as bond
+ where bond.revoked_at is null
+   and (
+           exists (
+               select from oauth.live_access_token
+                where live_access_token.user_id = bond.user_id
+                  and live_access_token.grant_id = bond.grant_id
+           )
+        or exists (
+               select from oauth.refresh_token
+                where refresh_token.user_id = bond.user_id
+                  and refresh_token.grant_id = bond.grant_id
+                  and refresh_token.rotated_at is null
+                  and refresh_token.expires_at > now()
+           )
+        or exists (
+               select from oauth.authorization_code
+                where authorization_code.user_id = bond.user_id
+                  and authorization_code.grant_id = bond.grant_id
+                  and authorization_code.spent_at is null
+                  and authorization_code.expires_at > now()
+           )
+       );
+
+-- Every way in which somebody can sign in: the last one is never taken away.
+create or replace view identity.way_in as
+select user_id,
+       'password' as kind,
+       null::text as issuer
+  from identity.password
+ union all
+select user_id,
+       'passkey' as kind,
+       null::text as issuer
+  from identity.passkey
+ union all
+select user_id,
+       'provider' as kind,
+       issuer
+  from identity.provider_identity;
