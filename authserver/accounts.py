@@ -19,7 +19,7 @@ from authserver.passwords import Hasher, TooManyAtOnce
 from authserver.rows import Database
 from authserver.sessions import Browser, Visit
 from authserver.zones import Zones
-from shared import queries, tokens
+from shared import queries, schema, tokens
 from shared.settings import Settings, SettingsError
 from shared.tokens import Token
 
@@ -317,6 +317,7 @@ def end(chosen: Settings, account: Account) -> bool:
     at = events.COMMAND
     with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
         connection.execute(_OWNERS["become_owner"])
+        schema.check(connection)
         with connection.cursor(row_factory=class_row(Event)) as cursor:
             parameters = {"user_id": account.user_id, **at.parameters}
             ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()

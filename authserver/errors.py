@@ -25,6 +25,7 @@
     ├── NotFound                     not_found, 404
     ├── TooManyRequests              temporarily_unavailable, 429
     ├── TemporarilyUnavailable       temporarily_unavailable, 503
+    │   └── OutdatedServer           outdated_server
     └── ServerError                  server_error, 500
 
 A class's docstring is its ``error_description`` where none is given. Errors are raised where the fact
@@ -239,6 +240,12 @@ class TemporarilyUnavailable(OAuthError):
     error = "temporarily_unavailable"
     status = 503
     retry_after_s = 1
+
+
+class OutdatedServer(TemporarilyUnavailable):
+    """This server is older than the database; try again in a while."""
+
+    error = "outdated_server"
 
 
 class ServerError(OAuthError):

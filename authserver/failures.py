@@ -24,10 +24,12 @@ from authserver.errors import (
     MethodNotAllowed,
     NotFound,
     OAuthError,
+    OutdatedServer,
     TemporarilyUnavailable,
 )
 from authserver.pages import Page, Pages
 from authserver.sessions import ConfirmationNeeded, ForgedForm, SignInNeeded, StaleForm
+from shared import schema
 
 log = logging.getLogger("svc.error")
 
@@ -128,8 +130,14 @@ class Failures:
             return self.answer(path, NotFound(), {})
 
         async def database_error(request: Request, error: Exception) -> Response:
-            log.warning("the database does not answer: %s", type(error).__name__)
-            return self.answer(request.scope["path"], TemporarilyUnavailable(), {})
+            assert isinstance(error, psycopg.Error)  # noqa: S101 -- registered for psycopg's alone
+            found = schema.log_mismatch(error)
+            if found is None:
+                log.warning("the database does not answer: %s", type(error).__name__)
+            answer_error = (
+                OutdatedServer() if found is schema.OUTDATED_SERVER else TemporarilyUnavailable()
+            )
+            return self.answer(request.scope["path"], answer_error, {})
 
         async def owner_gone(request: Request, _: Exception) -> Response:
             # An account or an application was deleted while it was being given something.

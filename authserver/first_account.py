@@ -6,7 +6,7 @@ from typing import Final
 
 import psycopg
 
-from shared import database, queries, tokens
+from shared import database, queries, schema, tokens
 from shared.settings import Settings
 
 _INVITE: Final = queries.load(
@@ -23,6 +23,7 @@ def link(chosen: Settings) -> str | None:
     token = tokens.mint(tokens.LINK, tokens.NOBODY)
     url = database.role_url(chosen, "authserver")
     with psycopg.connect(url, connect_timeout=5) as connection:
+        schema.check(connection)
         made = connection.execute(
             _INVITE, {"invitation_hash": token.hash, "lifetime": _LIFETIME}
         ).fetchone()

@@ -22,7 +22,8 @@ import psycopg
 
 from authserver import rows, sessions
 from authserver.rows import Database
-from shared.lines import Statement
+from shared import schema
+from shared.lines import NotConnectedError, Statement
 
 log = logging.getLogger("svc.janitor")
 
@@ -98,7 +99,7 @@ async def _remove(database: Database, kind: Kind, batch: int) -> Removal:
             removed += count
     except psycopg.Error as error:
         # What Postgres says of a statement has a class of its own, as has a connection that broke on it.
-        if type(error) is psycopg.OperationalError:
+        if type(error) in {psycopg.OperationalError, NotConnectedError}:
             raise
         return Removal(kind.name, removed, rows.reason(error))
     return Removal(kind.name, removed)
@@ -138,7 +139,8 @@ async def _take_turns(database: Database, interval_s: float) -> None:
         try:
             _note(await clean(database))
         except psycopg.Error as error:
-            log.warning("the janitor comes again later: %s", rows.reason(error))
+            if not schema.log_mismatch(error):
+                log.warning("the janitor comes again later: %s", rows.reason(error))
         except Exception:
             # Nobody waits for this task, so it would end without a word, and nothing be removed any more.
             log.exception("the janitor comes again later")

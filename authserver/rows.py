@@ -9,13 +9,14 @@ import psycopg
 from psycopg.adapt import Transformer
 from psycopg.pq.abc import PGresult
 
-from shared import database, lines
+from shared import database, lines, schema
 from shared.lines import Lines, Statement
 from shared.settings import Settings
 
 Row = TypeVar("Row")
 Database = Lines
-"""What statements are sent to. Each is a transaction of its own, and does all that belongs together."""
+"""What statements are sent to. Each is a transaction of its own, and does all that belongs together. Before
+it the database checks that our version fits the schema."""
 Parameters = Mapping[str, Any]
 
 _LINES: Final = 8
@@ -101,5 +102,5 @@ async def _run(
     connection: Database, statements: Sequence[Statement], parameters: Parameters
 ) -> PGresult:
     # What was lost on the way may have been done, and most statements here must not be done twice.
-    steps = [(statement, parameters) for statement in statements]
+    steps = [schema.STEP, *((statement, parameters) for statement in statements)]
     return (await connection.run(steps, may_repeat=False))[-1]

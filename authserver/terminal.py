@@ -14,7 +14,7 @@ import psycopg
 from authserver import accounts, events, forms, rows
 from authserver.accounts import Account
 from authserver.rows import Database
-from shared import web
+from shared import schema, web
 from shared.settings import Settings
 
 Answer = TypeVar("Answer")
@@ -39,6 +39,9 @@ def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answ
 
 def failure(error: psycopg.Error) -> click.ClickException:
     """Return what a command ends with where the database did not do what it was asked."""
+    mismatch = schema.mismatch_of(error)
+    if mismatch is not None:
+        return click.ClickException(f"{mismatch.advice} ({rows.reason(error)})")
     if isinstance(error, psycopg.OperationalError):
         return click.ClickException(f"the database does not answer: {rows.reason(error)}")
     return click.ClickException(

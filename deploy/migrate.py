@@ -15,6 +15,7 @@ Everything that is set is local to a transaction, so a pooler in transaction mod
 """
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -39,10 +40,13 @@ PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 30.0)
 # Policies name functions and tables, grants name everything; so they come in this order.
 _GRANTS: Final = "grants.sql"
 _STANDING: Final = (
-    *("views.sql", "session.sql", "formats.sql", "policies.sql"),
+    *("views.sql", "versions.sql", "session.sql", "formats.sql", "policies.sql"),
     *("retention.sql", "deletion.sql", "usage.sql", "summaries.sql", "rollups.sql"),
     *("categories.sql", _GRANTS),
 )
+_FIRST_VERSION: Final = 19
+"""Of the migration from which on each states which code can be used with it."""
+_USABLE: Final = re.compile(r"-- Usable from version (\d+) on\.\n")
 _STATEMENTS: Final = queries.load(SQL_DIR / "migrate.sql")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -171,8 +175,15 @@ class _Migrator:
         with self._transaction():
             pending = _pending(migrations, self._applied())
             if pending:
+                self._raise_oldest_code(_oldest_code(pending[0]))
                 self._apply(pending[0])
         return bool(pending)
+
+    def _raise_oldest_code(self, oldest_code: int) -> None:
+        """Refuse servers of an earlier version from now on, before anything changes that they rely on."""
+        if oldest_code > _FIRST_VERSION and oldest_code > self._value("oldest_code"):
+            self.database.execute(_STATEMENTS["lock_schema_version"])
+            self.database.execute(_STATEMENTS["raise_oldest_code"], {"oldest_code": oldest_code})
 
     def _renew(self, migrations: Sequence[Path]) -> bool:
         """Apply the standing files that have changed, all or none; False where there are none."""
@@ -187,6 +198,9 @@ class _Migrator:
             # A recreated function has no grants, so grants.sql runs in the same transaction.
             if changed and changed[-1].name != _GRANTS:
                 self._apply(standing[-1])
+            self.database.execute(
+                _STATEMENTS["record_version"], {"version": version_of(migrations[-1])}
+            )
         return bool(changed)
 
     def _apply(self, path: Path) -> None:
@@ -233,6 +247,31 @@ def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Pat
         elif applied[path.name] != _digest(path):
             raise MigrationError(f"sql/migrations/{path.name} was changed after it was applied")
     return pending
+
+
+def version_of(migration: Path) -> int:
+    """Return the number of a migration. Raises MigrationError where its name has none."""
+    found = re.match(r"\d{4}(?=_)", migration.name)
+    if found is None:
+        raise MigrationError(f"sql/migrations/{migration.name} has no number of four digits")
+    return int(found[0])
+
+
+def _oldest_code(migration: Path) -> int:
+    """Return from which version of the code on the schema can be used after a migration.
+
+    Raises MigrationError where it does not say so, or names a version that is later than itself.
+    """
+    own = version_of(migration)
+    if own < _FIRST_VERSION:
+        return 0
+    found = _USABLE.match(migration.read_text(encoding="utf-8"))
+    if found is None or int(found[1]) > own:
+        raise MigrationError(
+            f"sql/migrations/{migration.name} has to begin with '-- Usable from version N on.', where N is "
+            f"at most {own}"
+        )
+    return int(found[1])
 
 
 def _digest(path: Path) -> str:

@@ -18,7 +18,7 @@ from authserver import accounts, terminal
 from authserver.accounts import UnacceptableEmail
 from resourceserver import jobs, summaries
 from resourceserver.metrics import ActivityMetric
-from shared import database, queries
+from shared import database, queries, schema
 from shared.settings import Settings, SettingsError
 
 SQL: Final = queries.load(Path(__file__).with_name("people.sql"))
@@ -48,6 +48,7 @@ def owner(chosen: Settings) -> Iterator[Connection]:
     try:
         with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
             connection.execute(SQL["become_owner"])
+            schema.check(connection)
             yield connection
     except psycopg.Error as error:
         raise terminal.failure(error) from error

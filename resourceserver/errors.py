@@ -11,7 +11,9 @@
     │   ├── MissingParameter
     │   └── InvalidParameter
     ├── DatabaseUnavailable  503
-    │   └── TookTooLong
+    │   ├── TookTooLong
+    │   ├── OutdatedServer
+    │   └── OutdatedSchema
     └── InternalError        500
 
 Raised where the fact is known, turned into an answer here, once, at the edge.
@@ -91,6 +93,16 @@ class DatabaseUnavailable(Problem):
 
 class TookTooLong(DatabaseUnavailable):
     """the database did not finish in time; try again later, or with less at once"""
+
+
+class OutdatedServer(DatabaseUnavailable):
+    """this server is older than the database; try again in a while"""
+
+    code = "outdated_server"
+
+
+class OutdatedSchema(DatabaseUnavailable):
+    """the database is not ready for this server; try again in a while"""
 
 
 class Unauthorized(Problem):

@@ -2,6 +2,10 @@
 -- column, a row as JSON, the oldest first; `starts_at` and `ends_at` are the edges of the days that were
 -- asked for, `from` and `to` the days themselves, infinite where nobody asked.
 
+-- name: lock_version
+-- Waits for a migration that excludes older code, and keeps others from starting until the transaction ends.
+lock table svc.schema_version in access share mode
+
 -- name: allow_slow_client
 -- Lets the transaction wait for somebody who takes what was read slowly; we give them up long before.
 set local idle_in_transaction_session_timeout = '120s'

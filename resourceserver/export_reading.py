@@ -25,7 +25,7 @@ from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.export_resources import PROFILE, RESOURCES, SQL, Resource
 from resourceserver.parameters import Day, Params, Zone, some_of
 from resourceserver.session import Credential
-from shared import database
+from shared import database, lines
 
 SCOPE: Final = "read:activity"
 
@@ -139,8 +139,12 @@ async def _begin(
 ) -> Export:
     await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
     await connection.set_read_only(True)
-    # The first statement of the transaction. Those that follow see what was there at this moment.
-    opened = await connection.execute(session.SQL["open_session"], who.parameters())
+    # A migration that excludes older code holds this lock. Waiting for it takes no snapshot, while
+    # `open_session` would wait with the transaction's only one, and check the version as it was before.
+    with lines.first_statement():
+        await connection.execute(SQL["lock_version"])
+        # The first statement that takes a snapshot. Those that follow see what was there at this moment.
+        opened = await connection.execute(session.SQL["open_session"], who.parameters())
     # What has been executed has a result.
     session.note(who, cast("PGresult", opened.pgresult))
     await connection.execute(SQL["allow_slow_client"])

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import psycopg
 
+from shared import schema
+
 Connection = psycopg.AsyncConnection[Any]
 Days = tuple[date, date]
 """The first and the last of some days in a row."""
@@ -53,7 +55,8 @@ async def _take_turns(
             async with connected(url) as worker:
                 await work(worker)
         except psycopg.Error as error:
-            log.warning("%s: %s", failure, type(error).__name__)
+            if not schema.log_mismatch(error):
+                log.warning("%s: %s", failure, type(error).__name__)
         except Exception:
             # Nobody waits for this task, so it would end without a word.
             log.exception("%s", failure)

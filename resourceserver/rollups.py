@@ -26,7 +26,7 @@ from psycopg.errors import QueryCanceled
 
 from resourceserver import jobs
 from resourceserver.jobs import Connection
-from shared import queries
+from shared import lines, queries, schema
 
 log = logging.getLogger("svc.rollups")
 
@@ -75,15 +75,17 @@ async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:
     days = 0
     after = _NOBODY
     while True:
-        found = await worker.execute(
-            SQL["people_due"], {"after": after, "quiet": quiet, "limit": _PEOPLE}
-        )
+        with lines.first_statement():
+            found = await worker.execute(
+                SQL["people_due"],
+                {"after": after, "quiet": quiet, "limit": _PEOPLE, **schema.VERSION},
+            )
         people = [user_id for (user_id,) in await found.fetchall()]
         for after in people:
             try:
                 days += await _make_due_of(worker, after, quiet, "take_turn")
             except psycopg.Error as error:
-                if worker.broken:
+                if worker.broken or schema.mismatch_of(error):
                     raise
                 log.warning("rollups of %s are made later: %s", after, error.sqlstate)
                 await _put_off(worker, after, quiet)
@@ -98,14 +100,14 @@ async def rebuild(worker: Connection, user_id: UUID) -> int:
     Raises psycopg.Error.
     """
     async with worker.transaction():
-        await worker.execute(SQL["begin_for"], {"user_id": user_id})
+        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["wait_longer"])
         await worker.execute(SQL["take_longer"])
         await worker.execute(SQL["mark_all_days"], {"user_id": user_id})
         await worker.execute(SQL["forget_strays"], {"user_id": user_id})
     days = await _make_due_of(worker, user_id, timedelta(0), "await_turn")
     async with worker.transaction():
-        await worker.execute(SQL["begin_for"], {"user_id": user_id})
+        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["wait_longer"])
         await worker.execute(SQL["await_turn"], {"user_id": user_id})
         await worker.execute(SQL["forget_unused_labels"], {"user_id": user_id})
@@ -153,7 +155,7 @@ async def _read(
     worker: Connection, user_id: UUID, name: str, parameters: dict[str, Any]
 ) -> list[Any]:
     async with worker.transaction():
-        await worker.execute(SQL["begin_for"], {"user_id": user_id})
+        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["take_longer"])
         found = await worker.execute(SQL[name], parameters | {"user_id": user_id})
         return await found.fetchall()
@@ -185,7 +187,7 @@ async def _make_due_of(worker: Connection, user_id: UUID, quiet: timedelta, turn
         marks: list[date] = []
         try:
             async with worker.transaction():
-                await worker.execute(SQL["begin_for"], {"user_id": user_id})
+                await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
                 await worker.execute(SQL["wait_longer"])
                 if await _value(worker, turn, user_id=user_id) is False:
                     return days
@@ -208,7 +210,7 @@ async def _make_due_of(worker: Connection, user_id: UUID, quiet: timedelta, turn
 async def _put_off(worker: Connection, user_id: UUID, quiet: timedelta) -> None:
     """Leave somebody alone for a while whose days could not be made; the next try may take as long."""
     async with worker.transaction():
-        await worker.execute(SQL["begin_for"], {"user_id": user_id})
+        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(
             SQL["put_off"], {"user_id": user_id, "quiet": quiet, "while": _PATIENCE}
         )

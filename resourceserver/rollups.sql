@@ -7,11 +7,11 @@
 
 -- name: people_due
 -- Some of the people whose rollups have to be made, after one of them (sql/rollups.sql).
-select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s)
+select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s, %(version)s)
 
 -- name: begin_for
 -- Opens the transaction of a job for one person (sql/policies.sql).
-call svc.open_job(%(user_id)s)
+call svc.open_job(%(user_id)s, %(version)s)
 
 -- name: take_turn
 -- Whether nobody else makes this person's rollups until the end of the transaction.

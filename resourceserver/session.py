@@ -21,11 +21,13 @@ from resourceserver.errors import (
     DatabaseUnavailable,
     InsufficientScope,
     InvalidParameter,
+    OutdatedSchema,
+    OutdatedServer,
     TookTooLong,
     Unauthorized,
 )
 from resourceserver.usage import Usage
-from shared import database, lines, queries, tokens, web
+from shared import database, lines, queries, schema, tokens, web
 from shared.lines import Lines, Statement
 from shared.settings import Settings
 from shared.tokens import Token
@@ -59,6 +61,7 @@ class Credential:
             "token_hash": self.token.hash,
             "scopes": list(self.scopes),
             "resources": list(self.resources),
+            **schema.VERSION,
         }
 
 
@@ -160,6 +163,15 @@ def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) 
         case "57014":
             # Nobody but its own time limit cancels a statement.
             return TookTooLong()
+    return _unavailable(error)
+
+
+def _unavailable(error: psycopg.Error) -> Exception:
+    mismatch = schema.log_mismatch(error)
+    if mismatch is schema.OUTDATED_SERVER:
+        return OutdatedServer()
+    if mismatch is schema.OUTDATED_SCHEMA:
+        return OutdatedSchema()
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable()
     return error

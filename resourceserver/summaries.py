@@ -22,7 +22,7 @@ import psycopg
 
 from resourceserver import jobs
 from resourceserver.jobs import Connection, Days
-from shared import queries
+from shared import lines, queries, schema
 
 log = logging.getLogger("svc.summaries")
 
@@ -64,13 +64,16 @@ async def make_due(worker: Connection) -> int:
     days = 0
     after = _NOBODY
     while True:
-        found = await worker.execute(SQL["people_due"], {"after": after, "limit": _PEOPLE})
+        with lines.first_statement():
+            found = await worker.execute(
+                SQL["people_due"], {"after": after, "limit": _PEOPLE, **schema.VERSION}
+            )
         people = [user_id for (user_id,) in await found.fetchall()]
         for after in people:
             try:
                 days += await _make_due_of(worker, after)
             except psycopg.Error as error:
-                if worker.broken:
+                if worker.broken or schema.mismatch_of(error):
                     raise
                 log.warning("the days of %s are summed up later: %s", after, error.sqlstate)
         if len(people) < _PEOPLE:
@@ -84,7 +87,7 @@ async def _make_due_of(worker: Connection, user_id: UUID) -> int:
     after = date.min
     while True:
         async with worker.transaction():
-            await worker.execute(SQL["begin_for"], {"user_id": user_id})
+            await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
             if not await _value(worker, "take_turn", user_id=user_id):
                 return days
             marks = await _marks(worker, user_id, after=after, limit=_MARKS)
@@ -141,7 +144,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
 async def _turn(worker: Connection, user_id: UUID) -> AsyncIterator[None]:
     """A transaction about one person, who is ours to its end; another who has them is waited for."""
     async with worker.transaction():
-        await worker.execute(SQL["begin_for"], {"user_id": user_id})
+        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["await_turn"], {"user_id": user_id})
         yield
 

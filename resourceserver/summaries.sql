@@ -3,11 +3,11 @@
 
 -- name: people_due
 -- Some of the people whose days have to be summed up, after one of them (sql/summaries.sql).
-select svc.people_with_summaries_due(%(after)s, %(limit)s)
+select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s)
 
 -- name: begin_for
 -- Opens the transaction of a job for one person (sql/policies.sql).
-call svc.open_job(%(user_id)s)
+call svc.open_job(%(user_id)s, %(version)s)
 
 -- name: take_turn
 -- Whether the person is ours until the end of the transaction. Two who summed up the same days at once could

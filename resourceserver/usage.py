@@ -20,7 +20,7 @@ from uuid import UUID
 
 import psycopg
 
-from shared import lines
+from shared import lines, schema
 from shared.lines import Lines
 from shared.tokens import Token
 
@@ -77,6 +77,7 @@ async def _write(worker: Lines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes
                         datetime.fromtimestamp(used_at, UTC).isoformat()
                         for _, (_, used_at) in batch
                     ],
+                    **schema.VERSION,
                 },
             ),
         )
@@ -108,7 +109,8 @@ async def written(
             async with asyncio.timeout(_LAST_TURN_S):
                 await usage.write(worker)
         except (psycopg.Error, TimeoutError) as error:
-            log.warning("when tokens were used last is not noted: %s", type(error).__name__)
+            if not (isinstance(error, psycopg.Error) and schema.log_mismatch(error)):
+                log.warning("when tokens were used last is not noted: %s", type(error).__name__)
 
 
 async def _take_turns(usage: Usage, worker: Lines, interval_s: float) -> None:
@@ -118,7 +120,8 @@ async def _take_turns(usage: Usage, worker: Lines, interval_s: float) -> None:
         try:
             await usage.write(worker)
         except psycopg.Error as error:
-            log.warning("when tokens were used last is noted later: %s", type(error).__name__)
+            if not schema.log_mismatch(error):
+                log.warning("when tokens were used last is noted later: %s", type(error).__name__)
         except Exception:
             # Nobody waits for this task, so it would end without a word.
             log.exception("when tokens were used last is noted later")

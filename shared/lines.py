@@ -18,7 +18,8 @@ import hashlib
 import re
 import selectors
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -108,6 +109,39 @@ class ConnectionLostError(psycopg.OperationalError):
     """A connection that was good broke before the answer came; what was asked may have been done."""
 
 
+class NotConnectedError(psycopg.OperationalError):
+    """No connection can be made."""
+
+
+class MissingObjectError(psycopg.OperationalError):
+    """The first statement of a transaction needs a schema, table or function that does not exist.
+
+    The first statement is the one that checks whether code and schema fit, so the schema is too old. What a
+    later statement misses is a mistake of ours, and stays the error that it is.
+    """
+
+    def __init__(self, error: psycopg.Error) -> None:
+        """Keep what Postgres says."""
+        super().__init__(error.diag.message_primary or "")
+        self.sqlstate = error.sqlstate
+
+
+_MISSING: Final = (
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedFunction,
+)
+
+
+@contextmanager
+def first_statement() -> Iterator[None]:
+    """Raise MissingObjectError where it is due, for a block that sends the first statement otherwise."""
+    try:
+        yield
+    except _MISSING as error:
+        raise MissingObjectError(error) from error
+
+
 Preparations = Mapping[bytes, asyncio.Future[Results]]
 """By the names of statements: the preparing of each, under way or done."""
 
@@ -182,6 +216,9 @@ class _Turn:
             cause = next(filter(None, failures), None) or _OutdatedError(self.prepared, error)
         elif _is_stale_plan(error):
             cause = _OutdatedError(self.prepared, error)
+        # No result came before it: the first statement has failed.
+        if not self.results and isinstance(cause, _MISSING):
+            return MissingObjectError(cause)
         return cause
 
     def fail(self, error: Exception) -> None:
@@ -250,7 +287,9 @@ class Line:
             async with asyncio.timeout(database.WAIT_S):
                 connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
         except TimeoutError as error:
-            raise psycopg.OperationalError("the database does not answer") from error
+            raise NotConnectedError("it takes too long to connect") from error
+        except psycopg.OperationalError as error:
+            raise NotConnectedError(str(error)) from error
         finally:
             self._connecting = None
         connection.pgconn.enter_pipeline_mode()

@@ -26,6 +26,7 @@ grant select, insert, update, delete
 -- What happened stays as it was written down, until it is old.
 grant select, insert on identity.security_event to svc_authserver;
 grant usage on schema svc to svc_authserver;
+grant execute on function svc.check_version to svc_authserver;
 grant execute
     on function svc.forget_security_events,
                 svc.delete_account,
@@ -57,8 +58,11 @@ grant usage
     on schema svc, identity, reference, activity, code, health, music, location, content, profile
     to svc_reader;
 grant execute on procedure svc.open_session to svc_reader;
+-- An export locks it before its snapshot is taken (resourceserver/export.sql).
+grant select on svc.schema_version to svc_reader;
 grant execute
-    on function svc.session_user_id,
+    on function svc.check_version,
+                svc.session_user_id,
                 svc.instant,
                 svc.duration_ms,
                 svc.percent,
@@ -103,7 +107,7 @@ grant select, insert, update (source, last_sync_at, last_event_at, event_count)
 
 -- Imports and jobs; and what the resource server notes about tokens, which it cannot read.
 grant usage on schema svc to svc_worker;
-grant execute on function svc.note_uses, svc.job_user_id to svc_worker;
+grant execute on function svc.check_version, svc.note_uses, svc.job_user_id to svc_worker;
 grant execute on procedure svc.open_job to svc_worker;
 
 -- The job that sums days up. Of people it sees their zone.

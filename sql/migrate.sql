@@ -76,6 +76,26 @@ values (%(name)s, %(digest)s)
    set digest = excluded.digest,
        applied_at = now()
 
+-- name: oldest_code
+-- From which version of the code on the schema can be used; no row: the migration that notes it has not run.
+select oldest_code
+  from svc.schema_version
+
+-- name: lock_schema_version
+-- Waits for all transactions that passed the version check, and blocks new ones until commit.
+lock table svc.schema_version in access exclusive mode
+
+-- name: raise_oldest_code
+-- Notes from which version of the code on the schema can be used.
+update svc.schema_version
+   set oldest_code = %(oldest_code)s
+
+-- name: record_version
+-- Notes that the schema is that of this version, for which everything has been applied.
+update svc.schema_version
+   set version = %(version)s
+ where version <> %(version)s
+
 -- name: server_version
 -- The server's version as a number: 150000 and up is PostgreSQL 15.
 select current_setting('server_version_num')::integer as version

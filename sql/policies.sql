@@ -2,20 +2,27 @@
 
 -- For whom a job of the worker is at work: what it said at the start of its transaction. That is no proof,
 -- as a session is; it keeps a statement that forgot to name the user from touching everybody's rows.
+-- Null for a job without a version: its transaction began when jobs had none.
 create or replace function svc.job_user_id()
 returns uuid
 language sql
 stable
 parallel safe
-return nullif(current_setting('svc.job_user_id', true), '')::uuid;
+return case
+           when nullif(current_setting('svc.version', true), '') is not null
+           then nullif(current_setting('svc.job_user_id', true), '')::uuid
+       end;
 
--- Begins a job's transaction: until its end, the job is at work for this one person.
-create or replace procedure svc.open_job(p_user_id uuid)
+-- Begins a job's transaction: until its end, the job is at work for this one person. Raises 57SV1 and 57SV2
+-- where the worker's version does not fit the schema (versions.sql).
+drop procedure if exists svc.open_job(uuid);
+create or replace procedure svc.open_job(p_user_id uuid, p_version integer default null)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    execute format('set local svc.job_user_id = %L', p_user_id);
+    perform svc.check_version(p_version);
+    execute format('set local svc.job_user_id = %L; set local svc.version = %L', p_user_id, p_version);
 end
 $$;
 

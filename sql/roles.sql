@@ -51,6 +51,8 @@ begin
         execute format('alter role %I set search_path = ''''', runtime_role);
         execute format('alter role %I set lock_timeout = ''5s''', runtime_role);
         execute format('alter role %I set idle_in_transaction_session_timeout = ''15s''', runtime_role);
+        -- The version check needs a snapshot that is taken after a migration was waited for (versions.sql).
+        execute format('alter role %I set default_transaction_isolation = ''read committed''', runtime_role);
         -- Compiling costs more than it saves for queries of milliseconds.
         execute format('alter role %I set jit = off', runtime_role);
         -- A refused token is an ordinary answer; without this each one writes lines to the log.

@@ -2,14 +2,25 @@
 
 -- Some of the people who have days whose marks have been quiet for so long, in the order of their ids after
 -- `p_after`. The worker learns no more of them than this, as of svc.people_with_summaries_due. Who has left
--- is left to svc.forget_departed.
-create or replace function svc.people_with_rollups_due(p_after uuid, p_quiet interval, p_limit integer)
+-- is left to svc.forget_departed. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema
+-- (versions.sql).
+-- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
+-- and would hold those locks while the check waits for a migration.
+drop function if exists svc.people_with_rollups_due(uuid, interval, integer);
+create or replace function svc.people_with_rollups_due(
+    p_after   uuid,
+    p_quiet   interval,
+    p_limit   integer,
+    p_version integer default null
+)
 returns setof uuid
-language sql
-stable
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
-begin atomic
+as $$
+begin
+    perform svc.check_version(p_version);
+    return query
     select due.user_id
       from activity.rollup_due as due
       join identity.user as person using (user_id)
@@ -19,7 +30,8 @@ begin atomic
      group by due.user_id
      order by due.user_id
      limit p_limit;
-end;
+end
+$$;
 
 -- Marks all days of somebody on which anything was measured or has rollups, and those after them, which
 -- their sessions may reach into. Whoever changes title rules calls this in the same transaction, before or

@@ -7,18 +7,21 @@ create schema if not exists svc;
 
 -- Opens the session of a token for the rest of the transaction, and tells whose token it is: the id of its
 -- client, which API tokens have none of, and that of its grant.
--- Raises SV401 for a token that is unknown, revoked, expired or made for another resource, and SV403,
--- with the first missing scope as its message, where the token holds too little.
+-- Raises 57SV1 and 57SV2 where the server's version does not fit the schema (versions.sql), SV401 for a token
+-- that is unknown, revoked, expired or made for another resource, and SV403, with the first missing scope as its
+-- message, where the token holds too little.
 -- `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
 -- No exception block may stand around it: the settings would end with the subtransaction.
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
+drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid);
 create or replace procedure svc.open_session(
     p_user_id         uuid,
     p_token_hash      bytea,
     p_scopes          text[],
     p_resources       text[],
     inout p_client_id text default null,
-    inout p_grant_id  uuid default null
+    inout p_grant_id  uuid default null,
+    p_version         integer default null
 )
 language plpgsql
 security definer
@@ -28,6 +31,8 @@ declare
     granted text[];
     missing text;
 begin
+    perform svc.check_version(p_version);
+
     select scopes,
            client_id,
            grant_id
@@ -49,8 +54,9 @@ begin
     end loop;
 
     execute format(
-        'set local svc.user_id = %L; set local svc.token_hash = %L; set local svc.scopes = %L',
-        p_user_id, encode(p_token_hash, 'hex'), array_to_string(granted, ' ')
+        'set local svc.user_id = %L; set local svc.token_hash = %L; set local svc.scopes = %L; '
+        'set local svc.version = %L',
+        p_user_id, encode(p_token_hash, 'hex'), array_to_string(granted, ' '), p_version
     );
 end
 $$;
@@ -60,7 +66,10 @@ $$;
 -- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or
 -- null. What this cannot prevent: whoever runs whole statements of their own on a connection can leave
 -- things behind on it, a prepared statement of another meaning for example. Injection into a part of one
--- statement cannot, since the protocol in use carries one statement a message. Policies call this in a scalar subquery, so that it runs once for each table of a query.
+-- statement cannot, since the protocol in use carries one statement a message.
+-- A session without a version was opened before sessions had one, and its transaction waited while the schema
+-- changed: its server is too old.
+-- Policies call this in a scalar subquery, so that it runs once for each table of a query.
 create or replace function svc.session_user_id()
 returns uuid
 language plpgsql
@@ -69,6 +78,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if nullif(current_setting('svc.user_id', true), '') is not null
+        and nullif(current_setting('svc.version', true), '') is null
+    then
+        raise exception using errcode = '57SV1', message = 'the session was opened without a version';
+    end if;
     return (
         select user_id
           from oauth.live_access_token

@@ -3,18 +3,26 @@
 -- Notes on their grants when these tokens were used, to the minute, and returns the tokens for which that
 -- has to be done again later, because somebody else has the grant locked. An older report never wins over
 -- a newer one, and a token that is gone is passed over.
+-- Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
 -- Locks grants alone, and waits for none of them: an account that is being deleted locks them in an order
 -- of its own (authserver/janitor.sql).
+-- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
+-- and would hold those locks while the check waits for a migration.
+drop function if exists svc.note_uses(uuid[], bytea[], timestamptz[]);
 create or replace function svc.note_uses(
     p_user_ids     uuid[],
     p_token_hashes bytea[],
-    p_used_at      timestamptz[]
+    p_used_at      timestamptz[],
+    p_version      integer default null
 )
 returns setof bytea
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+begin
+    perform svc.check_version(p_version);
+    return query
     with used as (
         select bond.user_id,
                bond.grant_id,
@@ -50,4 +58,5 @@ as $$
                 where held.user_id = used.user_id
                   and held.grant_id = used.grant_id
            );
+end
 $$;

@@ -20,7 +20,7 @@ from authserver.accounts import UnacceptableEmail
 from deploy.demo.days import Life
 from deploy.demo.life import Piece, Telling, memberships
 from deploy.demo.world import AMSTERDAM
-from shared import queries
+from shared import queries, schema
 from shared.settings import Settings, SettingsError
 
 SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
@@ -70,6 +70,7 @@ def _write(
 ) -> int:
     """Write the rows and return how many there are. Raises ClickException."""
     connection.execute(SQL["become_owner"])
+    schema.check(connection)
     user_id, zone = _account(connection, email)
     # An account in UTC says nothing of where somebody lives.
     home = AMSTERDAM.zone if zone == "UTC" else zone

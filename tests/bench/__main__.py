@@ -32,7 +32,7 @@ from deploy.migrate import migrate
 from resourceserver import session
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.metadata import PATH as RESOURCE_METADATA
-from shared import database, tokens
+from shared import SCHEMA_VERSION, database, tokens
 from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
@@ -186,6 +186,7 @@ def same_statements(chosen: Settings, directory: Path, text: str) -> Callable[[]
             "token_hash": f"\\x{token.hash.hex()}",
             "scopes": "{read:profile}",
             "resources": f"{{{chosen.base_url}}}",
+            "version": str(SCHEMA_VERSION),
         },
     )
 

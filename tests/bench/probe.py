@@ -15,7 +15,7 @@ from starlette.routing import Route
 from authserver import grants, rows
 from resourceserver import session
 from resourceserver.endpoints import ENDPOINTS
-from shared import database, settings, tokens
+from shared import database, schema, settings, tokens
 from shared.lines import Lines
 from shared.tokens import Token
 
@@ -41,8 +41,9 @@ def create() -> Starlette:
         presented = _token(tokens.REFRESH, body.rpartition(b"=")[2].decode())
         access_token = tokens.mint(tokens.ACCESS, presented.user_id)
         refresh_token = tokens.mint(tokens.REFRESH, presented.user_id)
-        (result,) = await database_of_grants.run(
+        _, result = await database_of_grants.run(
             (
+                schema.STEP,
                 (
                     grants.SQL["rotate"],
                     {
@@ -74,6 +75,7 @@ def create() -> Starlette:
             "token_hash": token.hash,
             "scopes": [me.scope],
             "resources": [chosen.base_url],
+            **schema.VERSION,
         }
         asking = {"user_id": token.user_id}
         _, result = await database_of_data.run(

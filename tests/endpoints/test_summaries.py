@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from resourceserver import jobs, summaries
 from resourceserver.jobs import Connection, in_a_row
-from shared import database
+from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.endpoints.histories import (
@@ -504,7 +504,7 @@ def test_a_job_sees_nobody_but_the_one_it_is_at_work_for(
         users = f"select distinct user_id from {table}"  # noqa: S608 -- a name from above
         outside = worker.execute(users).fetchall()
         with worker.transaction():
-            worker.execute(summaries.SQL["begin_for"], {"user_id": alice.user_id})
+            worker.execute(summaries.SQL["begin_for"], {"user_id": alice.user_id, **schema.VERSION})
             inside = worker.execute(users).fetchall()
         afterwards = worker.execute(users).fetchall()
 
@@ -517,7 +517,7 @@ def test_a_job_can_write_into_no_other_account(
     worker = connect_as("worker")
 
     with worker.transaction(force_rollback=True):
-        worker.execute(summaries.SQL["begin_for"], {"user_id": alice.user_id})
+        worker.execute(summaries.SQL["begin_for"], {"user_id": alice.user_id, **schema.VERSION})
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
             worker.execute(
                 """

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from resourceserver import usage
 from resourceserver.usage import Usage
-from shared import database, tokens
+from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.lines import Lines
 from shared.settings import Settings
 from shared.tokens import Token
@@ -250,8 +250,12 @@ def test_without_the_database_uses_wait_and_nobody_is_told(
 
 
 def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
-    deployment: Settings, alice: Person, caplog: pytest.LogCaptureFixture
+    deployment: Settings,
+    alice: Person,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())
     chosen = replace(
         deployment,
         base_url="http://testserver",
@@ -262,7 +266,8 @@ def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
         answer = server.get("/api/v1/me", headers=alice.headers("read:profile"))
 
     assert answer.status_code == 200
-    assert "when tokens were used last is not noted: OperationalError" in caplog.text
+    assert "the database does not answer" in caplog.text
+    assert "when tokens were used last" not in caplog.text
 
 
 def test_memory_is_bounded_and_known_tokens_are_still_followed(
@@ -294,7 +299,28 @@ def test_the_worker_reads_nothing_by_it(connect_as: Connect, alice: Person) -> N
     token = token_of(alice)
 
     answer = connect_as("worker").execute(
-        "select * from svc.note_uses(%s, %s, array[now()])", [[token.user_id], [token.hash]]
+        "select * from svc.note_uses(%s, %s, array[now()], %s)",
+        [[token.user_id], [token.hash], SCHEMA_VERSION],
     )
 
     assert answer.fetchall() == []
+
+
+def test_an_error_is_raised_also_where_the_server_is_outdated(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    noted = Usage()
+    noted.note(token_of(alice))
+    (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
+
+    async def fail(worker: Lines) -> None:
+        async with usage.written(noted, worker, None):
+            raise ValueError("of the block")
+
+    owner.execute("update svc.schema_version set oldest_code = 9000")
+    try:
+        with pytest.raises(ValueError, match="of the block"):
+            with_worker(deployment, fail)
+    finally:
+        owner.execute("update svc.schema_version set oldest_code = %s", before)
+    assert noted.waiting

@@ -8,7 +8,7 @@ import re
 import socket
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,9 @@ import pytest
 
 from resourceserver import export
 from resourceserver.export_resources import SQL
+from shared.settings import Settings
 from tests.conftest import Person
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
@@ -187,6 +188,26 @@ def test_all_of_it_is_of_one_moment(port: int, alice: Person, owner: Rows) -> No
 
     assert answer.body["resources"]["category_scores"] == []
     assert answer.body["resources"]["app_sessions"][-1]["idempotency_key"] == "k20000"
+
+
+def test_an_export_that_waited_for_a_migration_is_checked_against_what_the_migration_set(
+    port: int, alice: Person, owner: Rows, deployment: Settings
+) -> None:
+    (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
+
+    try:
+        with ExitStack() as client:
+            with psycopg.connect(deployment.database_url or "") as migration:
+                migration.execute("lock table svc.schema_version in access exclusive mode")
+                migration.execute("update svc.schema_version set oldest_code = 9000")
+                answer = client.enter_context(download(port, alice))
+                wait_for_rivals(owner, 1)
+            answer.read_all()
+    finally:
+        owner.execute("update svc.schema_version set oldest_code = %s", before)
+
+    assert answer.status == 503
+    assert b"outdated_server" in answer.taken
 
 
 @pytest.mark.usefixtures("much")

@@ -318,7 +318,8 @@ def test_a_database_without_our_schema_is_said_to_refuse_in_one_line(
     assert result.exit_code == 1
     assert result.stdout == ""
     assert re.fullmatch(
-        r"Error: the database refuses: [^\n]+ does not exist; has 'svc migrate' run\?\n",
+        r"Error: the schema is too old for this server: run 'svc migrate' of this version "
+        r"\([^\n]+ does not exist\)\n",
         result.stderr,
     )
 

@@ -35,7 +35,7 @@ from hypothesis.stateful import (
 )
 
 from authserver import events, grants, rows
-from shared import tokens
+from shared import SCHEMA_VERSION, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Register, Welcome
@@ -203,9 +203,9 @@ def session(reader: Rows, text: str, *resources: str) -> tuple[str, ...] | None:
     cursor = psycopg.ClientCursor(reader)
     try:
         cursor.execute(
-            "call svc.open_session(%s, %s, array[]::text[], %s);"
+            "call svc.open_session(%s, %s, array[]::text[], %s, p_version => %s);"
             "select current_setting('svc.scopes')",
-            [token.user_id, token.hash, list(resources)],
+            [token.user_id, token.hash, list(resources), SCHEMA_VERSION],
         )
     except psycopg.Error as error:
         if error.sqlstate != "SV401":

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from authserver import janitor, rows
-from shared import tokens
+from shared import schema, tokens
 from shared.lines import Lines, Statement
 from shared.settings import Settings
 from tests.conftest import Connect, Person
@@ -1085,9 +1085,9 @@ def test_the_server_has_its_janitor_come_by_itself(
 
 
 def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again(
-    settings: Settings, caplog: pytest.LogCaptureFixture
+    settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.INFO, "svc.janitor")
+    monkeypatch.setattr(schema, "LOG_EVERY_S", 0.0)
     nowhere = replace(settings, jobs=True, role_urls={"authserver": "host=127.0.0.1 port=1 user=x"})
     app = authserver.app.create(nowhere, clean_every=timedelta(milliseconds=20))
 
@@ -1096,9 +1096,9 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
         answer = client.get("/.well-known/oauth-authorization-server")
 
     assert answer.status_code == 200
-    lines = [record.getMessage() for record in caplog.records if record.name == "svc.janitor"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "svc.schema"]
     assert len(lines) >= 2
-    assert all(line.startswith("the janitor comes again later: ") for line in lines)
+    assert all(line.startswith("the database does not answer; ") for line in lines)
     assert all("\n" not in line for line in lines)
 
 

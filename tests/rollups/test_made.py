@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resourceserver import rollups
+from shared import schema
 from tests.conftest import Connect, MakeRollups, Person, mark_all_days, person
 from tests.endpoints import attention
 from tests.endpoints.histories import (
@@ -416,7 +417,7 @@ def test_labels_that_no_day_shows_are_found_by_going_through_both_sides_once(
     worker = connect_as("worker")
 
     with worker.transaction():
-        worker.execute(rollups.SQL["begin_for"], {"user_id": alice.user_id})
+        worker.execute(rollups.SQL["begin_for"], {"user_id": alice.user_id, **schema.VERSION})
         plan = worker.execute(
             "explain " + rollups.SQL["forget_unused_labels"], {"user_id": alice.user_id}
         ).fetchall()

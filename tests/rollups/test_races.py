@@ -11,7 +11,7 @@ import psycopg
 from starlette.testclient import TestClient
 
 from resourceserver import jobs, rollups
-from shared import database
+from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Connect, MakeRollups, Person
 from tests.waiting import wait_for_rivals
@@ -76,7 +76,7 @@ def test_who_writes_while_a_day_is_made_waits_and_marks_it_again(
     marks = {"after": date.min, "quiet": timedelta(0), "limit": 31}
 
     with job.transaction():
-        job.execute(rollups.SQL["begin_for"], days)
+        job.execute(rollups.SQL["begin_for"], {**days, **schema.VERSION})
         job.execute(rollups.SQL["take_turn"], days)
         taken = job.execute(rollups.SQL["take_marks"], days | marks).fetchall()
         with in_background(post, api, headers, events(2, "phone", "2025-06-16")) as writer:

@@ -6,12 +6,15 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from shared import tokens
+from shared import SCHEMA_VERSION, tokens
 from tests.conftest import Connect, Person
 
 Rows = psycopg.Connection[Any]
 
-OPEN = "call svc.open_session(%s, %s, array['read:activity'], array['http://testserver'])"
+OPEN = (
+    "call svc.open_session(%s, %s, array['read:activity'], array['http://testserver'],"
+    f" p_version => {SCHEMA_VERSION})"
+)
 
 
 @pytest.fixture
@@ -80,7 +83,7 @@ def test_settings_alone_open_nothing(
 
     for forgery in forgeries:
         with connection.transaction():
-            for name, value in forgery.items():
+            for name, value in (forgery | {"svc.version": str(SCHEMA_VERSION)}).items():
                 connection.execute("select set_config(%s, %s, %s)", [name, value, local])
             seen = connection.execute("select name from activity.device").fetchall()
 
@@ -276,8 +279,8 @@ def test_an_ingester_cannot_write_into_another_account(
 
     with ingester.transaction(force_rollback=True):
         ingester.execute(
-            "call svc.open_session(%s, %s, array['ingest:app_sessions'], '{}')",
-            [alice.user_id, token.hash],
+            "call svc.open_session(%s, %s, array['ingest:app_sessions'], '{}', p_version => %s)",
+            [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         for statement in (
             "insert into activity.device (user_id, name) values (%s, 'stolen')",
@@ -410,6 +413,7 @@ PRIVILEGES = {
         "profile.team_membership": "SELECT",
         "reference.category": "SELECT",
         "reference.category_rule": "SELECT",
+        "svc.schema_version": "SELECT",
     },
     "svc_worker": {
         "activity.app_session": "SELECT",
@@ -469,6 +473,7 @@ def test_every_role_has_the_rights_that_it_needs_and_no_other(db: Rows) -> None:
 FUNCTIONS = {
     "svc_reader": {
         "category_of_site",
+        "check_version",
         "cover",
         "cursor",
         "day_start",
@@ -494,6 +499,7 @@ FUNCTIONS = {
         "add_category_rule",
         "category_rules",
         "category_scores",
+        "check_version",
         "delete_account",
         "forget_departed",
         "forget_security_events",
@@ -505,6 +511,7 @@ FUNCTIONS = {
     },
     "svc_worker": {
         "category_of_site",
+        "check_version",
         "cover",
         "day_start",
         "days",

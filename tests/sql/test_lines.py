@@ -16,7 +16,7 @@ from resourceserver import session
 from resourceserver.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.session import Credential, Reader
 from shared import database, lines, tokens
-from shared.lines import Lines, Results, Sequel
+from shared.lines import Lines, MissingObjectError, Results, Sequel
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.waiting import wait_for_async
@@ -137,7 +137,7 @@ def test_a_statement_that_cannot_be_prepared_fails_every_time_and_alone(
 
     async def use(shared: Lines) -> None:
         for _ in range(3):
-            with pytest.raises(errors.UndefinedTable, match="nowhere"):
+            with pytest.raises(MissingObjectError, match="nowhere"):
                 await shared.run(((nonsense, {}),))
             assert await echo(shared, "fine") == b"fine"
 
@@ -285,7 +285,7 @@ def test_all_who_ask_at_once_are_told_why_their_statement_cannot_be_prepared(
             return_exceptions=True,
         )
 
-        assert [type(refusal) for refusal in refusals] == [errors.UndefinedTable] * 5
+        assert [type(refusal) for refusal in refusals] == [MissingObjectError] * 5
         assert answer == b"beside them"
 
     with_lines(deployment, use)

@@ -1,5 +1,6 @@
 """Bringing roles and schema up to date."""
 
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -266,3 +267,21 @@ def test_no_runtime_role_makes_temporary_tables(empty: Settings) -> None:
         ).fetchall()
 
     assert may == []
+
+
+def test_no_statement_waits_for_locks_longer_than_one_lock_may_take() -> None:
+    for path in (migration.SQL_DIR / "migrations").glob("[0-9]*.sql"):
+        limit_s = 4
+        words = re.finditer(
+            r"^set local lock_timeout = '(\d+)s';|^lock table ([^;]+) in ",
+            path.read_text(),
+            re.MULTILINE,
+        )
+        for seconds, tables in (found.groups() for found in words):
+            if seconds:
+                limit_s = int(seconds)
+            else:
+                # The limit holds for each table, and those locked first stay locked meanwhile.
+                assert limit_s * len(tables.split(",")) <= 4, path.name
+
+        assert limit_s == 4, path.name

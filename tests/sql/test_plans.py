@@ -25,7 +25,7 @@ from resourceserver import ingest, jobs, rollups, summaries
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES
 from resourceserver.tools import TOOLS
-from shared import database, lines, tokens
+from shared import SCHEMA_VERSION, database, lines, tokens
 from shared.lines import Statement
 from shared.settings import Settings
 from tests.conftest import Person, cloned, mark_all_days, person
@@ -257,7 +257,10 @@ def rows_read(reader: Rows, alice: Person, name: str, params: dict[str, str]) ->
     token = tokens.parse(tokens.ACCESS, alice.token(endpoint.scope))
     assert token is not None
     with reader.transaction():
-        reader.execute("call svc.open_session(%s, %s, '{}', '{}')", [alice.user_id, token.hash])
+        reader.execute(
+            "call svc.open_session(%s, %s, '{}', '{}', p_version => %s)",
+            [alice.user_id, token.hash, SCHEMA_VERSION],
+        )
         before = counted(reader)
         reader.execute(
             endpoint.query,

@@ -1,0 +1,3 @@
+-- name: check_version
+-- Raises where the version of the code does not fit the schema (sql/versions.sql).
+select svc.check_version(%(version)s)
