@@ -45,6 +45,7 @@ from authserver.pages import OneName
 from authserver.passwords import Hasher
 from authserver.server import Server, server
 from shared import settings
+from shared.probes import Probes
 from shared.settings import Settings
 from shared.web import HeaderLimit, LastResort, RequestLog
 
@@ -61,7 +62,7 @@ def create(
     ``hasher`` keeps passwords, by default at the cost that is recommended today.
     """
     this = server(chosen or settings.read(), hasher)
-    for_machines = machine_routes(this)
+    for_machines = [*machine_routes(this), *Probes(this.settings, this.database).routes()]
     machine_paths = frozenset(route.path for route in for_machines)
     failures = Failures(this.pages, machine_paths)
 

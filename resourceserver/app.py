@@ -16,7 +16,6 @@ from resourceserver import (
     ingest_schema,
     metadata,
     openapi,
-    probes,
     rollups,
     summaries,
     usage,
@@ -29,6 +28,7 @@ from resourceserver.session import PATIENT_S, QUICK_S, Reader
 from resourceserver.tools import TOOLS
 from shared import database, settings
 from shared.lines import Lines
+from shared.probes import Probes
 from shared.settings import Settings
 from shared.web import AddressLimit, HeaderLimit, LastResort, RequestLog
 
@@ -91,7 +91,7 @@ def create(
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader),
             *metadata.routes(chosen),
-            *probes.routes(chosen, reader),
+            *Probes(chosen, reader.quick).routes(),
             *capabilities.routes(chosen),
             *ingest_schema.routes(),
             *openapi.routes(chosen),

@@ -122,6 +122,7 @@ def operations() -> list[Operation]:
         ingest_schema.INGEST_SCHEMA,
         export.EXPORT,
         probes.HEALTHZ,
+        probes.READYZ,
         capabilities.CAPABILITIES,
     ]
 

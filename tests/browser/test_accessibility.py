@@ -18,7 +18,7 @@ from tests.browser.tour import Tour, server_with_provider
 
 TEMPLATES: Final = Path(authserver.app.__file__).parent / "templates"
 
-ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server"}
+ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server", "/healthz", "/readyz"}
 """What answers GET and is no page."""
 
 HAVE_SCRIPTS: Final = {

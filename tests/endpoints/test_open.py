@@ -139,6 +139,7 @@ def test_only_what_holds_no_data_needs_no_credential(api: TestClient) -> None:
 
     assert is_open == {
         "/healthz",
+        "/readyz",
         "/api/v1/capabilities",
         "/api/v1/ingest/schema",
         "/.well-known/oauth-protected-resource",

@@ -521,7 +521,9 @@ def check_authorization(sent: Sent, answer: Answer) -> None:
     if answer.status in (204, 303, 304) or sent.method == "HEAD":
         return
     media_type = answer.header("content-type")
-    if sent.path in MACHINE_PATHS or sent.path.startswith("/.well-known/"):
+    if sent.path in (*MACHINE_PATHS, "/healthz", "/readyz") or sent.path.startswith(
+        "/.well-known/"
+    ):
         if answer.status < 300 and sent.path == "/oauth/revoke":
             assert answer.body == b"", sent
             return

@@ -1,0 +1,114 @@
+"""What balancers and people ask of a server: whether it lives, and whether to send it traffic.
+
+``/healthz`` says that the process lives, whether the database answers, and which build runs. ``/readyz`` is
+200 only where the database answers and its schema fits this server. Neither needs a credential, nor says
+anything of hosts or of the database's version.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from shared import VERSION, lines, queries, schema
+from shared.lines import Lines, Step
+from shared.settings import Settings
+
+HEALTHZ: Final = "/healthz"
+READYZ: Final = "/readyz"
+
+ALIVE: Final[Step] = (
+    lines.statement(queries.load(Path(__file__).with_name("probes.sql"))["alive"]),
+    {},
+)
+_ALIVE_WAIT_S: Final = 1.0
+_READY_WAIT_S: Final = 4.5
+"""How long the database may take to answer a probe before it counts as unreachable.
+
+The version check waits while a migration tries to get its locks, for up to 4 s (sql/migrate.sql). That must
+not make a server unready: a balancer would stop sending requests to all servers at once.
+"""
+_UNREACHABLE: Final = {
+    "error": "database_unavailable",
+    "message": "the database does not answer",
+}
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The probes of one process, which asks its own ``connections``."""
+
+    chosen: Settings
+    connections: Lines
+    started: float = field(default_factory=time.monotonic)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of both probes."""
+        return [
+            Route(HEALTHZ, self.healthz, name="healthz"),
+            Route(READYZ, self.readyz, name="readyz"),
+        ]
+
+    async def healthz(self, _: Request) -> Response:
+        """Answer 503 where the database does not answer in time."""
+        latency_ms = await self._latency_ms()
+        uptime_ms = int((time.monotonic() - self.started) * 1000)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        about = {
+            "build": {
+                "version": VERSION,
+                "commit": self.chosen.commit,
+                "built_at": self.chosen.built_at,
+            },
+            "uptime_ms": uptime_ms,
+            "time": now,
+        }
+        if latency_ms is None:
+            unreachable = {"status": "unreachable", "latency_ms": None}
+            return _answer(
+                503, {"status": "unavailable", **_UNREACHABLE, "database": unreachable, **about}
+            )
+        reached = {"status": "ok", "latency_ms": latency_ms}
+        return _answer(200, {"status": "ok", "database": reached, **about})
+
+    async def readyz(self, _: Request) -> Response:
+        """Answer 503 where the database does not answer in time, or its schema does not fit."""
+        try:
+            async with asyncio.timeout(_READY_WAIT_S):
+                await self.connections.run((schema.STEP,))
+        except TimeoutError:
+            return _answer(503, {"status": "unavailable", **_UNREACHABLE})
+        except psycopg.Error as error:
+            mismatch = schema.log_mismatch(error)
+            body = (
+                _UNREACHABLE
+                if mismatch is None
+                else {"error": mismatch.code, "message": mismatch.message}
+            )
+            return _answer(503, {"status": "unavailable", **body})
+        return _answer(200, {"status": "ready"})
+
+    async def _latency_ms(self) -> int | None:
+        """Return how long the database took to answer, or None where it did not in time."""
+        asked = time.monotonic()
+        try:
+            async with asyncio.timeout(_ALIVE_WAIT_S):
+                await self.connections.run((ALIVE,))
+        except (TimeoutError, psycopg.Error):
+            return None
+        return round((time.monotonic() - asked) * 1000)
+
+
+def _answer(status: int, body: Mapping[str, Any]) -> Response:
+    headers = {"Cache-Control": "no-store"} | ({"Retry-After": "1"} if status == 503 else {})
+    content = json.dumps(body, separators=(",", ":"))
+    return Response(content, status, headers, media_type="application/json")
