@@ -93,11 +93,13 @@ def running(
     log: Path,
     *,
     module: str = "deploy.cli",
+    directory: Path | None = None,
 ) -> Iterator[int]:
     """Run ``svc``, or another module, until the end of the block; yields its process id.
 
-    The block begins when ``url`` has answered, with whatever status. Raises RuntimeError with what the
-    process wrote where it ends before, or does not answer in time.
+    ``directory`` holds the code, where that is not ours. The block begins when ``url`` has answered, with
+    whatever status. Raises RuntimeError with what the process wrote where it ends before, or does not answer
+    in time.
     """
     # However the tests end, this pipe is closed then, which ends the server.
     lifeline, held = os.pipe()
@@ -106,6 +108,7 @@ def running(
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 env=_environment(replace(chosen, lifeline=lifeline), logins),
+                cwd=directory,
                 pass_fds=[lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=written,
