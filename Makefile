@@ -22,7 +22,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies remake
+.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies remake
 
 help: ## List what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 
 test: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run all tests
 	@$(PYTEST)
+
+test-reach: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run the tests that the change since BASE (HEAD) can reach
+	@$(PYTEST) $$($(BIN)/python -m tests.reach $(BASE))
+
+BASE ?= HEAD
 
 test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run the tests, but for those with a browser or broken connections
 	@$(PYTEST) --ignore tests/browser --ignore tests/faults

@@ -1,0 +1,54 @@
+"""What `make test-reach` runs for a change."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.reach import REACH, reached
+
+TESTS = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [
+        (["README.md"], ["tests/test_repo.py"]),
+        (["tests/oauth/test_join.py"], ["tests/oauth/test_join.py", "tests/test_repo.py"]),
+        (["tests/oauth/visitor.py"], ["tests/oauth", "tests/test_repo.py"]),
+        (["tests/oauth/visitor.py", "tests/oauth/test_join.py"], ["tests/oauth", "tests/test_repo.py"]),
+        (["tests/test_suite.py"], ["tests/test_repo.py", "tests/test_suite.py"]),
+        (["tests/conftest.py"], ["tests"]),
+        (["shared/tokens.py", "authserver/home.py"], ["tests"]),
+        (["sql/session.sql"], ["tests"]),
+        (["pyproject.toml"], ["tests"]),
+    ],
+)  # fmt: skip
+def test_a_change_is_tested_where_it_can_be_noticed(changed: list[str], runs: list[str]) -> None:
+    assert reached(changed) == runs
+
+
+def test_a_page_is_not_tried_with_the_endless_bridge() -> None:
+    runs = reached(["authserver/templates/home.html"])
+
+    assert "tests/pages" in runs
+    assert "tests/bridge" not in runs
+
+
+@pytest.mark.parametrize("package", sorted(REACH))
+def test_every_folder_that_imports_a_package_is_reached_by_it(package: str) -> None:
+    importing = {
+        path.relative_to(TESTS).parts[0]
+        for path in TESTS.glob("*/*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+        if name.partition(".")[0] == package
+    }
+
+    # Measurements are no tests.
+    assert importing - set(REACH[package]) - {"bench"} == set()
