@@ -14,7 +14,7 @@ import schemathesis
 from hypothesis import strategies as st
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from resourceserver.parameters import parse_cursor, parse_day, parse_instant, parse_zone
+from resourceserver.parameters import MOST_DAYS, parse_cursor, parse_day, parse_instant, parse_zone
 
 _NOW: Final = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 MOMENTS: Final = st.datetimes(_NOW - timedelta(days=30), _NOW - timedelta(days=2))
@@ -35,15 +35,17 @@ schemathesis.openapi.format("cursor", st.builds(_cursor, MOMENTS, st.uuids()))
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Put a range that was drawn the wrong way round into order."""
+    """Put a range that was drawn the wrong way round into order, and begin one that is too long later."""
     query = case.query or {}
     for parse in (parse_instant, parse_day):
         try:
-            is_reversed = parse(query["from"]) > parse(query["to"])
+            length = parse(query["to"]) - parse(query["from"])
         except (KeyError, TypeError, ValueError):
             continue
-        if is_reversed:
+        if length < timedelta():
             query["from"], query["to"] = query["to"], query["from"]
+        if abs(length) >= timedelta(days=MOST_DAYS):
+            query["from"] = query["to"]
 
 
 @schemathesis.hook

@@ -22,6 +22,9 @@ ROOT: Final = Path(__file__).parent.parent.parent
 EXAMPLES: Final = {"bounded": 4, "proof": 200}
 """How many requests it invents for each operation, by profile, beside those that it always tries."""
 
+SEED: Final = {"bounded": ["--seed=1"], "proof": []}
+"""The same requests each time, so that nothing fails by luck, and others each time."""
+
 CONFIGURATION: Final = """
 hooks = "tests.endpoints.fuzzing"
 continue-on-failure = true
