@@ -1,5 +1,6 @@
 """Data directories and ports for servers that these tests start themselves."""
 
+import atexit
 import os
 import shutil
 import socket
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -146,7 +147,8 @@ def free_ports() -> Iterator[int]:
 
     A port stays reserved until this process ends, by a name that one process at a time can hold.
     """
-    reserved = []
+    reserved = ExitStack()
+    atexit.register(reserved.close)
     for port in range(20000, 32000):
         name = socket.socket(socket.AF_UNIX)
         try:
@@ -159,7 +161,7 @@ def free_ports() -> Iterator[int]:
             continue
         for listener in listeners:
             listener.close()
-        reserved.append(name)
+        reserved.enter_context(name)
         yield port
 
 
