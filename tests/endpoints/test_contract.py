@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from resourceserver import openapi
 from resourceserver.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.operation import Operation
+from resourceserver.parameters import Params
 from shared import tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -70,16 +72,21 @@ def api(resource_client: TestClient) -> TestClient:
 each_read = pytest.mark.parametrize("read", READS, ids=[read.name for read in READS])
 
 
+@cache
+def described(params: type[Params]) -> dict[str, Any]:
+    """Return the JSON Schema of an operation's parameters, which takes pydantic long to make."""
+    schema = params.model_json_schema()
+    for parameter in schema.get("properties", {}).values():
+        # One that may be absent is described beside null.
+        for alternative in parameter.get("anyOf", []):
+            if alternative.get("type") != "null":
+                parameter.update(alternative)
+    return schema
+
+
 def schemas(read: Operation) -> dict[str, dict[str, Any]]:
     """Return the schema of each parameter."""
-    if not read.params.model_fields:
-        return {}
-    found: dict[str, dict[str, Any]] = read.params.model_json_schema()["properties"]
-    for schema in found.values():
-        # One that may be absent is described beside null.
-        for alternative in schema.get("anyOf", []):
-            if alternative.get("type") != "null":
-                schema.update(alternative)
+    found: dict[str, dict[str, Any]] = described(read.params).get("properties", {})
     return found
 
 
@@ -106,7 +113,7 @@ def valid(read: Operation) -> dict[str, str]:
     return {
         name: schema["examples"][0]
         for name, schema in schemas(read).items()
-        if name in read.params.model_json_schema().get("required", ())
+        if name in described(read.params).get("required", ())
     }
 
 
