@@ -47,7 +47,7 @@ from authserver.server import Server, server
 from shared import settings
 from shared.probes import Probes
 from shared.settings import Settings
-from shared.web import HeaderLimit, LastResort, RequestLog
+from shared.web import HeaderLimit, LastResort, RefusedBody, RequestLog
 
 
 def create(
@@ -84,6 +84,7 @@ def create(
     app = Starlette(
         routes=[*for_machines, *page_routes(this), static_files()],
         middleware=[
+            Middleware(RefusedBody),
             Middleware(RequestLog),
             Middleware(OpenToAllOrigins, paths=machine_paths),
             Middleware(HeaderLimit, answer=failures.always(HeadersTooLarge())),

@@ -30,7 +30,7 @@ from shared import database, settings
 from shared.lines import Lines
 from shared.probes import Probes
 from shared.settings import Settings
-from shared.web import AddressLimit, HeaderLimit, LastResort, RequestLog
+from shared.web import AddressLimit, HeaderLimit, LastResort, RefusedBody, RequestLog
 
 WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
@@ -98,6 +98,7 @@ def create(
             *docs.routes(),
         ],
         middleware=[
+            Middleware(RefusedBody),
             Middleware(RequestLog),
             Middleware(AddressLimit, answer=lambda _: answers.of(AddressTooLong())),
             Middleware(HeaderLimit, answer=lambda _: answers.of(HeadersTooLarge())),

@@ -1,10 +1,12 @@
 """What every answer of both servers has: a request id, one log line, and safe headers."""
 
+import asyncio
 import logging
 import re
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +26,7 @@ _REQUEST_ID: Final = re.compile(rb"[0-9A-Fa-f-]{8,36}")
 
 @dataclass(frozen=True)
 class RequestLog:
-    """The outermost middleware: names each request and writes its one line when it has been answered.
+    """A middleware that names each request and writes its one line when it has been answered.
 
     The line holds the route's name and never the path, query, headers or body, so no secret can be in
     it. A request id sent by a proxy is kept where it is well formed.
@@ -41,13 +43,6 @@ class RequestLog:
         request_id = _request_id(scope)
         scope["svc.request_id"] = request_id.decode()
         status = 500
-        is_body_read = not _has_body(scope)
-
-        async def receive_noted() -> Message:
-            nonlocal is_body_read
-            message = await receive()
-            is_body_read = is_body_read or not message.get("more_body", False)
-            return message
 
         async def send_named(message: Message) -> None:
             nonlocal status
@@ -58,13 +53,10 @@ class RequestLog:
                     (b"x-request-id", request_id),
                     (b"x-content-type-options", b"nosniff"),
                 ]
-                if not is_body_read:
-                    # Else the web server would go on taking in the rest of a refused body.
-                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:
-            await self.app(scope, receive_noted, send_named)
+            await self.app(scope, receive, send_named)
         finally:
             route = scope.get("route")
             noted = scope.get(_NOTED, {})
@@ -89,6 +81,56 @@ def notes(request: Request) -> dict[str, object]:
     """
     found: dict[str, object] = request.scope.setdefault(_NOTED, {})
     return found
+
+
+_MAX_TAKEN_BYTES: Final = 41 * 1024 * 1024
+"""How much of a body is taken that is refused: somewhat more than the largest that is not."""
+_TAKING_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class RefusedBody:
+    """The outermost middleware: closes the connection of a request whose body was not read to its end.
+
+    Not at once: to close a connection on which data still arrive is to reset it, and then the answer is lost.
+    A reverse proxy that is still sending answers 502 instead (RFC 9112, section 9.6). So the answer goes out,
+    its handler ends and lets go of what it has read, and the rest of the body is discarded, within bounds.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http" or not _has_body(scope):
+            await self.app(scope, receive, send)
+            return
+        taken = 0
+        is_read = is_open = False
+
+        async def receive_counted() -> Message:
+            nonlocal taken, is_read
+            message = await receive()
+            taken += len(message.get("body", b""))
+            is_read = is_read or not message.get("more_body", False)
+            return message
+
+        async def send_but_the_end(message: Message) -> None:
+            nonlocal is_open
+            if message["type"] == "http.response.start" and not is_read:
+                # Else the web server would take in the rest, however long it is.
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            elif message["type"] == "http.response.body" and not is_read:
+                is_open = not message.get("more_body", False)
+                message = {**message, "more_body": True}
+            await send(message)
+
+        await self.app(scope, receive_counted, send_but_the_end)
+        if is_open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TAKING_TIMEOUT_S):
+                    while not is_read and taken < _MAX_TAKEN_BYTES:
+                        await receive_counted()
+            await send({"type": "http.response.body", "body": b""})
 
 
 MAX_HEADER_BYTES: Final = 32 * 1024

@@ -43,7 +43,7 @@ class Exchange:
     """Whether the body has an end; else the client is gone after its last piece."""
     path: str = PATH
     taken: int = 0
-    """How many bytes the server has asked for."""
+    """How many bytes the server has asked for before it answered."""
     sent: list[Message] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -73,7 +73,8 @@ class Exchange:
             return {"type": "http.request", "body": b"", "more_body": False}
         if chunk is None:
             return {"type": "http.disconnect"}
-        self.taken += len(chunk)
+        if not self.sent:
+            self.taken += len(chunk)
         return {"type": "http.request", "body": chunk, "more_body": True}
 
     async def send(self, message: Message) -> None:

@@ -354,6 +354,24 @@ def test_a_client_that_does_not_stop_is_cut_off(
     assert sent < 64 * MIB
 
 
+def test_a_client_that_sends_its_whole_body_first_gets_the_refusal(address: str) -> None:
+    host, port = address.removeprefix("http://").split(":")
+    size = 30 * MIB
+
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(
+            f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer nonsense\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
+        )
+        connection.sendall(b" " * size)
+        answer = connection.recv(4096)
+        while piece := connection.recv(4096):
+            answer += piece
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"\r\nconnection: close\r\n" in answer
+
+
 def test_a_connection_is_kept_after_a_refused_batch(address: str, alice: Person) -> None:
     headers = JSON | alice.headers(SCOPE)
 
