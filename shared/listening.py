@@ -94,7 +94,9 @@ def _parse(text: str) -> Address:
     is_bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if is_bracketed else host
     try:
-        if (host != "localhost" and ip_address(host).version == 6) != is_bracketed:
+        # An IPv6 address has many spellings; addresses are compared in the shortest one.
+        host = host if host == "localhost" else str(ip_address(host))
+        if (":" in host) != is_bracketed:
             raise ValueError
     except ValueError:
         raise ValueError(

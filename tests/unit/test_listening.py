@@ -15,6 +15,8 @@ from shared.settings import SettingsError
         ("[::1]:8400", (Address("::1", 8400),)),
         ("localhost:1", (Address("localhost", 1),)),
         ("192.0.2.1:80 , [::]:80,", (Address("192.0.2.1", 80), Address("::", 80))),
+        ("[0:0:0:0:0:0:0:1]:80", (Address("::1", 80),)),
+        ("[FE80::0:1%eth0]:80", (Address("fe80::1%eth0", 80),)),
     ],
 )
 def test_addresses_are_read(text: str, read: tuple[Address, ...]) -> None:
@@ -45,6 +47,7 @@ PORT = "must end with a port between 1 and 65535"
         ("127.0.0.1:\u0661", f"'127.0.0.1:\u0661' {PORT}"),
         ("127.0.0.1:1,localhost:1", "localhost:1 is there twice"),
         ("[::]:1,[::1]:1", "[::1]:1 is there twice"),
+        ("[::1]:1,[0::1]:1", "[::1]:1 is there twice"),
     ],
 )
 @pytest.mark.parametrize("name", ["SVC_AUTH_LISTEN", "SVC_BASE_LISTEN"])
