@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from deploy.migrate import SQL_DIR, MigrationError, migrate
 from shared import SCHEMA_VERSION, database
@@ -53,13 +54,58 @@ def policies(owner: Rows) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
+# What a migration may wait for a lock, noted within a migration and within the standing files.
+NOTES_ITS_LIMIT = {
+    "9000_note": f"-- Usable from version {SCHEMA_VERSION} on.\n"
+    "create table svc.noted_limit as select current_setting('lock_timeout')::interval as waits;\n"
+    "alter table activity.app_session add column note text;\n"
+}
+NOTES_ITS_LIMIT_AGAIN = (
+    "insert into svc.noted_limit values (current_setting('lock_timeout')::interval);\n"
+)
+
+
+def wait_patiently(owner: Rows) -> None:
+    """Let servers wait for locks, and exports for their clients, far longer than any test lasts.
+
+    What the test then sees does not depend on how fast this machine is.
+    """
+    for role in ("svc_reader", "svc_ingester"):
+        for limit in ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout"):
+            owner.execute(
+                sql.SQL("alter role {} in database {} set {} = '120s'").format(
+                    sql.Identifier(role), sql.Identifier(owner.info.dbname), sql.Identifier(limit)
+                )
+            )
+
+
+def waiting(owner: Rows) -> set[tuple[str, str]]:
+    """Return which login waits for a lock of which other."""
+    return set(
+        owner.execute(
+            """
+            select waiting.usename,
+                   holding.usename
+              from pg_stat_activity as waiting
+              join pg_stat_activity as holding
+                on holding.pid = any (pg_blocking_pids(waiting.pid))
+             where waiting.datname = current_database()
+            """
+        ).fetchall()
+    )
+
+
 def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_and_a_question(
     database_of_its_own: Settings, owner: Rows, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own
     alice = person(owner, "alice")
     schemas.fill(owner, alice, 5_000)
-    directory = schemas.with_migrations(tmp_path, **ADDS_A_COLUMN)
+    directory = schemas.with_migrations(tmp_path, **NOTES_ITS_LIMIT)
+    with (directory / "views.sql").open("a") as views:
+        views.write(NOTES_ITS_LIMIT_AGAIN)
+    migrator = owner.info.user
+    wait_patiently(owner)
 
     with processes.service(chosen, tmp_path) as service:
         load = Load(service.base_url, alice.headers())
@@ -70,9 +116,15 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
             ):
                 export.read_until(b'"app_sessions"')
                 migration = Migrating(chosen, directory)
+                wait_for(
+                    lambda: (
+                        (found := waiting(owner)) >= {(migrator, "svc_reader")}
+                        and found & {("svc_reader", migrator), ("svc_ingester", migrator)}
+                    ),
+                    "others wait for a migration that waits",
+                )
                 wait_for(lambda: migration.tries, "the migration gives up waiting")
-                before = len(load.answers)
-                wait_for(lambda: len(load.answers) > before + 1, "others go on meanwhile")
+                load.wait_for_more()
                 export.read_all()
                 assert export.status == 200
                 assert export.body["resources"]["app_sessions"]
@@ -81,8 +133,7 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
                 wait_for(lambda: migration.tries > tries, "the migration tries again")
                 question.close()
                 migration.end()
-                before = len(load.answers)
-                wait_for(lambda: len(load.answers) > before + 1, "others go on afterwards")
+                load.wait_for_more()
         finally:
             load.end()
 
@@ -92,6 +143,28 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
     lines = [line for line in migration.said if line.startswith("others hold a lock")]
     assert all("canceling statement due to lock timeout" in line for line in lines)
     assert all("\n" not in line for line in lines)
+    noted = owner.execute("select extract(epoch from waits)::integer from svc.noted_limit")
+    assert noted.fetchall() == [(4,), (4,)]
+
+
+def test_a_migration_gives_up_waiting_before_those_behind_it_do(owner: Rows) -> None:
+    limits = owner.execute(
+        """
+        select rolname,
+               extract(epoch from split_part(setting, '=', 2)::interval)::integer
+          from pg_roles
+         cross join unnest(rolconfig) as setting
+         where rolname like 'svc\\_%' and setting like 'lock\\_timeout=%'
+         order by rolname
+        """
+    ).fetchall()
+
+    assert limits == [
+        ("svc_authserver", 5),
+        ("svc_ingester", 5),
+        ("svc_reader", 5),
+        ("svc_worker", 5),
+    ]
 
 
 def test_a_lock_that_nobody_lets_go_of_is_one_line_and_a_second_run_finishes(
