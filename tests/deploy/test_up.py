@@ -420,13 +420,44 @@ def test_a_server_that_dies_is_started_again_until_the_fifth_time_within_a_minut
 DEATH: Final = "svc: the authorization server has ended by itself with signal SIGKILL"
 
 
-def quick_runner(data_dir: Path, ports: tuple[int, int]) -> Runner:
-    """Start a runner that does not wait long before it starts a server again."""
-    quick = "from deploy import cli, up; up._FIRST_WAIT = 0.01; cli.main()"
+def quick_runner(data_dir: Path, ports: tuple[int, int], changes: str = "") -> Runner:
+    """Start a runner that does not wait long before it starts a server again.
+
+    Its minute lasts an hour, since starting four servers takes most of a minute on a busy machine.
+    """
+    quick = (
+        "from deploy import cli, up; up._FIRST_WAIT = 0.01; up._RESTARTS_WITHIN = 3600.0; "
+        f"{changes}cli.main()"
+    )
     chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports)
     return Runner(
         data_dir.parent, chosen, login=replace(SELF, command=(sys.executable, "-c", quick))
     )
+
+
+def test_ends_that_are_long_ago_do_not_count(used_data_dir: Path, ports: tuple[int, int]) -> None:
+    changes = "up._MOST_ENDS = 2; up._RESTARTS_WITHIN = 0.0; "
+    with quick_runner(used_data_dir, ports, changes) as runner:
+        runner.wait_until_up()
+        first = runner.child("auth serve")
+        os.kill(first, signal.SIGKILL)
+        second = successor(runner, first)
+        os.kill(second, signal.SIGKILL)
+        successor(runner, second)
+
+        assert runner.stop() == 0
+    assert runner.err.read_text().count(f"{DEATH}; starting it again in 0.01 s\n") == 2
+
+
+def successor(runner: Runner, pid: int) -> int:
+    """Return the authorization server that runs instead of another."""
+
+    def others() -> list[int]:
+        return [each for each, words in runner.children() if "auth serve" in words and each != pid]
+
+    wait_for(lambda: others() or runner.process.poll() is not None, "another authorization server")
+    (found,) = others()
+    return found
 
 
 def test_a_server_that_cannot_start_again_ends_everything_with_its_last_words(
