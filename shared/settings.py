@@ -127,7 +127,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     }
     auth_url = _public_url(environment, "SVC_AUTH_URL", Settings.auth_url)
     base_url = _public_url(environment, "SVC_BASE_URL", Settings.base_url)
-    if _without_usual_port(auth_url) == _without_usual_port(base_url):
+    if auth_url == base_url:
         raise SettingsError(
             f"SVC_AUTH_URL and SVC_BASE_URL are both {auth_url}: {_ORIGIN_OF_ITS_OWN}"
         )
@@ -220,11 +220,11 @@ _ORIGIN_OF_ITS_OWN: Final = (
 
 
 def _public_url(environment: Mapping[str, str], name: str, default: str) -> str:
-    """Return the origin of one of our servers."""
+    """Return the origin of one of our servers, spelled as browsers and clients spell it."""
     given = environment.get(name) or default
     if re.fullmatch(r"https?://[^/?#]+/+[^/?#]+.*", given):
         raise SettingsError(f"{name}: {given!r} must have no path: {_ORIGIN_OF_ITS_OWN}")
-    return _origin(environment, name, default)
+    return _without_usual_port(_origin(environment, name, default))
 
 
 def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
@@ -259,7 +259,7 @@ def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def _without_usual_port(origin: str) -> str:
-    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80").removesuffix(":")
 
 
 def _addresses(environment: Mapping[str, str], name: str) -> tuple[Address, ...]:

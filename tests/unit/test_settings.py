@@ -222,3 +222,23 @@ def test_made_secrets_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
 def test_missing_secrets_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="svc migrate"):
         settings.read_secrets(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ("https://Svc.example:443", "https://svc.example"),
+        ("https://svc.example:443/", "https://svc.example"),
+        ("http://svc.example:80", "http://svc.example"),
+        ("http://svc.example:443", "http://svc.example:443"),
+        ("https://svc.example:", "https://svc.example"),
+        ("https://[2001:db8::443]", "https://[2001:db8::443]"),
+    ],
+)
+@pytest.mark.parametrize("name", ["auth_url", "base_url"])
+def test_a_public_address_is_spelled_as_browsers_spell_an_origin(
+    name: str, given: str, origin: str
+) -> None:
+    chosen = settings.read({f"SVC_{name.upper()}": given})
+
+    assert getattr(chosen, name) == origin
