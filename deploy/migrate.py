@@ -8,7 +8,7 @@ Each migration is one transaction, and the standing files together are the last 
 next run goes on where this one stopped. Any number may run at once: each transaction takes a lock first, and
 then looks at what has been applied.
 
-Servers may be at work meanwhile. A statement that needs a lock which a reader or writer holds waits 4 s for
+Servers may be at work meanwhile. A statement that needs a lock which a reader or writer holds waits 1 s for
 it at most, because others queue behind it. Then the transaction is given up, and tried again after a pause.
 
 Everything that is set is local to a transaction, so a pooler in transaction mode does no harm.

@@ -20,9 +20,10 @@ end
 $$
 
 -- name: limit_waiting
--- Lets no statement of the transaction wait longer than this for a lock: readers and writers queue
--- behind it, and are refused after 5 s (roles.sql).
-set local lock_timeout = '4s'
+-- Lets no statement of the transaction wait longer than this for a lock. Readers and writers queue behind it,
+-- each on a connection of its server's few, and further requests wait for one of these: they are refused after
+-- 1.5 s (shared.database.WAIT_S).
+set local lock_timeout = '1s'
 
 -- name: grant_owner_access
 -- Lets the owner, and no server, make things in this database. The login is the database's owner or a superuser.

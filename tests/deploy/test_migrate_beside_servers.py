@@ -144,7 +144,9 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
     assert all("canceling statement due to lock timeout" in line for line in lines)
     assert all("\n" not in line for line in lines)
     noted = owner.execute("select extract(epoch from waits)::integer from svc.noted_limit")
-    assert noted.fetchall() == [(4,), (4,)]
+    limits = noted.fetchall()
+    assert limits == [(1,), (1,)]
+    assert limits[0][0] < database.WAIT_S
 
 
 def test_a_migration_gives_up_waiting_before_those_behind_it_do(owner: Rows) -> None:
