@@ -86,6 +86,8 @@ def notes(request: Request) -> dict[str, object]:
 _MAX_TAKEN_BYTES: Final = 41 * 1024 * 1024
 """How much of a body is taken that is refused: somewhat more than the largest that is not."""
 _TAKING_TIMEOUT_S: Final = 30.0
+_LONGEST_PAUSE_S: Final = 3.0
+"""After so long without any data the client is taken to have stopped sending."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ class RefusedBody:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TAKING_TIMEOUT_S):
                     while not is_read and taken < _MAX_TAKEN_BYTES:
-                        await receive_counted()
+                        async with asyncio.timeout(_LONGEST_PAUSE_S):
+                            await receive_counted()
             await send({"type": "http.response.body", "body": b""})
 
 
