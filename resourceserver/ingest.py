@@ -15,7 +15,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import partial
@@ -37,7 +37,7 @@ from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Ve
 from resourceserver.operation import INGEST, Operation
 from resourceserver.session import Credential, Reader
 from shared import lines, queries
-from shared.lines import Lines, Sequel
+from shared.lines import Lines, Results, Sequel, Step
 from shared.settings import Settings
 
 STATEMENTS: Final = {
@@ -326,13 +326,15 @@ async def write(
         (STATEMENTS["add_devices"], columns | common),
         (STATEMENTS[f"add_{stream.name}"], columns | common),
     )
-    follow_up = Sequel(
-        (STATEMENTS["mark_days"], STATEMENTS["count_up"]),
-        lambda results: common | {"stream": stream.name} | _consequences(rows, results[2]),
-    )
+    then = (STATEMENTS["mark_days"], STATEMENTS["count_up"])
+
+    def consequences(results: Results) -> Sequence[Step]:
+        values = common | {"stream": stream.name} | _consequences(rows, results[2])
+        return [(statement, values) for statement in then]
+
     try:
         # Never twice by ourselves: only the tracker can tell that a batch was not answered.
-        results = await writers.run(steps, sequel=follow_up, may_repeat=False)
+        results = await writers.run(steps, sequel=Sequel(then, consequences), may_repeat=False)
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements of ours.
         raise DatabaseUnavailable from error

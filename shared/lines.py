@@ -69,12 +69,19 @@ Results = Sequence[PGresult]
 
 @dataclass(frozen=True)
 class Sequel:
-    """What follows an answer in the same transaction, with values that the answer decides."""
+    """What follows an answer in the same transaction, as the answer decides."""
 
     statements: tuple[Statement, ...]
-    values: Callable[[Results], Mapping[str, Any]]
-    """Makes the values of all ``statements`` from the results before them. It is called while others wait,
-    so it must be quick, and once more where the transaction was rolled back and is repeated."""
+    """All that ``steps`` may return; they are prepared before."""
+    steps: Callable[[Results], Sequence[Step]]
+    """Makes the steps from the results before them. It is called while others wait, so it must be quick,
+    and once more where the transaction was rolled back and is repeated."""
+
+
+BEGIN: Final = statement("begin isolation level repeatable read")
+"""As the first step, it makes all steps see the data as of one moment. COMMIT must be the last."""
+COMMIT: Final = statement("commit")
+_ROLLBACK: Final = statement("rollback")
 
 
 def _array(values: list[str]) -> bytes:
@@ -183,6 +190,8 @@ class _Turn:
     """What became of the preparing of its statements, by their names; all of it comes before it."""
     sequel: Sequel | None = None
     """What is still to be sent; until it is, the transaction stays open."""
+    has_begun: bool = False
+    """Whether its first step is BEGIN, so that an error leaves a transaction to be rolled back."""
     missing: int = 0
     """How many results come before the sequel can be sent."""
     results: list[PGresult] = field(default_factory=list)
@@ -216,8 +225,8 @@ class _Turn:
             cause = next(filter(None, failures), None) or _OutdatedError(self.prepared, error)
         elif _is_stale_plan(error):
             cause = _OutdatedError(self.prepared, error)
-        # No result came before it: the first statement has failed.
-        if not self.results and isinstance(cause, _MISSING):
+        # No result came before it, but that of BEGIN: the first statement has failed.
+        if len(self.results) == self.has_begun and isinstance(cause, _MISSING):
             return MissingObjectError(cause)
         return cause
 
@@ -308,7 +317,13 @@ class Line:
         self, steps: Sequence[Step], sequel: Sequel | None, *, prepare: bool
     ) -> asyncio.Future[Results]:
         loop = asyncio.get_running_loop()
-        turn = _Turn(loop.create_future(), loop.time(), sequel=sequel, missing=len(steps))
+        turn = _Turn(
+            loop.create_future(),
+            loop.time(),
+            sequel=sequel,
+            has_begun=steps[0][0] is BEGIN,
+            missing=len(steps),
+        )
         # Before anything is sent: a value that cannot be written must not leave half a turn behind.
         ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
         pgconn = self._pgconn()
@@ -353,9 +368,9 @@ class Line:
         turn.sequel = None
         if turn.error is None:
             try:
-                values = sequel.values(turn.results)
                 ready = [
-                    (wanted, _written(wanted.parameters, values)) for wanted in sequel.statements
+                    (wanted, _written(wanted.parameters, values))
+                    for wanted, values in sequel.steps(turn.results)
                 ]
             except Exception as error:
                 # Whatever it is, half a transaction must never be ended as if it were whole.
@@ -364,6 +379,18 @@ class Line:
                 return
             self._ask(pgconn, ready, prepare=bool(turn.prepared))
         pgconn.pipeline_sync()
+        self._write()
+
+    def _roll_back(self, pgconn: PGconn) -> None:
+        """End a transaction that has failed after BEGIN: a sync leaves it open."""
+        if self._turns:
+            raise psycopg.OperationalError(
+                "another request came into a transaction that has failed"
+            )
+        loop = asyncio.get_running_loop()
+        self._ask(pgconn, [(_ROLLBACK, [])], prepare=False)
+        pgconn.pipeline_sync()
+        self._turns.append(_Turn(loop.create_future(), loop.time()))
         self._write()
 
     def _prepare(self, pgconn: PGconn, statements: Sequence[Statement]) -> Preparations:
@@ -425,7 +452,10 @@ class Line:
                         raise psycopg.OperationalError(pgconn.get_error_message())
                     continue
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                    self._turns.popleft().end()
+                    turn = self._turns.popleft()
+                    turn.end()
+                    if turn.has_begun and turn.error is not None:
+                        self._roll_back(pgconn)
                     continue
                 turn = self._turns[0]
                 turn.take(result)

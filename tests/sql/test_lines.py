@@ -338,6 +338,10 @@ def name_by(results: Results) -> dict[str, Any]:
     return {"email": email, "name": email.partition("@")[0]}
 
 
+def renaming(values: Callable[[Results], dict[str, Any]]) -> Sequel:
+    return Sequel((RENAME,), lambda results: [(RENAME, values(results))])
+
+
 def people(owner: psycopg.Connection[Any]) -> list[Any]:
     return owner.execute("select email, display_name from identity.user order by email").fetchall()
 
@@ -366,7 +370,7 @@ def test_a_sequel_has_the_values_that_the_answer_decides(
     async def use(shared: Lines) -> None:
         for name in ("alice", "bob"):
             step = (JOIN, {"email": f"{name}@example.org"})
-            answer, _ = await shared.run((step,), sequel=Sequel((RENAME,), name_by))
+            answer, _ = await shared.run((step,), sequel=renaming(name_by))
             assert answer.get_value(0, 0) == f"{name}@example.org".encode()
 
     with_owners_lines(deployment, use)
@@ -378,7 +382,7 @@ def test_a_sequel_that_fails_takes_what_came_before_along(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Lines) -> None:
-        sequel = Sequel((RENAME,), lambda results: name_by(results) | {"name": ""})
+        sequel = renaming(lambda results: name_by(results) | {"name": ""})
         with pytest.raises(errors.CheckViolation):
             await shared.run(((JOIN, {"email": "alice@example.org"}),), sequel=sequel)
         assert await echo(shared, "fine") == b"fine"
@@ -401,7 +405,7 @@ def test_nothing_follows_a_step_that_failed(
     async def use(shared: Lines) -> None:
         steps = ((JOIN, {"email": "alice@example.org"}), (broken, {"n": 0}), (ECHO, {"text": "x"}))
         with pytest.raises(psycopg.errors.DivisionByZero):
-            await shared.run(steps, sequel=Sequel((RENAME,), take_note))
+            await shared.run(steps, sequel=renaming(take_note))
         assert await echo(shared, "fine") == b"fine"
 
     with_owners_lines(deployment, use)
@@ -416,10 +420,10 @@ def test_values_that_cannot_be_made_or_written_undo_what_came_before(
     async def use(shared: Lines) -> None:
         step = (JOIN, {"email": "alice@example.org"})
         with pytest.raises(KeyError, match="name"):
-            await shared.run((step,), sequel=Sequel((RENAME,), lambda _: dict[str, Any]()["name"]))
+            await shared.run((step,), sequel=renaming(lambda _: dict[str, Any]()["name"]))
         with pytest.raises(psycopg.DataError, match="NUL"):
             await shared.run(
-                (step,), sequel=Sequel((RENAME,), lambda results: name_by(results) | {"name": "\0"})
+                (step,), sequel=renaming(lambda results: name_by(results) | {"name": "\0"})
             )
         assert await echo(shared, "fine") == b"fine"
 
@@ -434,7 +438,7 @@ def test_one_who_stops_waiting_for_the_answer_leaves_no_transaction_open(
     async def use(shared: Lines) -> None:
         await echo(shared, "connected")
         step = (JOIN, {"email": "alice@example.org"})
-        impatient = asyncio.create_task(shared.run((step,), sequel=Sequel((RENAME,), name_by)))
+        impatient = asyncio.create_task(shared.run((step,), sequel=renaming(name_by)))
         await asyncio.sleep(0)
         impatient.cancel()
 
@@ -452,7 +456,7 @@ def test_nobody_comes_into_a_transaction_that_is_open(
         await echo(shared, "connected")
         step = (JOIN, {"email": "alice@example.org"})
         answers = await asyncio.gather(
-            shared.run((step,), sequel=Sequel((RENAME,), name_by)),
+            shared.run((step,), sequel=renaming(name_by)),
             echo(shared, "beside it"),
             return_exceptions=True,
         )
@@ -473,7 +477,7 @@ def test_a_sequel_that_the_server_forgot_is_prepared_again_and_done_once(
     async def use(shared: Lines) -> None:
         for name in ("alice", "bob"):
             step = (JOIN, {"email": f"{name}@example.org"})
-            await shared.run((step,), sequel=Sequel((RENAME,), name_by))
+            await shared.run((step,), sequel=renaming(name_by))
             await shared.run(((forget, {}),))
             # The first part is there again, and the sequel is not.
             await shared.run(((JOIN, {"email": f"{name}2@example.org"}),))
@@ -653,7 +657,7 @@ def test_a_transaction_with_an_outdated_first_part_or_sequel_is_done_once(
     async def columns(shared: Lines, text: str) -> list[int]:
         values = {"text": text}
         steps = ((COUNT, values), (first, values))
-        sequel = Sequel((then,), lambda _: values)
+        sequel = Sequel((then,), lambda _: [(then, values)])
         _, *results = await shared.run(steps, sequel=sequel, may_repeat=False)
         return sorted(result.nfields for result in results)
 
