@@ -1,4 +1,4 @@
-"""One token, one query, one round trip: the only way in which a request reads the database.
+"""One token, one transaction: the only way in which a request reads the database.
 
 A read is two statements between two syncs of a pipeline, which Postgres runs as one implicit
 transaction: the first opens the token's session, the second asks the question under row-level
@@ -6,9 +6,14 @@ security. An error in the first skips the second. So a revoked token is refused 
 is cached, and nothing carries over to the connection's next user.
 
 Keep them two: folded into one, they can silently answer nothing (sql/session.sql).
+
+An answer of several statements is one transaction as well, begun and committed by name, because all its
+statements must see the data as of one moment. It ends after its last statement, never at a sync between them:
+there the session would be over, and every policy silently empty.
 """
 
-from collections.abc import Container, Mapping
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,12 +33,14 @@ from resourceserver.errors import (
 )
 from resourceserver.usage import Usage
 from shared import database, lines, queries, schema, tokens, web
-from shared.lines import Lines, Statement
+from shared.lines import Lines, Results, Sequel, Statement, Step
 from shared.settings import Settings
 from shared.tokens import Token
 
 SQL: Final = queries.load(Path(__file__).with_name("session.sql"))
 OPEN_SESSION: Final = lines.statement(SQL["open_session"])
+_HOLD_SCHEMA: Final = lines.statement(SQL["hold_schema"])
+_LIMIT_ANSWER: Final = lines.statement(SQL["limit_answer"])
 
 QUICK_LINES: Final = 2
 PATIENT_LINES: Final = 8
@@ -41,6 +48,8 @@ PATIENT_LINES: Final = 8
 QUICK_S: Final = 5.0
 PATIENT_S: Final = 25.0
 """How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
+PARTS_MS: Final = 20_000
+"""How long the database may take for all parts of an answer together, as for one statement."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,18 @@ def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, 
 
 
 @dataclass(frozen=True)
+class Question:
+    """What is asked in several statements of one transaction, which see the data as of one moment."""
+
+    frame: Step
+    """What the parts have in common, such as a zone that only the database knows: one JSON object."""
+    statements: tuple[Statement, ...]
+    """All that ``parts`` may name."""
+    parts: Callable[[dict[str, Any]], Mapping[str, Step]]
+    """Makes the statements by name from ``frame``. Each answers with one row of one value."""
+
+
+@dataclass(frozen=True)
 class Reader:
     """Answers questions as the ``reader`` role."""
 
@@ -88,6 +109,8 @@ class Reader:
     """For questions that may take long."""
     usage: Usage = field(default_factory=Usage)
     """Which tokens were accepted."""
+    parts_ms: int = PARTS_MS
+    """How long all parts of an answer may take together."""
 
     @classmethod
     def of(cls, chosen: Settings) -> "Reader":
@@ -120,6 +143,53 @@ class Reader:
         answer = result.get_value(0, 0)
         if answer is None:
             # Every question has one row, unless its user went away after the session was opened.
+            raise Unauthorized.invalid_token(who.scopes)
+        self.usage.note(who.token)
+        return answer
+
+    async def read_parts(self, who: Credential, question: Question) -> dict[str, bytes]:
+        """Return the value of the question's ``frame``, and of each of its parts by name.
+
+        It takes two round trips. All parts together have the time of one statement, and where one fails
+        there is no answer. Raises Unauthorized, InsufficientScope and DatabaseUnavailable.
+        """
+        frame, values = question.frame
+        common = {"user_id": who.token.user_id}
+        names: list[str] = []
+
+        def parts(results: Results) -> Sequence[Step]:
+            found = results[-1].get_value(0, 0) if results[-1].ntuples else None
+            if found is None:
+                return [(lines.COMMIT, {})]
+            rest: list[Step] = []
+            wanted = question.parts(json.loads(found))
+            names[:] = wanted
+            for statement, own in wanted.values():
+                rest.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
+                rest.append((statement, {**own, **common}))
+            return [*rest, (lines.COMMIT, {})]
+
+        first: tuple[Step, ...] = (
+            (lines.BEGIN, {}),
+            (_HOLD_SCHEMA, {}),
+            (OPEN_SESSION, who.parameters()),
+            (frame, {**values, **common}),
+        )
+        sequel = Sequel((_LIMIT_ANSWER, *question.statements, lines.COMMIT), parts)
+        try:
+            _, _, opened, *results = await self.patient.run(first, sequel=sequel)
+        except psycopg.Error as error:
+            raise problem(error, who, values) from error
+        note(who, opened)
+        # Between the parts stand the calls that limit their time, and behind them the commit.
+        answers = [results[0], *results[2:-1:2]]
+        found = {
+            name: result.get_value(0, 0) if result.ntuples else None
+            for name, result in zip(["frame", *names], answers, strict=True)
+        }
+        answer = {name: value for name, value in found.items() if value is not None}
+        if len(answer) < len(found):
+            # Every part has one row, unless its user went away after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
         self.usage.note(who.token)
         return answer

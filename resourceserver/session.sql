@@ -2,6 +2,15 @@
 -- Opens the session of a token for the rest of the transaction (sql/session.sql).
 call svc.open_session(%(user_id)s, %(token_hash)s, %(scopes)s, %(resources)s, p_version => %(version)s)
 
+-- name: hold_schema
+-- Keeps away migrations that exclude this code, until the transaction ends. One that reads all as of one moment
+-- must have this lock before that moment: a table that was written anew since then would seem to be empty.
+lock table svc.schema_version in access share mode
+
+-- name: limit_answer
+-- Leaves the next statement no more time than the answer still has (sql/session.sql).
+select svc.limit_answer(%(limit_ms)s)
+
 -- name: as_json
 -- The one row of a question as a JSON object; its columns are the members.
 select row_to_json(body)::text

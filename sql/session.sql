@@ -91,3 +91,23 @@ begin
     );
 end
 $$;
+
+-- Limits the next statement to what is left of an answer's time, which began with the transaction: the server
+-- counts each statement's time anew. When nothing is left, the statement is cancelled at once, as one that takes
+-- too long is.
+create or replace function svc.limit_answer(p_limit_ms integer)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    spent_ms constant integer := ceil(
+        extract(epoch from clock_timestamp() - transaction_timestamp()) * 1000
+    );
+begin
+    -- 0 would be no limit.
+    perform set_config('statement_timeout', greatest(p_limit_ms - spent_ms, 1)::text, true);
+end
+$$;

@@ -484,6 +484,7 @@ FUNCTIONS = {
         "focus_streaks",
         "hours",
         "instant",
+        "limit_answer",
         "matches",
         "open_session",
         "owned_parts",

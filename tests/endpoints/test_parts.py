@@ -1,0 +1,207 @@
+"""Answers made of several statements: one moment, one time limit, one error for all of them."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from resourceserver.errors import InsufficientScope, TookTooLong, Unauthorized
+from resourceserver.session import Credential, Question, Reader
+from shared import lines, tokens
+from shared.lines import Statement, Step
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.waiting import wait_for_async
+
+FRAME = lines.statement("select json_build_object('zone', 'UTC')::text")
+DEVICES = lines.statement(
+    "select json_agg(name order by name)::text from activity.device where user_id = %(user_id)s"
+)
+MEETING = lines.statement("select 'met' from (select pg_advisory_xact_lock_shared(4711)) as met")
+SLEEP = lines.statement("select 'slept' from (select pg_sleep(0.4)) as slept")
+BROKEN = lines.statement("select (1 / %(n)s::integer)::text")
+LOCK = 4711
+"""An advisory lock for which a part waits, so that a test can do something between two parts."""
+
+
+def credential(person: Person, *scopes: str) -> Credential:
+    token = tokens.parse(tokens.ACCESS, person.token("read:activity"))
+    assert token is not None
+    return Credential(token, scopes or ("read:activity",), ())
+
+
+Parts = dict[str, Step]
+
+
+def asking(parts: Parts, frame: Statement = FRAME) -> Question:
+    statements = tuple(statement for statement, _ in parts.values())
+    return Question((frame, {}), statements, lambda _: parts)
+
+
+def with_reader(deployment: Settings, use: Callable[[Reader], Awaitable[None]]) -> None:
+    async def run() -> None:
+        reader = Reader.of(deployment)
+        # One connection, so that what one answer leaves behind meets the next.
+        reader = replace(reader, patient=replace(reader.patient, lines=reader.patient.lines[:1]))
+        try:
+            await use(reader)
+        finally:
+            reader.close()
+
+    asyncio.run(run())
+
+
+def device(person: Person, name: str) -> None:
+    person.connection.execute(
+        "insert into activity.device (user_id, name) values (%s, %s)", [person.user_id, name]
+    )
+
+
+def test_parts_get_what_the_frame_says_and_answer_by_their_names(
+    deployment: Settings, alice: Person
+) -> None:
+    device(alice, "laptop")
+    echo = lines.statement("select %(text)s::text")
+    question = Question(
+        (FRAME, {}),
+        (echo, DEVICES),
+        lambda frame: {"zone": (echo, {"text": frame["zone"]}), "devices": (DEVICES, {})},
+    )
+
+    async def use(reader: Reader) -> None:
+        answer = await reader.read_parts(credential(alice), question)
+
+        assert json.loads(answer.pop("frame")) == {"zone": "UTC"}
+        assert answer == {"zone": b"UTC", "devices": b'["laptop"]'}
+
+    with_reader(deployment, use)
+
+
+def test_all_parts_see_one_moment(
+    deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    device(alice, "laptop")
+    question = asking({"before": (DEVICES, {}), "meeting": (MEETING, {}), "after": (DEVICES, {})})
+
+    async def use(reader: Reader) -> None:
+        who = credential(alice)
+        with owner.transaction():
+            owner.execute("select pg_advisory_xact_lock(%s)", [LOCK])
+            answering = asyncio.create_task(reader.read_parts(who, question))
+            await wait_for_async(lambda: is_waited_for(owner), "a part that waits")
+            with psycopg.connect(deployment.database_url or "", autocommit=True) as writer:
+                writer.execute(
+                    "insert into activity.device (user_id, name) values (%s, 'phone')",
+                    [alice.user_id],
+                )
+        between = await answering
+        afterwards = await reader.read_parts(credential(alice), question)
+
+        assert between["before"] == between["after"] == b'["laptop"]'
+        assert json.loads(afterwards["after"]) == ["laptop", "phone"]
+
+    with_reader(deployment, use)
+
+
+def is_waited_for(owner: psycopg.Connection[Any]) -> bool:
+    found = owner.execute(
+        "select count(*) from pg_locks where locktype = 'advisory' and objid = %s and not granted",
+        [LOCK],
+    ).fetchone()
+    return found == (1,)
+
+
+def test_parts_that_are_each_quick_enough_and_together_too_slow_are_503(
+    deployment: Settings, alice: Person
+) -> None:
+    slow: Parts = {f"part_{n}": (SLEEP, {}) for n in range(4)}
+
+    async def use(reader: Reader) -> None:
+        hurried = replace(reader, parts_ms=1000)
+        (connection,) = reader.patient.lines
+        pid = await reader.read_parts(credential(alice), asking({"pid": (PID, {})}))
+
+        with pytest.raises(TookTooLong):
+            await hurried.read_parts(credential(alice), asking(slow))
+        assert await hurried.read_parts(credential(alice), asking({"pid": (PID, {})})) == pid
+        assert connection.asked == 0
+
+    with_reader(deployment, use)
+
+
+PID = lines.statement("select pg_backend_pid()::text")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_error_in_any_part_is_the_answers_and_the_next_answer_is_whole(
+    deployment: Settings, alice: Person, place: int
+) -> None:
+    parts: Parts = {f"part_{n}": (PID, {}) for n in range(3)}
+    parts[f"part_{place}"] = (BROKEN, {"n": 0})
+
+    async def use(reader: Reader) -> None:
+        for _ in range(2):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                await reader.read_parts(credential(alice), asking(parts))
+            answer = await reader.read_parts(credential(alice), asking({"n": (BROKEN, {"n": 1})}))
+            assert answer["n"] == b"1"
+
+    device(alice, "laptop")
+    with_reader(deployment, use)
+
+
+def test_a_frame_that_fails_or_finds_nobody_has_no_parts(
+    deployment: Settings, alice: Person
+) -> None:
+    nothing = lines.statement("select '{}' where false")
+
+    async def use(reader: Reader) -> None:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await reader.read_parts(
+                credential(alice),
+                Question((BROKEN, {"n": 0}), (PID,), lambda _: {"pid": (PID, {})}),
+            )
+        with pytest.raises(Unauthorized):
+            await reader.read_parts(credential(alice), asking({"pid": (PID, {})}, nothing))
+        assert "pid" in await reader.read_parts(credential(alice), asking({"pid": (PID, {})}))
+
+    with_reader(deployment, use)
+
+
+def test_a_token_that_is_refused_leaves_the_connection_as_it_was(
+    deployment: Settings, alice: Person
+) -> None:
+    async def use(reader: Reader) -> None:
+        for _ in range(2):
+            with pytest.raises(InsufficientScope):
+                await reader.read_parts(
+                    credential(alice, "read:health"), asking({"devices": (DEVICES, {})})
+                )
+        answer = await reader.read_parts(credential(alice), asking({"pid": (PID, {})}))
+        assert answer["pid"].isdigit()
+
+    with_reader(deployment, use)
+
+
+def test_nothing_of_a_session_is_left_behind_its_answer(
+    deployment: Settings, alice: Person
+) -> None:
+    device(alice, "laptop")
+    left = lines.statement(
+        "select concat_ws(',', current_setting('svc.user_id', true), current_setting('statement_timeout'))"
+    )
+
+    async def use(reader: Reader) -> None:
+        await reader.read_parts(credential(alice), asking({"devices": (DEVICES, {})}))
+
+        settings, devices = await reader.patient.run(
+            ((left, {}), (DEVICES, {"user_id": alice.user_id}))
+        )
+        assert settings.get_value(0, 0) == b",20s"
+        assert devices.get_value(0, 0) is None
+
+    with_reader(deployment, use)
