@@ -5,7 +5,7 @@
 
 What is wrong with a request is told to nobody but who may come in: the body is small, so it is read before
 the token is looked up, and its mistakes are kept back until the token has turned out to be good. A tool's
-question goes to the database together with the token, in one round trip.
+first statement goes to the database together with the token.
 
 From where the token is good, an answer is JSON-RPC, with the request's id if it has a readable one; many
 clients take a plain error body there for a broken server.
@@ -41,9 +41,9 @@ from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.arguments import ArgumentsProblem
 from resourceserver.mcp.pace import Pace
 from resourceserver.mcp.protocol import Message, Refusal, members, quoted
-from resourceserver.mcp.tool import ENTRY, Tool
+from resourceserver.mcp.tool import ENTRY, Tool, as_json
 from resourceserver.session import Credential, Reader
-from shared import lines, queries
+from shared import queries
 from shared.settings import Settings
 
 PATH: Final = "/mcp"
@@ -52,11 +52,7 @@ MAX_BODY: Final = 256 * 1024
 _PATIENCE_S: Final = 20.0
 """How long a body may take to come, so that nobody holds connections by sending nothing."""
 
-_TODAY: Final = lines.statement(
-    session.SQL["as_json"].replace(
-        "--rows", queries.load(Path(__file__).with_name("route.sql"))["today"]
-    )
-)
+_TODAY: Final = as_json(queries.load(Path(__file__).with_name("route.sql"))["today"])
 _TOOLS_TTL_MS: Final = 3_600_000
 _INSTRUCTIONS_TTL_MS: Final = 300_000
 """How long clients may keep what they were told. The instructions hold today's date."""
@@ -273,15 +269,12 @@ class MCPEndpoint:
             await self.reader.check(replace(who, scopes=tool.scopes()))
             return message.result(_mistake(str(problem)))
         try:
-            row = await self.reader.read(
-                replace(who, scopes=tool.scopes(wanted)),
-                tool.statement,
-                wanted.values(),
-                is_quick=tool.is_quick,
+            found = await self.reader.read_parts(
+                replace(who, scopes=tool.scopes(wanted)), tool.question(wanted)
             )
         except ParameterProblem as problem:
             return message.result(_mistake(problem.message))
-        return message.result(_told(tool.told(row, wanted)))
+        return message.result(_told(tool.told(found, wanted)))
 
 
 async def _body(request: Request) -> bytes:

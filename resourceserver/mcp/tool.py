@@ -1,13 +1,13 @@
 """What a tool is: one declaration, from which its listing, its checks and its answers derive.
 
-A tool asks one question of its own, in SQL, which may hold the questions of endpoints: what both say is
-defined once. Postgres writes the answer; beside every member ``..._ms`` comes a ``..._text``, since an
-assistant divides milliseconds wrongly, and an answer that is too long for it is cut and says so.
+A tool's answer is made of parts: statements of its own, and those of endpoints, as they are prepared for
+these. Before them one statement, the frame, says which days are asked for, in which zone, and what the token
+may see. Beside every member ``..._ms`` comes a ``..._text``, since an assistant divides milliseconds wrongly,
+and an answer that is too long for it is cut and says so.
 """
 
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,9 @@ from resourceserver.endpoint import Endpoint
 from resourceserver.mcp import durations
 from resourceserver.mcp.arguments import Arguments, Paged
 from resourceserver.parameters import LocalDayRange
+from resourceserver.session import Question
 from shared import lines, queries
-from shared.lines import Statement
+from shared.lines import Statement, Step
 
 ENTRY: Final = "read:activity"
 """The scope without which nobody comes in."""
@@ -34,10 +35,7 @@ MOST_ROWS: Final = 50
 _SHORTER: Final = (1000, 500, 250, 125)
 """To how many bytes texts are cut, one after the other, where an answer is too long without its rows."""
 
-_QUERY: Final = re.compile(r"^ *--query (\w+)$", re.MULTILINE)
 _FRAME: Final = Path(__file__).parents[1] / "tools" / "frame.sql"
-_COLUMNS: Final = queries.load(_FRAME)
-"""What stands for a parameter of an endpoint in the question of a tool."""
 
 
 class Frame(Body):
@@ -78,6 +76,42 @@ class Page(Answer):
 
 
 @dataclass(frozen=True)
+class Part:
+    """One statement of an answer.
+
+    It sees the arguments; each column of the frame as ``frame_`` and its name; and what endpoints want,
+    ``tz``, ``from``, ``to`` and ``date``, with the values of the frame.
+    """
+
+    query: str
+    """A statement with one row, whose columns are members."""
+    name: str = "answer"
+    """The member under which the row stands; the columns of ``answer`` are members themselves."""
+    scope: str | None = None
+    """Without it the part is left out."""
+    ends: tuple[str, str] = ("starts_at", "ends_at")
+    """The columns of the frame that are ``from`` and ``to``."""
+    is_wanted: Callable[[Arguments], bool] = lambda _: True
+    """Whether arguments ask for it."""
+
+    @cached_property
+    def statement(self) -> Statement:
+        """The query, wrapped so that its row comes back as one JSON object."""
+        return as_json(self.query)
+
+    def values(self, frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what its placeholders stand for, all but ``user_id``."""
+        return {
+            **given,
+            **{f"frame_{name}": value for name, value in frame.items()},
+            "tz": frame["tz"],
+            "date": frame["first_day"],
+            "from": frame[self.ends[0]],
+            "to": frame[self.ends[1]],
+        }
+
+
+@dataclass(frozen=True)
 class Tool:
     """Arguments in, one JSON object out."""
 
@@ -89,13 +123,11 @@ class Tool:
     arguments: type[Arguments]
     answer: type[BaseModel]
     """Describes the answer; tests hold every answer against it."""
-    query: str
-    """A statement with one row, whose columns are the members of the answer."""
-
-    is_quick: bool = False
-    """Whether an index answers it in a moment, so that it may share a connection with others."""
+    frame: str
+    """A statement with one row: which days the answer is about, and what else its parts have in common."""
+    parts: tuple[Part, ...]
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """What is left for Python to do with what the query answered, where SQL is no language for it."""
+    """Puts the parts together. A part that was left out is null."""
     rows: str | None = None
     """The member that is cut where there is too much of it."""
     most_rows: int = MOST_ROWS
@@ -103,9 +135,29 @@ class Tool:
     """Further members of which less is shown where an answer is too long; they go before ``rows``."""
 
     @cached_property
-    def statement(self) -> Statement:
-        """The query, wrapped so that its row comes back as one JSON object."""
-        return lines.statement(session.SQL["as_json"].replace("--rows", self.query))
+    def statements(self) -> dict[str, Statement]:
+        """The statements that an answer may be made of, by name; ``frame`` comes first."""
+        return {"frame": as_json(self.frame)} | {
+            part.name: part.statement for part in self._all_parts
+        }
+
+    @property
+    def _all_parts(self) -> tuple[Part, ...]:
+        return (_FRAMED, *self.parts)
+
+    def question(self, given: Arguments) -> Question:
+        """Return what is asked for these arguments."""
+        values = given.values()
+
+        def parts(frame: dict[str, Any]) -> dict[str, Step]:
+            return {
+                part.name: (part.statement, part.values(frame, values))
+                for part in self._all_parts
+                if part.is_wanted(given) and (part.scope is None or part.scope in frame["scopes"])
+            }
+
+        statements = tuple(part.statement for part in self._all_parts)
+        return Question((self.statements["frame"], values), statements, parts)
 
     def scopes(self, given: Arguments | None = None) -> tuple[str, ...]:
         """Return all scopes that a call needs, the one to come in first."""
@@ -129,12 +181,15 @@ class Tool:
             },
         }
 
-    def told(self, row: bytes, given: Arguments | None = None) -> bytes:
-        """Return the answer that is made of the query's row, as JSON that is not too long.
+    def told(self, found: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
+        """Return the answer that is made of its parts by name, as JSON that is not too long.
 
         Where rows are ``given`` out page by page, the next page begins behind the last row that is left.
         """
-        answer = {"truncated": False} | json.loads(row)
+        answer: dict[str, Any] = {"truncated": False}
+        for part in self._all_parts:
+            row = json.loads(found.get(part.name, b"null"))
+            answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if self.finish is not None:
             answer = self.finish(answer)
         answer = durations.add_texts(answer)
@@ -191,13 +246,15 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def question(text: str, *endpoints: Endpoint) -> str:
-    """Return ``text`` with each line ``--query name`` replaced by what the endpoint of that name asks.
+def part(endpoints: Iterable[Endpoint], endpoint: str, **other: Any) -> Part:
+    """Return the part that is what one of ``endpoints`` answers about the frame's days.
 
-    The range and the zone of its days are those of ``frame``. Raises KeyError for a name that is not there.
+    ``other`` are fields of the part that differ; it has the endpoint's name.
     """
-    found = {endpoint.name: _over_frame(endpoint) for endpoint in endpoints}
-    return _QUERY.sub(lambda line: found[line[1]], text)
+    (found,) = (each for each in endpoints if each.name == endpoint)
+    is_of_days = issubclass(found.params, LocalDayRange)
+    usual = {"name": endpoint} | ({"ends": ("first_day", "last_day")} if is_of_days else {})
+    return Part(found.query, **(usual | other))
 
 
 def load(path: Path, *fragments: Path) -> dict[str, str]:
@@ -205,14 +262,15 @@ def load(path: Path, *fragments: Path) -> dict[str, str]:
     return queries.load(_FRAME, *fragments, path)
 
 
-def _over_frame(endpoint: Endpoint) -> str:
-    ends = {"from": "frame_starts_at", "to": "frame_ends_at"}
-    if issubclass(endpoint.params, LocalDayRange):
-        ends = {"from": "frame_first_day", "to": "frame_last_day"}
-    text = endpoint.query
-    for name, column in {"tz": "frame_tz", "date": "frame_first_day", **ends}.items():
-        text = text.replace(f"%({name})s", _COLUMNS[column])
-    return text
+def as_json(query: str) -> Statement:
+    """Return a query as a statement whose one row comes back as one JSON object."""
+    return lines.statement(session.SQL["as_json"].replace("--rows", query))
+
+
+_FRAMED: Final = Part(queries.load(_FRAME)["framed"], name="framed")
+"""What every answer has."""
+_MEMBERS: Final = ("framed", "answer")
+"""The parts whose columns are members."""
 
 
 def output_schema(answer: type[BaseModel]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from resourceserver import parameters
 from resourceserver.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import WHOLE, Filtered, Kind
-from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, Tool
 
 _HERE: Final = Path(__file__).parent
 _ENDPOINTS: Final = _HERE.parent / "endpoints"
@@ -177,7 +177,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Breakdown,
         answer=BreakdownAnswer,
-        query=SQL["get_time_breakdown"],
+        frame=SQL["breakdown_frame"],
+        parts=(Part(SQL["get_time_breakdown"]),),
         finish=_fitting,
     )
 ]

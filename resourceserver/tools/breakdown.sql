@@ -1,39 +1,42 @@
+-- name: breakdown_frame
+-- The days of the period, or as many of the last of them as are looked at. Hours are looked at in as many days as
+-- may be asked for by their dates: everything may begin with a wrong year.
+with
+--include today
+--include period
+looked_at as (
+    select case
+               when %(kind)s::text = 'app' and 'device' = any (%(group_by)s::text[])
+                   then greatest(first_day, last_day - 183)
+               when 'hour' = any (%(group_by)s::text[])
+                   then greatest(first_day, last_day - %(most_days)s::integer)
+               else first_day
+           end as first_day
+      from frame
+)
+select frame.tz,
+       frame.today,
+       frame.week_starts_on,
+       looked_at.first_day,
+       frame.last_day,
+       case
+           when looked_at.first_day = frame.first_day then frame.starts_at
+           else svc.day_start(looked_at.first_day, frame.tz)
+       end as starts_at,
+       frame.ends_at,
+       looked_at.first_day > frame.first_day as is_cut,
+--include frame_scopes
+  from frame
+ cross join looked_at
+
 -- name: get_time_breakdown
 -- Time of one kind, added up by up to two keys. Slots are as long as the keys let them be, so that rollups of
 -- days and months serve where neither an hour nor a day is asked for. A day is one slot even where somebody
 -- asks for weekdays, so what goes on over midnight counts in both.
 --
--- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year. Hours are
--- looked at in as many days as may be asked for by their dates: everything may begin with a wrong year.
+-- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year.
 with
---include today
-frame as (
-    with
---include period
-    looked_at as (
-        select case
-                   when %(kind)s::text = 'app' and 'device' = any (%(group_by)s::text[])
-                       then greatest(first_day, last_day - 183)
-                   when 'hour' = any (%(group_by)s::text[])
-                       then greatest(first_day, last_day - %(most_days)s::integer)
-                   else first_day
-               end as first_day
-          from frame
-    )
-    select frame.tz,
-           frame.today,
-           looked_at.first_day,
-           frame.last_day,
-           case
-               when looked_at.first_day = frame.first_day then frame.starts_at
-               else svc.day_start(looked_at.first_day, frame.tz)
-           end as starts_at,
-           frame.ends_at,
-           looked_at.first_day > frame.first_day as is_cut
-      from frame
-     cross join looked_at
-),
---include gap
+--include frame
 wanted as (
     select keys,
            keys <@ '{day,week,month,weekday,hour}' as is_of_time,
@@ -49,7 +52,7 @@ wanted as (
 ),
 first_weekday as (
     select week_starts_on as first
-      from today
+      from frame
 ),
 -- One day more, as of the fragment `touched_days`.
 bucket as (
@@ -329,9 +332,7 @@ other as (
       from ranked
      where rank > %(top)s::integer
 )
-select
---include framed
-       %(kind)s::text as kind,
+select %(kind)s::text as kind,
        (select keys from wanted) as group_by,
        (
            select coalesce(
@@ -361,5 +362,5 @@ select
        (select row_to_json(other) from other) as other,
        (select row_to_json(total) from total) as totals,
        (select coalesce(json_agg(name order by n), '[]') from unmatched) as unmatched,
-       (select rows > 0 from other) or frame.is_cut as truncated
+       (select rows > 0 from other) or %(frame_is_cut)s::boolean as truncated
   from frame

@@ -10,7 +10,7 @@ from resourceserver.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Tool
+from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 SQL: Final = tool.load(
@@ -110,7 +110,8 @@ TOOLS: Final = [
         scope="read:code",
         arguments=CodeActivity,
         answer=CodeActivityAnswer,
-        query=SQL["get_code_activity"],
+        frame=SQL["period"],
+        parts=(Part(SQL["get_code_activity"]),),
         finish=_busiest,
         rows="recent",
         other_rows=("repositories",),

@@ -3,9 +3,7 @@
 -- them, of each action and repository, and the newest events. A repository goes by its whole name or by the
 -- last part of it. Nobody bounds the texts of code hosts, so they are cut.
 with
---include today
---include period
---include gap
+--include frame
 happened as (
     select event_id,
            occurred_at,
@@ -80,9 +78,7 @@ recent as (
 --include code_event
            ) as line
 )
-select
---include framed
-       (select row_to_json(total) from total) as totals,
+select (select row_to_json(total) from total) as totals,
        (select json_agg(row order by type) from row) as types,
        (
            select coalesce(json_agg(action_count order by count desc, type, action), '[]')

@@ -12,7 +12,7 @@ from resourceserver import metrics, parameters
 from resourceserver.bodies import Body, CalendarDay, Count
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone, Period, Text
-from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.metrics import METRICS, OF_HEALTH
 from resourceserver.tools import measures
 
@@ -304,7 +304,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Comparison,
         answer=ComparisonAnswer,
-        query=SQL["compare_periods"],
+        frame=SQL["comparison_frame"],
+        parts=(Part(SQL["compare_periods"]),),
         finish=_told,
         rows="data",
     )

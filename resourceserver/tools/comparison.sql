@@ -1,7 +1,6 @@
--- name: compare_periods
--- What two periods came to in each metric that is wanted, with what a day of them came to on average. Where
--- nothing is said of the other one, it is what came before: the same days of the week, the month or the year
--- before, or as many days.
+-- name: comparison_frame
+-- The days of both periods, and those between them. Where nothing is said of the other one, it is what came before:
+-- the same days of the week, the month or the year before, or as many days.
 with
 --include today
 --include named_periods
@@ -49,25 +48,39 @@ period as (
      cross join before
       left join named_period as named on named.name = %(b)s::text
 ),
-frame as (
-    select today.tz,
-           today.date as today,
-           extent.first_day,
-           extent.last_day,
-           svc.day_start(extent.first_day, today.tz) as starts_at,
-           svc.day_start(extent.last_day + 1, today.tz) as ends_at,
-           extent.first_between,
-           extent.last_between
-      from today
-     cross join (
-               select min(first_day) as first_day,
-                      max(last_day) as last_day,
-                      min(last_day) + 1 as first_between,
-                      max(first_day) - 1 as last_between
-                 from period
-           ) as extent
+extent as (
+    select min(first_day) as first_day,
+           max(last_day) as last_day,
+           min(last_day) + 1 as first_between,
+           max(first_day) - 1 as last_between,
+           min(first_day) filter (where kind = 'a') as a_first,
+           min(last_day) filter (where kind = 'a') as a_last,
+           min(first_day) filter (where kind = 'b') as b_first,
+           min(last_day) filter (where kind = 'b') as b_last
+      from period
+)
+select today.tz,
+       today.date as today,
+       today.week_starts_on,
+       svc.day_start(extent.first_day, today.tz) as starts_at,
+       svc.day_start(extent.last_day + 1, today.tz) as ends_at,
+       extent.*,
+--include frame_scopes
+  from today
+ cross join extent
+
+-- name: compare_periods
+-- What two periods came to in each metric that is wanted, with what a day of them came to on average.
+with
+--include frame
+period (kind, first_day, last_day) as (
+    values ('a', %(frame_a_first)s::date, %(frame_a_last)s::date),
+           ('b', %(frame_b_first)s::date, %(frame_b_last)s::date)
 ),
---include gap
+between_them as (
+    select %(frame_first_between)s::date as first_day,
+           %(frame_last_between)s::date as last_day
+),
 -- The days of both, and all that lies between them as one slot.
 slot as materialized (
     select row_number() over (order by starts_at, ends_at)::integer as position,
@@ -81,23 +94,27 @@ slot as materialized (
                  from (
                           select distinct frame.tz,
                                  case
-                                     when frame.first_between > frame.last_between then frame.first_day
+                                     when between_them.first_day > between_them.last_day
+                                         then frame.first_day
                                      else period.first_day
                                  end as first_day,
                                  case
-                                     when frame.first_between > frame.last_between then frame.last_day
+                                     when between_them.first_day > between_them.last_day
+                                         then frame.last_day
                                      else period.last_day
                                  end as last_day
                             from period
+                           cross join between_them
                            cross join frame
                       ) as stretch
                 cross join lateral svc.days(stretch.first_day, stretch.last_day, stretch.tz) as day
                 union all
                select null,
-                      svc.day_start(first_between, tz),
-                      svc.day_start(last_between + 1, tz)
-                 from frame
-                where first_between <= last_between
+                      svc.day_start(between_them.first_day, frame.tz),
+                      svc.day_start(between_them.last_day + 1, frame.tz)
+                 from between_them
+                cross join frame
+                where between_them.first_day <= between_them.last_day
            ) as piece
 ),
 wanted as (
@@ -172,9 +189,7 @@ told as (
       left join summed using (kind, metric)
       left join active using (kind)
 )
-select
---include framed
-       (
+select (
            select json_object_agg(
                       period.kind,
                       json_build_object(

@@ -8,7 +8,7 @@ from pydantic import Field
 from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Tool
+from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(__file__).parents[1] / "endpoints"
 SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _ENDPOINTS / "metrics.sql")
@@ -189,7 +189,8 @@ TOOLS: Final = [
         scope="read:content",
         arguments=Content,
         answer=ContentAnswer,
-        query=SQL["get_content"],
+        frame=SQL["period"],
+        parts=(Part(SQL["get_content"]),),
         finish=_finished,
         rows="data",
     )

@@ -2,9 +2,7 @@
 -- What somebody planned, recorded, was told of their weeks and watched in a range, the newest first, and what it
 -- comes to. Of each kind no more is read than what is asked for, and texts only of what is shown.
 with
---include today
---include period
---include gap
+--include frame
 asked as (
     select starts_at,
            ends_at
@@ -291,9 +289,7 @@ part as (
            )
       from play
 )
-select
---include framed
-       (
+select (
            select coalesce(
                       json_agg(
                           json_build_object('line', line, 'excerpt', excerpt)

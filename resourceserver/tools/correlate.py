@@ -16,7 +16,7 @@ from resourceserver.correlation import Method
 from resourceserver.endpoints import correlation as endpoint
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
-from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.metrics import METRICS
 from resourceserver.tools import measures
 
@@ -263,7 +263,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Correlate,
         answer=CorrelateAnswer,
-        query=SQL["correlate"],
+        frame=SQL["correlate_frame"],
+        parts=(Part(SQL["correlate"]),),
         finish=_compared,
         rows="data",
     )

@@ -1,36 +1,40 @@
+-- name: correlate_frame
+-- The days of the period that are over: the last of them, where there are too many.
+with
+--include today
+--include period
+asked as (
+    select tz,
+           today,
+           week_starts_on,
+           first_day as asked_day,
+           least(last_day, greatest(first_day, today - 1)) as last_day
+      from frame
+),
+cut as (
+    select asked.*,
+           greatest(asked_day, last_day - %(most_days)s::integer + 1) as first_day
+      from asked
+)
+select tz,
+       today,
+       week_starts_on,
+       first_day,
+       last_day,
+       asked_day < first_day as is_cut,
+       svc.day_start(first_day, tz) as starts_at,
+       svc.day_start(last_day + 1, tz) as ends_at,
+--include frame_scopes
+  from cut
+
 -- name: correlate
 -- The value of each metric that is to be compared on each day of a period, and on those that lie later or
 -- earlier by the lag: null where it is not known. Today is not over, so it is left out, and so is what the
 -- token may not see. Python compares them (correlate.py).
 with
---include today
-frame as (
-    with
---include period
-    asked_frame as (
-        select tz,
-               today,
-               first_day as asked_day,
-               least(last_day, greatest(first_day, today - 1)) as last_day
-          from frame
-    ),
-    cut_frame as (
-        select *,
-               greatest(asked_day, last_day - %(most_days)s::integer + 1) as first_day
-          from asked_frame
-    )
-    select tz,
-           today,
-           first_day,
-           last_day,
-           asked_day < first_day as is_cut,
-           svc.day_start(first_day, tz) as starts_at,
-           svc.day_start(last_day + 1, tz) as ends_at
-      from cut_frame
-),
---include gap
+--include frame
 held as (
-    select string_to_array(current_setting('svc.scopes'), ' ') as scopes
+    select %(frame_scopes)s::text[] as scopes
 ),
 slot as (
     select day.n as position,
@@ -84,9 +88,7 @@ told as (
               wanted.n,
               known.unit
 )
-select
---include framed
-       %(method)s::text as method,
+select %(method)s::text as method,
        %(lag)s::integer as lag_days,
        frame.last_day - frame.first_day + 1 as days,
        %(pair)s::text[] as pair,
@@ -107,5 +109,5 @@ select
             cross join unnest(%(scopes)s::text[]) as needed (scope)
             where needed.scope <> all (held.scopes)
        ) as missing_scopes,
-       frame.is_cut as truncated
+       %(frame_is_cut)s::boolean as truncated
   from frame

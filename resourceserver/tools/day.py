@@ -13,7 +13,7 @@ from resourceserver.endpoints.goals import Status
 from resourceserver.endpoints.music import TopArtist
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Day, InZone
-from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.metrics import METRICS, ActivityMetric
 from resourceserver.parameters import Listed
 from resourceserver.tools import measures
@@ -42,6 +42,13 @@ SECTIONS: Final[dict[SectionName, tuple[str, ...]]] = {
     "music": ("listened_ms", "play_count"),
 }
 """The metrics of each part that needs a scope of its own."""
+
+
+def _scope(section: SectionName) -> str:
+    """Return the scope that a section needs."""
+    return METRICS[SECTIONS[section][0]].scope
+
+
 ACTIVITY: Final = tuple(name for name, known in METRICS.items() if known.scope == ENTRY)
 
 
@@ -207,28 +214,30 @@ def _told(answer: dict[str, Any]) -> dict[str, Any]:
     def totals(names: tuple[str, ...]) -> list[dict[str, Any]]:
         return [measures.measure(found[name], is_over=is_over) for name in names]
 
+    focus, goals = answer.pop("focus_streaks"), answer.pop("goals")
     parts: dict[SectionName, Any] = {name: answer[name] for name in SECTIONS}
     held: dict[str, Any] = {
         name: None
         if part is None
-        else {"totals": totals(SECTIONS[name])} | _SHOWN[name](part["rows"])
+        else {"totals": totals(SECTIONS[name])} | _SHOWN[name](part["data"])
         for name, part in parts.items()
     }
-    cut = (part for part in parts.values() if part is not None)
+    cut = (focus, *(part for part in parts.values() if part is not None))
     return (
         answer
         | held
         | {
             "totals": totals(ACTIVITY),
             **{top: [_short(row) for row in answer[top]] for top in _TOPS},
-            "streaks": [_streak(row) for row in answer["streaks"]],
-            "goals": _goals(answer["goals"], answer["date"]),
+            "focus": focus["totals"],
+            "streaks": [_streak(row) for row in focus["data"]],
+            "goals": _goals(goals["data"], answer["date"]),
             "omitted": [
-                {"section": name, "scope": METRICS[SECTIONS[name][0]].scope}
+                {"section": name, "scope": _scope(name)}
                 for name, part in parts.items()
                 if part is None
             ],
-            "truncated": answer["truncated"] or any(part.get("has_more", False) for part in cut),
+            "truncated": any(part.get("has_more", False) for part in cut),
         }
     )
 
@@ -322,14 +331,17 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=OneDay,
         answer=DayAnswer,
-        query=tool.question(
-            SQL["get_day"],
-            *attention.ENDPOINTS,
-            *goals.ENDPOINTS,
-            *code.ENDPOINTS,
-            *health.ENDPOINTS,
-            *content.ENDPOINTS,
-            *music.ENDPOINTS,
+        frame=SQL["day_frame"],
+        parts=(
+            Part(SQL["get_day"]),
+            tool.part(attention.ENDPOINTS, "focus_streaks"),
+            tool.part(goals.ENDPOINTS, "goals"),
+            tool.part(code.ENDPOINTS, "codehost_activity", name="commits", scope=_scope("commits")),
+            tool.part(health.ENDPOINTS, "recovery", name="sleep", scope=_scope("sleep")),
+            tool.part(
+                content.ENDPOINTS, "calendar_events", name="meetings", scope=_scope("meetings")
+            ),
+            tool.part(music.ENDPOINTS, "music_daily", name="music", scope=_scope("music")),
         ),
         finish=_told,
     )

@@ -1,22 +1,28 @@
--- name: get_day
--- A day beside the four weeks before it: what it came to in each metric that the token may see, what it was
--- spent on, streaks of focus and goals, and what other domains have of it. Whatever belongs to a scope that is
--- not held is neither read nor told.
+-- name: day_frame
+-- The day that is asked for, else today; and the 28 days before it.
 with
 --include today
 frame as (
-    select today.tz,
-           today.date as today,
-           asked.date as first_day,
-           asked.date as last_day,
-           svc.day_start(asked.date, today.tz) as starts_at,
-           svc.day_start(asked.date + 1, today.tz) as ends_at
+    select tz,
+           date as today,
+           week_starts_on,
+           coalesce(%(date)s::date, date) as first_day,
+           coalesce(%(date)s::date, date) as last_day
       from today
-     cross join lateral (select coalesce(%(date)s::date, today.date) as date) as asked
-),
---include gap
+)
+select frame.*,
+       svc.day_start(first_day, tz) as starts_at,
+       svc.day_start(last_day + 1, tz) as ends_at,
+--include frame_scopes
+  from frame
+
+-- name: get_day
+-- A day beside the four weeks before it: what it came to in each metric that the token may see, and what it was
+-- spent on. A metric whose scope is not held is not read.
+with
+--include frame
 held as (
-    select string_to_array(current_setting('svc.scopes'), ' ') as scopes
+    select %(frame_scopes)s::text[] as scopes
 ),
 slot as (
     select day.n as position,
@@ -79,28 +85,8 @@ activity as (
            max(last_at) as last_at
       from spent
      where position = (select max(position) from slot)
-),
-focus as (
---query focus_streaks
-),
-goal as (
---query goals
-),
-commits as (
---query codehost_activity
-),
-sleep as (
---query recovery
-),
-meetings as (
---query calendar_events
-),
-music as (
---query music_daily
 )
-select
---include framed
-       frame.first_day as date,
+select frame.first_day as date,
        frame.ends_at <= now() as is_over,
        svc.instant(activity.first_at) as first_activity_at,
        svc.instant(activity.last_at) as last_activity_at,
@@ -120,29 +106,6 @@ select
        ) as compared,
        coalesce((select rows from top where kind = 'app'), '[]') as top_apps,
        coalesce((select rows from top where kind = 'category'), '[]') as top_categories,
-       coalesce((select rows from top where kind = 'project'), '[]') as top_projects,
-       focus.totals as focus,
-       focus.data as streaks,
-       goal.data as goals,
-       case
-           when 'read:code' = any (held.scopes)
-               then (select json_build_object('rows', data, 'has_more', has_more) from commits)
-       end as commits,
-       case
-           when 'read:health' = any (held.scopes)
-               then (select json_build_object('rows', data) from sleep)
-       end as sleep,
-       case
-           when 'read:content' = any (held.scopes)
-               then (select json_build_object('rows', data, 'has_more', has_more) from meetings)
-       end as meetings,
-       case
-           when 'read:music' = any (held.scopes)
-               then (select json_build_object('rows', data) from music)
-       end as music,
-       focus.has_more as truncated
+       coalesce((select rows from top where kind = 'project'), '[]') as top_projects
   from frame
- cross join held
  cross join activity
- cross join focus
- cross join goal

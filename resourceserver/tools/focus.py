@@ -17,7 +17,7 @@ from resourceserver.endpoints.attention import (
 )
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InPeriod
-from resourceserver.mcp.tool import ENTRY, MOST_ROWS, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, MOST_ROWS, Answer, Part, Tool
 from resourceserver.parameters import Listed
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
@@ -86,9 +86,14 @@ class FocusAnswer(Answer):
 
 
 def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:
+    switching = answer.pop("context_switches")
+    is_listed = answer.pop("include_switches")
     return answer | {
         "breakers": answer["breakers"][:MOST_BREAKERS],
-        "pairs": answer["pairs"][:MOST_PAIRS],
+        "switch_totals": switching["totals"],
+        "pairs": switching["pairs"][:MOST_PAIRS],
+        "switches": switching["data"] if is_listed else [],
+        "truncated": answer["truncated"] or (is_listed and switching["has_more"]),
     }
 
 
@@ -104,7 +109,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Focus,
         answer=FocusAnswer,
-        query=tool.question(SQL["get_focus"], *attention.ENDPOINTS),
+        frame=SQL["period"],
+        parts=(Part(SQL["get_focus"]), tool.part(attention.ENDPOINTS, "context_switches")),
         finish=_most_frequent,
         rows="data",
         other_rows=("switches", "pairs", "breakers"),

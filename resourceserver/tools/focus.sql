@@ -1,13 +1,7 @@
 -- name: get_focus
--- Streaks of focus of a period and switches between applications, both as the endpoints tell of them; and what
--- broke the streaks, the most frequent first. An end of what is known broke nothing.
+-- Streaks of focus of a period as the endpoint tells of them, and what broke them, the most frequent first. An end of what is known broke nothing.
 with
---include today
---include period
---include gap
-switching as (
---query context_switches
-),
+--include frame
 focus as (
     with recursive asked as (
         select starts_at,
@@ -71,16 +65,10 @@ focus as (
            page.has_more
       from page
 )
-select
---include framed
-       focus.totals,
+select focus.totals,
        focus.longest,
        focus.breakers,
        focus.data,
-       switching.totals as switch_totals,
-       switching.pairs,
-       case when %(include_switches)s::boolean then switching.data else '[]' end as switches,
-       focus.has_more or (%(include_switches)s::boolean and switching.has_more) as truncated
-  from frame
- cross join focus
- cross join switching
+       %(include_switches)s::boolean as include_switches,
+       focus.has_more as truncated
+  from focus

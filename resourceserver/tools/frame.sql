@@ -1,8 +1,9 @@
--- What all tools say of the days that they answer about. A statement begins with `today`, goes on with a
--- `frame` of its own or the one of a `period`, then `gap`, and has `framed` first among its columns.
+-- Which days a tool answers about. A statement of its own, the frame, says so first; the parts of the answer get
+-- its columns as parameters. So what a part shares with an endpoint is the endpoint's own statement, though
+-- nobody but the database knows in which zone somebody lives.
 --
--- The questions of endpoints stand in it with their ranges and zones taken from `frame`. So one round trip is
--- enough, though nobody but the database knows in which zone somebody lives.
+-- A frame's statement begins with `today`, and has a `frame` (tz, today, week_starts_on, first_day, last_day,
+-- starts_at, ends_at, and what else its parts want) of which `frame_columns` are the columns.
 
 -- fragment: today
 -- `today`: what day it is in the zone that is asked for, else in the caller's own.
@@ -139,6 +140,7 @@ named_period as (
 named as (
     select today.tz,
            today.date as today,
+           today.week_starts_on,
            case period.name
                when 'all' then (select date from known_since)
                else period.first_day
@@ -150,6 +152,7 @@ named as (
 frame as (
     select tz,
            today,
+           week_starts_on,
            chosen.first_day,
            chosen.last_day,
            coalesce(%(first_instant)s::timestamptz, svc.day_start(chosen.first_day, tz)) as starts_at,
@@ -236,43 +239,75 @@ gap as (
      limit 50
 ),
 
--- fragment: framed
--- The columns that every answer has, of a row of `frame`.
-json_build_object(
-    'from', frame.first_day,
-    'to', frame.last_day,
-    'starts_at', svc.instant(frame.starts_at),
-    'ends_at', svc.instant(frame.ends_at)
-) as range,
-frame.tz,
-svc.instant(now()) as generated_at,
-(
-    select coalesce(
-               json_agg(
-                   json_build_object('from', first_day, 'to', last_day, 'days', days)
-                   order by first_day
-               ),
-               '[]'
-           )
-      from gap
-) as data_gaps,
+-- fragment: frame
+-- `frame`: what the frame's statement has found.
+frame as (
+    select %(frame_tz)s::text as tz,
+           %(frame_today)s::date as today,
+           %(frame_week_starts_on)s::integer as week_starts_on,
+           %(frame_first_day)s::date as first_day,
+           %(frame_last_day)s::date as last_day,
+           %(frame_starts_at)s::timestamptz as starts_at,
+           %(frame_ends_at)s::timestamptz as ends_at
+),
 
--- name: frame_tz
--- The zone of days.
-(select tz from frame)
+-- fragment: frame_scopes
+-- The scopes of the token, a column of every frame.
+string_to_array(current_setting('svc.scopes'), ' ') as scopes
 
--- name: frame_first_day
--- The first day.
-(select first_day from frame)
+-- name: period
+-- The days of a period.
+with
+--include today
+--include period
+found as (
+    select *
+      from frame
+)
+select found.*,
+--include frame_scopes
+  from found
 
--- name: frame_last_day
--- The last day, included.
-(select last_day from frame)
+-- name: framed
+-- What every answer has.
+with
+--include frame
+--include gap
+framed as (
+    select *
+      from frame
+)
+select json_build_object(
+           'from', frame.first_day,
+           'to', frame.last_day,
+           'starts_at', svc.instant(frame.starts_at),
+           'ends_at', svc.instant(frame.ends_at)
+       ) as range,
+       frame.tz,
+       svc.instant(now()) as generated_at,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object('from', first_day, 'to', last_day, 'days', days)
+                          order by first_day
+                      ),
+                      '[]'
+                  )
+             from gap
+       ) as data_gaps
+  from framed as frame
 
--- name: frame_starts_at
--- The first instant.
-(select starts_at from frame)
-
--- name: frame_ends_at
--- The end, not included.
-(select ends_at from frame)
+-- name: period_and_before
+-- The days of a period, and the 28 days before it, which are what is normal.
+with
+--include today
+--include period
+found as (
+    select *
+      from frame
+)
+select found.*,
+       first_day - 28 as before_first_day,
+       first_day - 1 as before_last_day,
+--include frame_scopes
+  from found

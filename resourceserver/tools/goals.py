@@ -42,7 +42,11 @@ class GoalsAnswer(Answer):
 
 def _in_words(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with values in words. Their unit stands in the goal, and not in their names."""
-    return answer | {"data": [_goal_in_words(goal) for goal in answer["data"]]}
+    goals = answer.pop("goals")
+    return answer | {
+        "data": [_goal_in_words(goal) for goal in goals["data"]],
+        "count": goals["count"],
+    }
 
 
 def _goal_in_words(goal: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +69,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=InZone,
         answer=GoalsAnswer,
-        query=tool.question(SQL["get_goals"], *goals.ENDPOINTS),
+        frame=SQL["goals_frame"],
+        parts=(tool.part(goals.ENDPOINTS, "goals"),),
         finish=_in_words,
         rows="data",
     )

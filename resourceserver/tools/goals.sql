@@ -1,32 +1,20 @@
--- name: get_goals
--- Goals as the endpoint tells of them, and the days since the week or the month began, whichever is longer.
+-- name: goals_frame
+-- The days since the week or the month began, whichever is longer.
 with
 --include today
 frame as (
     select tz,
            date as today,
+           week_starts_on,
            least(
                date - mod(extract(isodow from date)::integer - week_starts_on + 7, 7),
                date_trunc('month', date::timestamp)::date
            ) as first_day,
-           date as last_day,
-           svc.day_start(
-               least(
-                   date - mod(extract(isodow from date)::integer - week_starts_on + 7, 7),
-                   date_trunc('month', date::timestamp)::date
-               ),
-               tz
-           ) as starts_at,
-           svc.day_start(date + 1, tz) as ends_at
+           date as last_day
       from today
-),
---include gap
-answer as (
---query goals
 )
-select
---include framed
-       answer.data,
-       answer.count
+select frame.*,
+       svc.day_start(first_day, tz) as starts_at,
+       svc.day_start(last_day + 1, tz) as ends_at,
+--include frame_scopes
   from frame
- cross join answer

@@ -10,8 +10,8 @@ from resourceserver import metrics, parameters
 from resourceserver.bodies import Body, CalendarDay, Count, Percent, Timestamp
 from resourceserver.endpoints import health
 from resourceserver.mcp import durations, tool
-from resourceserver.mcp.arguments import InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Tool
+from resourceserver.mcp.arguments import Arguments, InPeriod, Text
+from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.parameters import Listed
 from resourceserver.tools.measures import FEWEST_DAYS
 
@@ -103,7 +103,7 @@ class Health(InPeriod):
             "include_recovery": is_wanted,
             "fewest_days": FEWEST_DAYS,
             "metric_type": asked[0].removeprefix(PREFIX) if is_raw else "",
-            "limit": MOST_ROWS if is_raw else 0,
+            "limit": MOST_ROWS,
         }
 
 
@@ -255,12 +255,25 @@ def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def _wants_samples(given: Arguments) -> bool:
+    return isinstance(given, Health) and given.resolution == "raw"
+
+
+def _wants_recovery(given: Arguments) -> bool:
+    return isinstance(given, Health) and given.values()["include_recovery"]
+
+
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
+    samples = answer.pop("health_samples") or {"data": [], "has_more": False}
+    recovery, before = answer.pop("recovery"), answer.pop("recovery_before")
+    nights = [] if recovery is None else [day for day in recovery["data"] if day["has_data"]]
     told = answer | {
         "metrics": [_told(metric) for metric in answer["metrics"]],
-        "recovery": [_day(day) for day in answer["recovery"]],
-        "recovery_averages": _measures(answer["recovery_averages"]),
-        "recovery_normal": _measures(answer["recovery_normal"]),
+        "samples": [_reading(sample) for sample in samples["data"]],
+        "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
+        "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
+        "recovery_normal": None if before is None else _measures(before["averages"]),
+        "truncated": answer["truncated"] or samples["has_more"],
         "available": [
             each | {"unit": each["unit"] or _unit(each["metric"])} for each in answer["available"]
         ],
@@ -319,6 +332,17 @@ def _phrase(days_with_data: int, normal: dict[str, Any] | None, z: float | None)
     return f"{much}{'higher' if z > 0 else 'lower'} than usual"
 
 
+def _reading(sample: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: sample[name] for name in ("started_at", "ended_at", "value")}
+    source = sample["source"]
+    return shown | {"source": None if source is None else source["name"][:100]}
+
+
+def _date(day: dict[str, Any]) -> str:
+    date: str = day["date"]
+    return date
+
+
 def _day(day: dict[str, Any]) -> dict[str, Any]:
     rest = {name: each for name, each in day.items() if name != "has_data"}
     return rest | {"recovery": _measures(day["recovery"])}
@@ -345,7 +369,19 @@ TOOLS: Final = [
         scope="read:health",
         arguments=Health,
         answer=HealthAnswer,
-        query=tool.question(SQL["get_health"], *health.ENDPOINTS),
+        frame=SQL["period_and_before"],
+        parts=(
+            Part(SQL["get_health"]),
+            tool.part(health.ENDPOINTS, "health_samples", is_wanted=_wants_samples),
+            tool.part(health.ENDPOINTS, "recovery", is_wanted=_wants_recovery),
+            tool.part(
+                health.ENDPOINTS,
+                "recovery",
+                name="recovery_before",
+                ends=("before_first_day", "before_last_day"),
+                is_wanted=_wants_recovery,
+            ),
+        ),
         finish=_finished,
         rows="recovery",
     )

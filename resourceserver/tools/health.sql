@@ -29,12 +29,9 @@ measured as (
 
 -- name: get_health
 -- What the metrics that are asked for came to in a range, day by day or finer, and in the 28 days before it,
--- which are what is normal; what nights and the days after them were like; and which metrics there are, where
--- none is asked for or one that nobody measured.
+-- which are what is normal; and which metrics there are, where none is asked for or one that nobody measured.
 with
---include today
---include period
---include gap
+--include frame
 asked_metric as (
     select name.metric,
            name.position,
@@ -144,7 +141,7 @@ point as (
                    when 'day' then by_day.date
                    when 'week'
                        then by_day.date
-                            - mod(extract(isodow from by_day.date)::integer - today.week_starts_on + 7, 7)
+                            - mod(extract(isodow from by_day.date)::integer - frame.week_starts_on + 7, 7)
                    else date_trunc('month', by_day.date::timestamp)::date
                end,
                frame.first_day
@@ -152,7 +149,6 @@ point as (
            avg(by_day.value)
       from by_day
      cross join chosen
-     cross join today
      cross join frame
      where chosen.resolution in ('day', 'week', 'month')
      group by 1,
@@ -202,49 +198,6 @@ row as (
       left join summary using (metric)
       left join before using (metric)
       left join series using (metric)
-),
-samples as (
---query health_samples
-),
-raw as (
-    select coalesce(
-               json_agg(
-                   json_build_object(
-                       'started_at', reading.line ->> 'started_at',
-                       'ended_at', reading.line ->> 'ended_at',
-                       'value', reading.line -> 'value',
-                       'source', left(reading.line -> 'source' ->> 'name', 100)
-                   )
-                   order by reading.n
-               ),
-               '[]'
-           ) as data,
-           bool_or(samples.has_more) as has_more
-      from samples
-      left join lateral json_array_elements(samples.data) with ordinality as reading (line, n) on true
-     where (select resolution = 'raw' from chosen)
-       and reading.n is not null
-),
-recovered as materialized (
---query recovery
-),
-recovered_before as (
-    with frame as (
-        select tz,
-               first_day - 28 as first_day,
-               first_day - 1 as last_day
-          from frame
-    )
-    select averages
-      from (
---query recovery
-           ) as answer
-),
-night as (
-    select told.line
-      from recovered
-     cross join lateral json_array_elements(recovered.data) as told (line)
-     where (told.line ->> 'has_data')::boolean
 ),
 -- Which metrics there are. A night has a date where somebody woke up.
 is_listing as (
@@ -351,9 +304,7 @@ available as (
        and (select holds from is_listing)
      group by told.metric
 )
-select
---include framed
-       chosen.resolution,
+select chosen.resolution,
        (
            select coalesce(
                       json_agg(
@@ -372,18 +323,6 @@ select
                   )
              from row
        ) as metrics,
-       coalesce((select data from raw), '[]') as samples,
-       case
-           when %(include_recovery)s::boolean
-               then coalesce((select json_agg(line order by line ->> 'date' desc) from night), '[]')
-           else '[]'
-       end as recovery,
-       case
-           when %(include_recovery)s::boolean then (select averages from recovered)
-       end as recovery_averages,
-       case
-           when %(include_recovery)s::boolean then (select averages from recovered_before)
-       end as recovery_normal,
        (
            select coalesce(
                       json_agg(
@@ -408,7 +347,6 @@ select
        ) as available,
        chosen.resolution <> %(resolution)s::text
            or coalesce((select bool_or(is_cut) from row), false)
-           or coalesce((select has_more from raw), false)
            or (select count(*) > 50 from available) as truncated
   from frame
  cross join chosen

@@ -5,15 +5,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import endpoints
 from resourceserver.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.endpoints import music
 from resourceserver.endpoints.music import Listen
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Tool
+from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.parameters import Listed
 
-SQL: Final = tool.load(Path(__file__).with_name("listening.sql"))
+_ENDPOINTS: Final = Path(endpoints.__file__).parent
+SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _ENDPOINTS / "timeline.sql")
 
 MOST_RECENT: Final = 5
 
@@ -65,6 +67,11 @@ class ListeningAnswer(Answer):
     """The newest plays of the range, five at most."""
 
 
+def _with_totals(answer: dict[str, Any]) -> dict[str, Any]:
+    daily, history = answer.pop("music_daily"), answer.pop("music_history")
+    return answer | {"totals": daily["totals"], "recent": history["data"]}
+
+
 TOOLS: Final = [
     Tool(
         name="get_listening",
@@ -75,6 +82,12 @@ TOOLS: Final = [
         scope="read:music",
         arguments=Listening,
         answer=ListeningAnswer,
-        query=tool.question(SQL["get_listening"], *music.ENDPOINTS),
+        frame=SQL["period"],
+        parts=(
+            Part(SQL["get_listening"]),
+            tool.part(music.ENDPOINTS, "music_daily"),
+            tool.part(music.ENDPOINTS, "music_history"),
+        ),
+        finish=_with_totals,
     )
 ]

@@ -1,52 +1,51 @@
 -- name: get_listening
--- Plays of a period, added up by what they are to be told by. Days and totals are those of the endpoint; what
--- a play counts for is the same for the rest. An album without a name is no row.
+-- Plays of a period, added up by artist, album, track or day; what a play counts for is the endpoint's. An album
+-- without a name is no row.
 with
---include today
---include period
---include gap
-daily as (
---query music_daily
-),
-history as (
---query music_history
-),
+--include touched_days
 play as (
-    select %(group_by)s::text as kind,
-           artist,
+    select artist,
            album,
            track,
-           coalesce(played_ms, duration_ms, 0) as listened_ms
+           coalesce(played_ms, duration_ms, 0) as listened_ms,
+           case
+               when %(group_by)s::text = 'day'
+                   then width_bucket(
+                            listened_at,
+                            (select array_agg(starts_at order by position) from slot)
+                        )
+           end as position
       from music.listen
      where user_id = %(user_id)s
-       and listened_at >= (select starts_at from frame)
-       and listened_at < (select ends_at from frame)
-       and %(group_by)s::text <> 'day'
+       and listened_at >= %(from)s::timestamptz
+       and listened_at < %(to)s::timestamptz
 ),
 grouped as (
-    select case kind when 'artist' then artist when 'album' then album else track end as name,
-           case when kind <> 'artist' then artist end as artist,
+    select case %(group_by)s::text
+               when 'artist' then artist
+               when 'album' then album
+               else track
+           end as name,
+           case when %(group_by)s::text <> 'artist' then artist end as artist,
            sum(listened_ms)::bigint as listened_ms,
            count(*) as play_count,
-           null::text as date
+           null::date as date
       from play
-     where kind <> 'album'
-        or album is not null
+     where %(group_by)s::text <> 'day'
+       and (%(group_by)s::text <> 'album' or album is not null)
      group by 1,
               2
      union all
-    select day.date,
+    select slot.date::text,
            null,
-           day.listened_ms,
-           day.play_count,
-           day.date
-      from daily
-     cross join lateral json_to_recordset(daily.data) as day (
-               date        text,
-               listened_ms bigint,
-               play_count  bigint
-           )
+           coalesce(sum(play.listened_ms), 0)::bigint,
+           count(play.position),
+           slot.date
+      from slot
+      left join play using (position)
      where %(group_by)s::text = 'day'
+     group by slot.position,
+              slot.date
 ),
 ranked as (
     select grouped.*,
@@ -60,9 +59,8 @@ ranked as (
       from grouped
 ),
 total as (
-    select (totals ->> 'listened_ms')::bigint as listened_ms,
-           (totals ->> 'play_count')::bigint as play_count
-      from daily
+    select coalesce(sum(listened_ms), 0)::bigint as listened_ms
+      from play
 ),
 other as (
     select count(*) as rows,
@@ -71,9 +69,7 @@ other as (
       from ranked
      where rank > %(top)s::integer
 )
-select
---include framed
-       %(group_by)s::text as group_by,
+select %(group_by)s::text as group_by,
        (
            select coalesce(
                       json_agg(
@@ -94,9 +90,4 @@ select
             where ranked.rank <= %(top)s::integer
        ) as data,
        (select row_to_json(other) from other) as other,
-       daily.totals,
-       history.data as recent,
        (select rows > 0 from other) as truncated
-  from frame
- cross join daily
- cross join history

@@ -69,12 +69,15 @@ class PatternsAnswer(Answer):
 
 def _as_a_week(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with a row for each weekday in place of one for each of its hours."""
-    rows, by_day = answer.pop("data"), answer.pop("by_day")
+    week = answer.pop("hourly_patterns")
+    rows, by_day = week["data"], week["by_day"]
     best = sorted(
         (row for row in rows if row["productive_average_ms"] > 0),
         key=lambda row: (-row["productive_average_ms"], row["day_of_week"], row["hour"]),
     )[:BEST_HOURS]
     return answer | {
+        "weeks": week["weeks"],
+        "weeks_with_data": week["weeks_with_data"],
         "phrase": _phrase(best),
         "best_hours": [
             {
@@ -135,7 +138,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Weeks,
         answer=PatternsAnswer,
-        query=tool.question(SQL["get_patterns"], *hours.ENDPOINTS),
+        frame=SQL["patterns_frame"],
+        parts=(tool.part(hours.ENDPOINTS, "hourly_patterns"),),
         finish=_as_a_week,
     )
 ]

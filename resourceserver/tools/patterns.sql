@@ -1,25 +1,17 @@
--- name: get_patterns
--- The average week as the endpoint tells of it, and the days over which it was taken.
+-- name: patterns_frame
+-- The days over which the average week is taken: whole weeks that end yesterday.
 with
 --include today
 frame as (
     select tz,
            date as today,
+           week_starts_on,
            date - 7 * %(weeks)s::integer as first_day,
-           date - 1 as last_day,
-           svc.day_start(date - 7 * %(weeks)s::integer, tz) as starts_at,
-           svc.day_start(date, tz) as ends_at
+           date - 1 as last_day
       from today
-),
---include gap
-answer as (
---query hourly_patterns
 )
-select
---include framed
-       answer.weeks,
-       answer.weeks_with_data,
-       answer.data,
-       answer.by_day
+select frame.*,
+       svc.day_start(first_day, tz) as starts_at,
+       svc.day_start(last_day + 1, tz) as ends_at,
+--include frame_scopes
   from frame
- cross join answer

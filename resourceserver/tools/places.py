@@ -9,7 +9,7 @@ from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.endpoints.location import Latitude, Longitude
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import OBJECT, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Tool
+from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(__file__).parents[1] / "endpoints"
 SQL: Final = tool.load(Path(__file__).with_name("places.sql"), _ENDPOINTS / "metrics.sql")
@@ -153,7 +153,8 @@ TOOLS: Final = [
         scope="read:location",
         arguments=Places,
         answer=PlacesAnswer,
-        query=SQL["get_places"],
+        frame=SQL["period"],
+        parts=(Part(SQL["get_places"]),),
         finish=_finished,
         rows="data",
     )

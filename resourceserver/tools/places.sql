@@ -4,9 +4,7 @@
 -- where they are asked for, and then evenly chosen ones. How far it was takes a look at all points, and so is
 -- told of a year at most.
 with
---include today
---include period
---include gap
+--include frame
 slot as (
     select row_number() over (order by day.date)::integer as position,
            greatest(day.starts_at, frame.starts_at) as starts_at,
@@ -159,9 +157,7 @@ point as (
            ) as first
      where extent.count > 500
 )
-select
---include framed
-       (
+select (
            select coalesce(json_agg(line order by newest.started_at desc, newest.event_id desc), '[]')
              from (
                       select *

@@ -11,7 +11,7 @@ from resourceserver.bodies import Body, Count, Milliseconds, Productivity, Times
 from resourceserver.endpoints.sessions import Activity
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import MILLISECOND, WHOLE, Filtered, Instant, Kind, Paged, Text
-from resourceserver.mcp.tool import ENTRY, Page, Tool
+from resourceserver.mcp.tool import ENTRY, Page, Part, Tool
 from resourceserver.parameters import FIRST_DAY, LAST_DAY
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
@@ -125,7 +125,8 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Sessions,
         answer=SessionsAnswer,
-        query=SQL["list_sessions"],
+        frame=SQL["period"],
+        parts=(Part(SQL["list_sessions"]),),
         rows="data",
         most_rows=MOST,
     )

@@ -3,9 +3,7 @@
 -- category has to be known to tell whether a session is wanted, no more are judged than are shown. Texts that
 -- are longer than a reader needs are cut, so that a row is never too long for an answer.
 with
---include today
---include period
---include gap
+--include frame
 --include categories
 shown as (
     select session.app_session_id,
@@ -137,9 +135,7 @@ found as (
                  from found_coding
            ) as either
 )
-select
---include framed
-       %(kind)s::text as kind,
+select %(kind)s::text as kind,
        page.data,
        page.has_more as truncated
   from frame

@@ -1,7 +1,7 @@
 """What is known of somebody at all, from when to when, and what an assistant may see of it."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from resourceserver.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.endpoints import devices, profile
@@ -9,7 +9,7 @@ from resourceserver.endpoints.devices import Tracker
 from resourceserver.endpoints.profile import Integration
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone
-from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from shared.scopes import SCOPES
 
 SQL: Final = tool.load(Path(__file__).with_name("status.sql"))
@@ -68,6 +68,15 @@ class StatusAnswer(Answer):
     scopes: Scopes
 
 
+def _unwrapped(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer with the rows of both endpoints; of integrations only where they may be seen."""
+    devices, integrations = answer.pop("devices"), answer.pop("integrations")
+    return answer | {
+        "devices": devices["data"],
+        "integrations": None if integrations is None else integrations["data"],
+    }
+
+
 TOOLS: Final = [
     Tool(
         name="get_data_status",
@@ -79,7 +88,13 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Status,
         answer=StatusAnswer,
-        query=tool.question(SQL["get_data_status"], *devices.ENDPOINTS, *profile.ENDPOINTS),
+        frame=SQL["status_frame"],
+        parts=(
+            Part(SQL["get_data_status"]),
+            tool.part(devices.ENDPOINTS, "devices"),
+            tool.part(profile.ENDPOINTS, "integrations", scope="read:profile"),
+        ),
+        finish=_unwrapped,
         rows="devices",
     )
 ]

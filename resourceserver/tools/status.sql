@@ -1,20 +1,28 @@
--- name: get_data_status
--- What is known of the caller, as far as the token may see it: how much there is of what it may not read, and
--- whether there is any, is nobody's business.
+-- name: status_frame
+-- The last fourteen days.
 with
 --include today
 frame as (
     select tz,
            date as today,
+           week_starts_on,
            date - 13 as first_day,
-           date as last_day,
-           svc.day_start(date - 13, tz) as starts_at,
-           svc.day_start(date + 1, tz) as ends_at
+           date as last_day
       from today
-),
---include gap
+)
+select frame.*,
+       svc.day_start(first_day, tz) as starts_at,
+       svc.day_start(last_day + 1, tz) as ends_at,
+--include frame_scopes
+  from frame
+
+-- name: get_data_status
+-- What is known of the caller, as far as the token may see it: how much there is of what it may not read, and
+-- whether there is any, is nobody's business.
+with
+--include frame
 held as (
-    select string_to_array(current_setting('svc.scopes'), ' ') as scopes
+    select %(frame_scopes)s::text[] as scopes
 ),
 visible as (
     select position,
@@ -168,16 +176,8 @@ domain as (
      cross join lateral (
                select case visible.name when 'insights' then 'UTC' else frame.tz end as tz
            ) as known_in
-),
-device as (
---query devices
-),
-integration as (
---query integrations
 )
-select
---include framed
-       (
+select (
            select json_agg(
                       json_build_object(
                           'domain', domain,
@@ -192,10 +192,6 @@ select
                   )
              from domain
        ) as domains,
-       device.data as devices,
-       case
-           when 'read:profile' = any (held.scopes) then (select data from integration)
-       end as integrations,
        case
            when 'read:profile' = any (held.scopes)
                then (
@@ -223,4 +219,3 @@ select
        ) as scopes
   from frame
  cross join held
- cross join device

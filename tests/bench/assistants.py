@@ -17,10 +17,10 @@ from starlette.applications import Starlette
 import resourceserver.app
 from deploy.demo.command import demo
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.mcp.arguments import Arguments
+from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.protocol import MODERN
-from resourceserver.mcp.tool import Tool
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tool import Part, Tool
+from resourceserver.tools import TOOLS, status
 from shared import settings, web
 from shared.settings import Settings
 from tests import processes
@@ -33,10 +33,10 @@ _WHO_AM_I: Final = Tool(
     title="Who am I",
     description=_ME.summary,
     scope=_ME.scope,
-    arguments=Arguments,
+    arguments=InZone,
     answer=_ME.body,
-    query=_ME.query,
-    is_quick=_ME.is_quick,
+    frame=status.SQL["status_frame"],
+    parts=(Part(_ME.query),),
 )
 
 Contestant = Callable[[], float]

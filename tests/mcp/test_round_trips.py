@@ -1,4 +1,7 @@
-"""What a message costs: one round trip to the database, and none for what cannot be a token."""
+"""What a message costs: one transaction of the database, and none for what cannot be a token.
+
+A tool takes two round trips in it: what its parts have in common is found out first.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +13,9 @@ from resourceserver.tools import TOOLS
 from shared.lines import Lines, Step
 from tests.conftest import Person
 from tests.mcp.assistant import Assistant, message
+
+FIRST_TRIP = 4
+"""A tool's first statements: the begin of the transaction, the schema's lock, the token and the frame."""
 
 
 @pytest.fixture
@@ -36,7 +42,7 @@ def test_a_tool_asks_together_with_the_token(
 ) -> None:
     assert assistant.call(tool).status_code == 200
 
-    assert trips == [2]
+    assert trips == [FIRST_TRIP]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def test_a_tool_whose_scope_is_missing_is_one_trip(
 
     assert assistant.call("get_listening").status_code == 403
 
-    assert trips == [2]
+    assert trips == [FIRST_TRIP]
 
 
 def test_who_brings_no_token_never_reaches_the_database(api: TestClient, trips: list[int]) -> None:

@@ -44,18 +44,16 @@ AT_AN_END: Final = {
     ("export.goals", "activity.app_session"),
     ("rollups.extent", "activity.app_session"),
     ("hourly_patterns", "activity.app_session"),
-    ("mcp.get_day", "activity.app_session"),
-    ("mcp.get_goals", "activity.app_session"),
-    ("mcp.get_patterns", "activity.app_session"),
+    ("mcp.get_health.answer", "health.heart_rate"),
 } | {
-    (f"mcp.{tool.name}", table)
+    (f"mcp.{tool.name}.frame", table)
     for tool in TOOLS
-    if "first_known as (" in tool.query
+    if "first_known as (" in tool.frame
     for table in ("activity.app_session", "health.heart_rate", "location.point", "music.listen")
 }
 """Questions that look for somebody's first row in a long table, at the end of the index, and no further."""
 
-COUNTS: Final = {"mcp.get_data_status"}
+COUNTS: Final = {"mcp.get_data_status.answer"}
 """Questions that count all rows of somebody, for which Postgres may read whatever is shorter."""
 
 LOOKS_AT_NOTHING: Final = {"ingest.mark_days"}
@@ -64,7 +62,12 @@ LOOKS_AT_NOTHING: Final = {"ingest.mark_days"}
 STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
     "reader": {each.name: lines.statement(each.query) for each in ENDPOINTS}
     | {f"export.{each.name}": lines.statement(each.rows) for each in RESOURCES}
-    | {f"mcp.{each.name}": each.statement for each in TOOLS},
+    | {
+        f"mcp.{each.name}.{part}": statement
+        for each in TOOLS
+        for part, statement in each.statements.items()
+        if part in ("frame", "framed", "answer")
+    },
     "ingester": {f"ingest.{name}": found for name, found in ingest.STATEMENTS.items()},
     "worker": {
         f"rollups.{name}": lines.statement(text)

@@ -34,7 +34,7 @@ def refers_to_tables(text: str) -> bool:
 
 
 QUESTIONS: Final = {endpoint.name: endpoint.query for endpoint in ENDPOINTS} | {
-    tool.name: tool.query for tool in TOOLS
+    f"{tool.name}.{part.name}": part.query for tool in TOOLS for part in tool.parts
 }
 STATEMENTS: Final = QUESTIONS | {
     f"{path.stem}.{name}": text
