@@ -107,6 +107,17 @@ def test_what_is_new_for_a_known_application_is_marked(
     assert page.text.count('<span class="tag">new</span>') == 1
 
 
+def test_what_another_application_may_do_makes_this_one_no_known_one(
+    application: Application, register: Register, alice_browser: Visitor
+) -> None:
+    register(client_name="Another").pair(alice_browser, scope="read:activity")
+
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    assert KNOWN not in page.text
+    assert '<span class="tag">new</span>' not in page.text
+
+
 @pytest.mark.parametrize(
     "end",
     [
