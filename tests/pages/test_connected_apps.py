@@ -106,6 +106,19 @@ def test_only_what_lives_and_is_ones_own_is_shown(
     assert links(page) == []
 
 
+def test_an_application_that_let_its_code_expire_is_not_shown(
+    alice_browser: Visitor, application: Application, owner: Rows
+) -> None:
+    application.code(alice_browser)
+    in_time = alice_browser.get(PATH)
+    owner.execute("update oauth.authorization_code set expires_at = now()")
+
+    late = alice_browser.get(PATH)
+
+    assert len(links(in_time)) == 1
+    assert links(late) == []
+
+
 def test_bobs_grant_is_not_alices_to_revoke(
     alice_browser: Visitor,
     application: Application,
