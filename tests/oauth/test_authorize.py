@@ -189,6 +189,17 @@ def test_an_error_for_a_stranger_is_a_page_that_leads_to_the_client_after_sign_i
     assert "Sign in and return to the app" in response.text
 
 
+def test_markup_in_the_name_of_a_parameter_is_text_on_the_page(
+    visitor: Visitor, application: Application
+) -> None:
+    repeated = urlencode([("<b>name</b>", "1"), ("<b>name</b>", "2")])
+
+    page = visitor.get(f"{application.authorize_path()}&{repeated}")
+
+    assert page.status_code == 400
+    assert "the parameter &lt;b&gt;name&lt;/b&gt; is repeated" in page.text
+
+
 @pytest.mark.checklist(17, 22)
 @pytest.mark.parametrize("state", ["+ & % é", "a+b%20c", "\r\nSet-Cookie: a=b", "=?#/", "💾" * 50])
 def test_line_17_state_comes_back_byte_for_byte_and_iss_once(
