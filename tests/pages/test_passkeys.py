@@ -130,11 +130,15 @@ def test_an_authenticator_that_does_not_count_signs_in_again_and_again(
     assert sign_in(Visitor(visitor.client), authenticator).status_code == 303
 
 
-def test_a_counter_that_goes_back_signs_nobody_in_and_is_noted(
-    visitor: Visitor, passkey: Authenticator, owner: Rows
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_counter_that_does_not_go_up_signs_nobody_in_and_is_noted(
+    visitor: Visitor, passkey: Authenticator, owner: Rows, count: int
 ) -> None:
     copied = Authenticator(
-        key=passkey.key, credential_id=passkey.credential_id, user_handle=passkey.user_handle
+        key=passkey.key,
+        credential_id=passkey.credential_id,
+        user_handle=passkey.user_handle,
+        count=count,
     )
     for _ in range(3):
         sign_in(Visitor(visitor.client), passkey)
