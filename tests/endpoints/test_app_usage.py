@@ -123,6 +123,20 @@ def test_a_range_of_no_length_is_empty_even_within_a_session(
     assert body["data"] == []
 
 
+def test_of_sessions_without_length_the_first_moment_counts_and_the_end_does_not(
+    api: TestClient, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        [event("First", "09:00:00", "09:00:00"), event("End", "10:00:00", "10:00:00")],
+    )
+
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z")
+
+    assert [(row["app"], row["session_count"]) for row in body["data"]] == [("First", 1)]
+
+
 def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person) -> None:
     post(api, alice, [event("Secret of alice", "09:00:00", "10:00:00")])
 
