@@ -79,7 +79,9 @@ class Sequel:
 
 
 BEGIN: Final = statement("begin isolation level repeatable read")
-"""As the first step, it makes all steps see the data as of one moment. COMMIT must be the last."""
+"""As the first step, it makes all steps see the data as of one moment. COMMIT must be the last.
+
+The second step locks `svc.schema_version`, and the third checks the version."""
 COMMIT: Final = statement("commit")
 _ROLLBACK: Final = statement("rollback")
 
@@ -121,10 +123,11 @@ class NotConnectedError(psycopg.OperationalError):
 
 
 class MissingObjectError(psycopg.OperationalError):
-    """The first statement of a transaction needs a schema, table or function that does not exist.
+    """The first statement of a transaction needs a schema, table or function that is missing or not granted.
 
-    The first statement is the one that checks whether code and schema fit, so the schema is too old. What a
-    later statement misses is a mistake of ours, and stays the error that it is.
+    The first statement is the one that checks whether code and schema fit, so the schema is too old. After
+    BEGIN these are two: the lock, and the check. What a later statement misses is a mistake of ours, and
+    stays the error that it is.
     """
 
     def __init__(self, error: psycopg.Error) -> None:
@@ -137,6 +140,8 @@ _MISSING: Final = (
     psycopg.errors.InvalidSchemaName,
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedFunction,
+    # Rights are granted last of all, so what may not be used yet is as good as missing.
+    psycopg.errors.InsufficientPrivilege,
 )
 
 
@@ -225,8 +230,8 @@ class _Turn:
             cause = next(filter(None, failures), None) or _OutdatedError(self.prepared, error)
         elif _is_stale_plan(error):
             cause = _OutdatedError(self.prepared, error)
-        # No result came before it, but that of BEGIN: the first statement has failed.
-        if len(self.results) == self.has_begun and isinstance(cause, _MISSING):
+        # The version check is the first statement; after BEGIN it is the third, behind the lock for it.
+        if len(self.results) <= 2 * self.has_begun and isinstance(cause, _MISSING):
             return MissingObjectError(cause)
         return cause
 

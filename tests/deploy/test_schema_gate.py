@@ -22,6 +22,7 @@ from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.settings import Settings
 from tests.conftest import Person, person
 from tests.deploy import schemas
+from tests.mcp.assistant import Assistant
 from tests.waiting import wait_for, wait_for_rivals
 
 RAISES = f"-- Usable from version {SCHEMA_VERSION + 1} on.\n"
@@ -203,6 +204,8 @@ def unready(chosen: Settings) -> list[tuple[int, str]]:
             resource.get("/readyz"),
             auth.get("/readyz"),
         ]
+        tool = Assistant(resource, anybody()).call("get_goals")
+        assert tool.status_code == 503, tool.text
         return [
             *((answer.status_code, answer.json()["error"]) for answer in answers),
             refresh(auth),
