@@ -158,6 +158,8 @@ class Reader:
         names: list[str] = []
 
         def parts(results: Results) -> Sequence[Step]:
+            # It is called once more where the transaction is repeated.
+            names.clear()
             found = results[-1].get_value(0, 0) if results[-1].ntuples else None
             if found is None:
                 return [(lines.COMMIT, {})]

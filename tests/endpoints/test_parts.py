@@ -172,6 +172,32 @@ def test_a_frame_that_fails_or_finds_nobody_has_no_parts(
     with_reader(deployment, use)
 
 
+def test_an_answer_that_is_repeated_and_then_finds_nobody_is_401(
+    deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    device(alice, "laptop")
+    frame = lines.statement("select '{}' from activity.device where user_id = %(user_id)s")
+
+    async def use(reader: Reader) -> None:
+        who = credential(alice)
+        question = asking({"meeting": (MEETING, {})}, frame)
+        with owner.transaction():
+            owner.execute("select pg_advisory_xact_lock(%s)", [LOCK])
+            answering = asyncio.create_task(reader.read_parts(who, question))
+            await wait_for_async(lambda: is_waited_for(owner), "a part that waits")
+            with psycopg.connect(deployment.database_url or "", autocommit=True) as other:
+                other.execute("delete from activity.device where user_id = %s", [alice.user_id])
+                other.execute(
+                    "select pg_terminate_backend(pid) from pg_locks "
+                    "where locktype = 'advisory' and objid = %s and not granted",
+                    [LOCK],
+                )
+            with pytest.raises(Unauthorized):
+                await answering
+
+    with_reader(deployment, use)
+
+
 def test_a_token_that_is_refused_leaves_the_connection_as_it_was(
     deployment: Settings, alice: Person
 ) -> None:
