@@ -395,7 +395,10 @@ class Line:
         loop = asyncio.get_running_loop()
         self._ask(pgconn, [(_ROLLBACK, [])], prepare=False)
         pgconn.pipeline_sync()
-        self._turns.append(_Turn(loop.create_future(), loop.time()))
+        rolled_back = loop.create_future()
+        # Nobody waits for it: without this, asyncio logs an error where the connection is lost before.
+        rolled_back.add_done_callback(asyncio.Future.exception)
+        self._turns.append(_Turn(rolled_back, loop.time()))
         self._write()
 
     def _prepare(self, pgconn: PGconn, statements: Sequence[Statement]) -> Preparations:

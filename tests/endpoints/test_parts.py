@@ -1,6 +1,7 @@
 """Answers made of several statements: one moment, one time limit, one error for all of them."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -196,6 +197,23 @@ def test_an_answer_that_is_repeated_and_then_finds_nobody_is_401(
                 await answering
 
     with_reader(deployment, use)
+
+
+def test_a_connection_that_is_lost_before_the_rollback_is_done_is_no_error_of_its_own(
+    deployment: Settings, alice: Person
+) -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def use(reader: Reader) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await reader.read_parts(credential(alice), asking({"n": (BROKEN, {"n": 0})}))
+        reader.close()
+        gc.collect()
+
+    with_reader(deployment, use)
+
+    assert reported == []
 
 
 def test_a_token_that_is_refused_leaves_the_connection_as_it_was(
