@@ -1,5 +1,6 @@
 -- name: get_focus
--- Streaks of focus of a period as the endpoint tells of them, and what broke them, the most frequent first. An end of what is known broke nothing.
+-- Streaks of focus of a period, as the endpoint has them, and what broke them, the most frequent first. The end of
+-- the data broke nothing.
 with
 --include frame
 focus as (

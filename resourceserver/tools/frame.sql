@@ -2,8 +2,8 @@
 -- its columns as parameters. So what a part shares with an endpoint is the endpoint's own statement, though
 -- nobody but the database knows in which zone somebody lives.
 --
--- A frame's statement begins with `today`, and has a `frame` (tz, today, week_starts_on, first_day, last_day,
--- starts_at, ends_at, and what else its parts want) of which `frame_columns` are the columns.
+-- A frame's statement begins with `today`, and has the columns tz, today, week_starts_on, first_day, last_day,
+-- starts_at, ends_at and scopes, and what else its parts need.
 
 -- fragment: today
 -- `today`: what day it is in the zone that is asked for, else in the caller's own.
