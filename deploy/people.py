@@ -16,8 +16,8 @@ import psycopg
 
 from authserver import accounts, terminal
 from authserver.accounts import UnacceptableEmail
-from resourceserver import jobs, summaries
-from resourceserver.metrics import ActivityMetric
+from resourceserver.timeline import jobs, summaries
+from resourceserver.timeline.metrics import ActivityMetric
 from shared import database, queries, schema
 from shared.settings import Settings, SettingsError
 

@@ -12,9 +12,9 @@ import psycopg
 
 from authserver import terminal
 from deploy import people
-from resourceserver import jobs, rollups
-from resourceserver.jobs import Connection
-from resourceserver.rollups import Difference
+from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline.jobs import Connection
+from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.settings import Settings
 

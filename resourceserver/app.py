@@ -16,8 +16,6 @@ from resourceserver import (
     ingest_schema,
     metadata,
     openapi,
-    rollups,
-    summaries,
     usage,
 )
 from resourceserver.endpoints import ENDPOINTS
@@ -25,6 +23,7 @@ from resourceserver.errors import AddressTooLong, Answers, HeadersTooLarge, Inte
 from resourceserver.mcp import route
 from resourceserver.mcp.tool import Tool
 from resourceserver.session import PATIENT_S, QUICK_S, Reader
+from resourceserver.timeline import rollups, summaries
 from resourceserver.tools import TOOLS
 from shared import database, settings
 from shared.lines import Lines

@@ -34,7 +34,7 @@ $$;
 -- them, as answers count it, and in how many sessions. Of more than 50,000 sessions the newest count.
 --
 -- Sessions learn their time by being put together with their segments, and not by a join: of fresh rows the
--- planner knows nothing, and may take thousands of them for one (resourceserver/endpoints/timeline.sql).
+-- planner knows nothing, and may take thousands of them for one (resourceserver/timeline/timeline.sql).
 create or replace function svc.recent_time(p_user_id uuid)
 returns table (
     app           text,
@@ -497,7 +497,7 @@ $$;
 
 -- Begins to change somebody's rules or scores; false: there is no such account. Until the end of the
 -- transaction nobody else changes them, the account stays, and its days are not summed up: whoever did so
--- with the rules of before could remove a mark that we have not seen (resourceserver/summaries.sql).
+-- with the rules of before could remove a mark that we have not seen (resourceserver/timeline/summaries.sql).
 create or replace function svc.begin_category_change(p_user_id uuid)
 returns boolean
 language plpgsql

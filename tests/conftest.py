@@ -30,7 +30,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
-from resourceserver import jobs, rollups
+from resourceserver.timeline import jobs, rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings

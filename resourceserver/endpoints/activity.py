@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     CalendarDay,
@@ -25,7 +26,10 @@ from resourceserver.parameters import DayRange, InstantRange, InstantRangeInZone
 from shared import queries
 
 HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(HERE / "timeline.sql", HERE / "segments.sql", HERE / "activity.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(
+    _TIMELINE / "timeline.sql", _TIMELINE / "segments.sql", HERE / "activity.sql"
+)
 
 
 class AppUsage(Body):

@@ -9,13 +9,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, Count, InstantRangeEcho, Listing, Milliseconds, Timestamp
 from resourceserver.endpoint import Endpoint
 from resourceserver.parameters import FixedList, InstantRange
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "segments.sql", _HERE / "attention.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(
+    _TIMELINE / "timeline.sql", _TIMELINE / "segments.sql", _HERE / "attention.sql"
+)
 
 
 class SwitchPage(InstantRange, FixedList):

@@ -5,13 +5,15 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, Count, InstantRangeEcho, Listing, Timestamp
 from resourceserver.endpoint import Endpoint
 from resourceserver.parameters import InstantRange, Listed, OpenInstantRange, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "code.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "code.sql")
 
 EventType = Literal["commit", "pull_request", "review"]
 Action = Literal[

@@ -6,13 +6,15 @@ Coding sessions own time among themselves, as application sessions do; the two a
 from pathlib import Path
 from typing import Final
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, Count, InstantRangeEcho, Milliseconds, Percent, Timestamp
 from resourceserver.endpoint import Endpoint
 from resourceserver.parameters import InstantRange
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "coding.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "coding.sql")
 
 
 class LanguageOfProject(Body):

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     CalendarDay,
@@ -20,7 +21,8 @@ from resourceserver.parameters import Flag, InstantRange, Listed, NoParams, at_m
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "content.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "content.sql")
 
 
 class InsightPage(Listed):

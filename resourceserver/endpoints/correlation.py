@@ -12,20 +12,22 @@ from pydantic import Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
-from resourceserver import correlation, metrics
+from resourceserver import timeline
 from resourceserver.bodies import Body, CalendarDay, Count, DayRangeEcho
-from resourceserver.correlation import Method, Reason
 from resourceserver.endpoint import Endpoint
-from resourceserver.metrics import METRICS, OF_HEALTH, Metric
 from resourceserver.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
+from resourceserver.timeline import correlation, metrics
+from resourceserver.timeline.correlation import Method, Reason
+from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(
-    _HERE / "timeline.sql",
-    _HERE / "segments.sql",
-    _HERE / "wearables.sql",
-    _HERE / "metrics.sql",
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    _TIMELINE / "wearables.sql",
+    _TIMELINE / "metrics.sql",
     _HERE / "correlation.sql",
 )
 

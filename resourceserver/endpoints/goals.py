@@ -5,15 +5,20 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, Count, DayRangeEcho, Timestamp
 from resourceserver.endpoint import Endpoint
-from resourceserver.metrics import ActivityMetric
 from resourceserver.parameters import NoParams
+from resourceserver.timeline.metrics import ActivityMetric
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(
-    _HERE / "timeline.sql", _HERE / "segments.sql", _HERE / "metrics.sql", _HERE / "goals.sql"
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    _TIMELINE / "metrics.sql",
+    _HERE / "goals.sql",
 )
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]

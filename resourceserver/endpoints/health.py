@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     CalendarDay,
@@ -29,8 +30,12 @@ from resourceserver.parameters import (
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(
-    _HERE / "timeline.sql", _HERE / "wearables.sql", _HERE / "rows.sql", _HERE / "health.sql"
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "wearables.sql",
+    _HERE / "rows.sql",
+    _HERE / "health.sql",
 )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     CalendarDay,
@@ -24,7 +25,8 @@ from resourceserver.parameters import Day, Params, Zone, between
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "hours.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "hours.sql")
 
 HourOfDay = Annotated[int, Field(ge=0, le=23)]
 Weekday = Annotated[int, Field(ge=1, le=7)]

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     Device,
@@ -19,7 +20,8 @@ from resourceserver.parameters import InstantRange, Listed, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "location.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "location.sql")
 
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]

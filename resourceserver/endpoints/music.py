@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     CalendarDay,
@@ -19,7 +20,8 @@ from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, 
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "music.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "music.sql")
 
 
 class ListenPage(InstantRange, Listed):

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import (
     Body,
     CalendarDay,
@@ -22,7 +23,8 @@ from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, 
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "sessions.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "sessions.sql")
 
 
 class SessionPage(InstantRange, Listed):

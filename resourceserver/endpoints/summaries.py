@@ -1,4 +1,4 @@
-"""Stored daily summaries, which a job keeps up to date (resourceserver/summaries.py)."""
+"""Stored daily summaries, which a job keeps up to date (resourceserver/timeline/summaries.py)."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -6,13 +6,15 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, CalendarDay, Count, Listing, Milliseconds, Timestamp
 from resourceserver.endpoint import Endpoint
 from resourceserver.parameters import FIRST_DAY, LAST_DAY, Day, Listed, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "timeline.sql", _HERE / "rows.sql", _HERE / "summaries.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "summaries.sql")
 
 
 class SummaryPage(Listed):

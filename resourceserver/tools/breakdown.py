@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import parameters
+from resourceserver import parameters, timeline
 from resourceserver.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import WHOLE, Filtered, Kind
@@ -15,7 +15,8 @@ from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, 
 
 _HERE: Final = Path(__file__).parent
 _ENDPOINTS: Final = _HERE.parent / "endpoints"
-SQL: Final = tool.load(_HERE / "breakdown.sql", _HERE / "filter.sql", _ENDPOINTS / "timeline.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = tool.load(_HERE / "breakdown.sql", _HERE / "filter.sql", _TIMELINE / "timeline.sql")
 
 Key = Literal[
     "app",

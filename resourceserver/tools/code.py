@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from resourceserver import endpoints
+from resourceserver import endpoints, timeline
 from resourceserver.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
 from resourceserver.mcp import tool
@@ -13,9 +13,10 @@ from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     Path(__file__).with_name("code.sql"),
-    _ENDPOINTS / "timeline.sql",
+    _TIMELINE / "timeline.sql",
     _ENDPOINTS / "rows.sql",
     _ENDPOINTS / "code.sql",
 )

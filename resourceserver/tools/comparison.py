@@ -8,22 +8,24 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import metrics, parameters
+from resourceserver import parameters, timeline
 from resourceserver.bodies import Body, CalendarDay, Count
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
-from resourceserver.metrics import METRICS, OF_HEALTH
+from resourceserver.timeline import metrics
+from resourceserver.timeline.metrics import METRICS, OF_HEALTH
 from resourceserver.tools import measures
 
 _HERE: Final = Path(__file__).parent
 _ENDPOINTS: Final = _HERE.parent / "endpoints"
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     _HERE / "comparison.sql",
-    _ENDPOINTS / "timeline.sql",
-    _ENDPOINTS / "segments.sql",
-    _ENDPOINTS / "wearables.sql",
-    _ENDPOINTS / "metrics.sql",
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    _TIMELINE / "wearables.sql",
+    _TIMELINE / "metrics.sql",
 )
 
 PERIODS: Final = get_args(Period)

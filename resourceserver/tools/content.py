@@ -5,13 +5,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
-_ENDPOINTS: Final = Path(__file__).parents[1] / "endpoints"
-SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _ENDPOINTS / "metrics.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _TIMELINE / "metrics.sql")
 
 KINDS: Final = ("calendar", "recordings", "insights", "watching")
 

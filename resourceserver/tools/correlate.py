@@ -10,23 +10,24 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import correlation, endpoints, metrics, parameters
+from resourceserver import parameters, timeline
 from resourceserver.bodies import Count
-from resourceserver.correlation import Method
 from resourceserver.endpoints import correlation as endpoint
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
-from resourceserver.metrics import METRICS
+from resourceserver.timeline import correlation, metrics
+from resourceserver.timeline.correlation import Method
+from resourceserver.timeline.metrics import METRICS
 from resourceserver.tools import measures
 
-_ENDPOINTS: Final = Path(endpoints.__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     Path(__file__).with_name("correlate.sql"),
-    _ENDPOINTS / "timeline.sql",
-    _ENDPOINTS / "segments.sql",
-    _ENDPOINTS / "wearables.sql",
-    _ENDPOINTS / "metrics.sql",
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    _TIMELINE / "wearables.sql",
+    _TIMELINE / "metrics.sql",
 )
 
 MOST_PARTNERS: Final = 10

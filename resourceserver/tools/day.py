@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
 from resourceserver.endpoints import attention, code, content, goals, health, music
 from resourceserver.endpoints.attention import StreakTotals
@@ -14,19 +15,20 @@ from resourceserver.endpoints.music import TopArtist
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Day, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
-from resourceserver.metrics import METRICS, ActivityMetric
 from resourceserver.parameters import Listed
+from resourceserver.timeline.metrics import METRICS, ActivityMetric
 from resourceserver.tools import measures
 from resourceserver.tools.measures import Measure
 
 _HERE: Final = Path(__file__).parent
 _ENDPOINTS: Final = _HERE.parent / "endpoints"
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     _HERE / "day.sql",
-    _ENDPOINTS / "timeline.sql",
-    _ENDPOINTS / "segments.sql",
-    _ENDPOINTS / "wearables.sql",
-    _ENDPOINTS / "metrics.sql",
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    _TIMELINE / "wearables.sql",
+    _TIMELINE / "metrics.sql",
 )
 
 MOST: Final = 10

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from resourceserver import endpoints
+from resourceserver import endpoints, timeline
 from resourceserver.bodies import Body, Count, Milliseconds, Percent, Timestamp
 from resourceserver.endpoints import attention
 from resourceserver.endpoints.attention import (
@@ -21,10 +21,11 @@ from resourceserver.mcp.tool import ENTRY, MOST_ROWS, Answer, Part, Tool
 from resourceserver.parameters import Listed
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     Path(__file__).with_name("focus.sql"),
-    _ENDPOINTS / "timeline.sql",
-    _ENDPOINTS / "segments.sql",
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
     _ENDPOINTS / "attention.sql",
 )
 

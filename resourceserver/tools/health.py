@@ -6,21 +6,22 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import metrics, parameters
+from resourceserver import parameters, timeline
 from resourceserver.bodies import Body, CalendarDay, Count, Percent, Timestamp
 from resourceserver.endpoints import health
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.parameters import Listed
+from resourceserver.timeline import metrics
 from resourceserver.tools.measures import FEWEST_DAYS
 
-_ENDPOINTS: Final = Path(__file__).parents[1] / "endpoints"
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     Path(__file__).with_name("health.sql"),
-    _ENDPOINTS / "timeline.sql",
-    _ENDPOINTS / "wearables.sql",
-    _ENDPOINTS / "metrics.sql",
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "wearables.sql",
+    _TIMELINE / "metrics.sql",
 )
 
 PREFIX: Final = "health:"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from resourceserver import endpoints
+from resourceserver import timeline
 from resourceserver.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.endpoints import music
 from resourceserver.endpoints.music import Listen
@@ -14,8 +14,8 @@ from resourceserver.mcp.arguments import WHOLE, InPeriod
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.parameters import Listed
 
-_ENDPOINTS: Final = Path(endpoints.__file__).parent
-SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _ENDPOINTS / "timeline.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _TIMELINE / "timeline.sql")
 
 MOST_RECENT: Final = 5
 

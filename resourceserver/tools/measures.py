@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from resourceserver import metrics
 from resourceserver.bodies import Body, Count
 from resourceserver.mcp import durations
+from resourceserver.timeline import metrics
 
 FEWEST_DAYS: Final = 7
 """Days that it takes to say what is usual."""

@@ -5,14 +5,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from resourceserver import timeline
 from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.endpoints.location import Latitude, Longitude
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import OBJECT, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
-_ENDPOINTS: Final = Path(__file__).parents[1] / "endpoints"
-SQL: Final = tool.load(Path(__file__).with_name("places.sql"), _ENDPOINTS / "metrics.sql")
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = tool.load(Path(__file__).with_name("places.sql"), _TIMELINE / "metrics.sql")
 
 ROWS_BESIDE_POINTS: Final = 10
 """How many check-ins and visits are told where points need the room."""

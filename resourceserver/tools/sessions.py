@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import endpoints
+from resourceserver import endpoints, timeline
 from resourceserver.bodies import Body, Count, Milliseconds, Productivity, Timestamp
 from resourceserver.endpoints.sessions import Activity
 from resourceserver.mcp import tool
@@ -16,10 +16,11 @@ from resourceserver.parameters import FIRST_DAY, LAST_DAY
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _HERE: Final = Path(__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     _HERE / "sessions.sql",
     _HERE / "filter.sql",
-    _ENDPOINTS / "timeline.sql",
+    _TIMELINE / "timeline.sql",
     _ENDPOINTS / "rows.sql",
 )
 

@@ -32,10 +32,11 @@ import httpx2
 import psycopg
 
 import resourceserver.endpoints
+import resourceserver.timeline
 from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
-from resourceserver import jobs, rollups
 from resourceserver.events import APP_SESSIONS, MAX_EVENTS
+from resourceserver.timeline import jobs, rollups
 from shared import database, queries
 from shared.listening import port_of
 from shared.settings import Settings
@@ -46,7 +47,7 @@ from tests.conftest import Person
 _HERE: Final = Path(__file__).parent
 SQL: Final = queries.load(_HERE / "years.sql")
 PLAIN: Final = queries.load(
-    Path(resourceserver.endpoints.__file__).with_name("timeline.sql"), _HERE / "plain.sql"
+    Path(resourceserver.timeline.__file__).parent / "timeline.sql", _HERE / "plain.sql"
 )
 
 YEARS: Final = 10

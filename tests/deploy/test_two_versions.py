@@ -20,7 +20,7 @@ import pytest
 from psycopg import sql
 
 from deploy.migrate import migrate
-from resourceserver import jobs, rollups
+from resourceserver.timeline import jobs, rollups
 from shared import database, tokens
 from shared.settings import Settings
 from tests import processes

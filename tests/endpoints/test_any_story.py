@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import resourceserver.ingest
-from resourceserver import jobs, rollups
+from resourceserver.timeline import jobs, rollups
 from shared import database, queries
 from shared.settings import Settings
 from tests.conftest import Person, person

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from resourceserver.metrics import METRICS
+from resourceserver.timeline.metrics import METRICS
 from tests.conftest import Person
 from tests.endpoints.attention import streaks, switches, whole_timeline
 from tests.endpoints.histories import History, add_coding, add_sessions, carol_with, histories

@@ -15,10 +15,10 @@ from psycopg import sql
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver import jobs, summaries
 from resourceserver.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES, Resource
+from resourceserver.timeline import jobs, summaries
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Person, owning, person

@@ -20,8 +20,8 @@ from psycopg.errors import IntegrityError, StringDataRightTruncation
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver import jobs, summaries
 from resourceserver.operation import Operation
+from resourceserver.timeline import jobs, summaries
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Person, owning, person

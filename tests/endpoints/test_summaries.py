@@ -14,8 +14,8 @@ from hypothesis import given
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import jobs, summaries
-from resourceserver.jobs import Connection, in_a_row
+from resourceserver.timeline import jobs, summaries
+from resourceserver.timeline.jobs import Connection, in_a_row
 from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Connect, Person

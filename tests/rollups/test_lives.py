@@ -12,8 +12,8 @@ from psycopg import sql
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import jobs, rollups
-from resourceserver.rollups import Difference
+from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.settings import Settings
 from tests.conftest import MakeRollups, Person

@@ -9,7 +9,7 @@ import psycopg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resourceserver import rollups
+from resourceserver.timeline import rollups
 from shared import schema
 from tests.conftest import Connect, MakeRollups, Person, mark_all_days, person
 from tests.endpoints import attention

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from deploy.migrate import SQL_DIR
-from resourceserver import jobs, rollups
+from resourceserver.timeline import jobs, rollups
 from shared import database
 from shared.settings import Settings
 from tests.conftest import MakeRollups, Person, mark_all_days

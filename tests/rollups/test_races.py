@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from starlette.testclient import TestClient
 
-from resourceserver import jobs, rollups
+from resourceserver.timeline import jobs, rollups
 from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Connect, MakeRollups, Person

@@ -23,9 +23,9 @@ import httpx2
 import psycopg
 import pytest
 
-from resourceserver import jobs, rollups
-from resourceserver.jobs import Connection
-from resourceserver.rollups import Difference
+from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline.jobs import Connection
+from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.settings import Settings
 from tests import processes

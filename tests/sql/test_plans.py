@@ -21,9 +21,10 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from deploy.demo.command import demo
-from resourceserver import ingest, jobs, rollups, summaries
+from resourceserver import ingest
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES
+from resourceserver.timeline import jobs, rollups, summaries
 from resourceserver.tools import TOOLS
 from shared import SCHEMA_VERSION, database, lines, tokens
 from shared.lines import Statement

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resourceserver.correlation import (
+from resourceserver.timeline.correlation import (
     Correlation,
     autocorrelation,
     corrected,

@@ -24,8 +24,8 @@ from uuid import UUID
 import psycopg
 from psycopg.errors import QueryCanceled
 
-from resourceserver import jobs
-from resourceserver.jobs import Connection
+from resourceserver.timeline import jobs
+from resourceserver.timeline.jobs import Connection
 from shared import lines, queries, schema
 
 log = logging.getLogger("svc.rollups")

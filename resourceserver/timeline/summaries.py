@@ -20,17 +20,17 @@ from uuid import UUID
 
 import psycopg
 
-from resourceserver import jobs
-from resourceserver.jobs import Connection, Days
+from resourceserver.timeline import jobs
+from resourceserver.timeline.jobs import Connection, Days
 from shared import lines, queries, schema
 
 log = logging.getLogger("svc.summaries")
 
 _HERE: Final = Path(__file__).parent
 SQL: Final = queries.load(
-    _HERE / "endpoints" / "timeline.sql",
-    _HERE / "endpoints" / "segments.sql",
-    _HERE / "endpoints" / "metrics.sql",
+    _HERE / "timeline.sql",
+    _HERE / "segments.sql",
+    _HERE / "metrics.sql",
     _HERE / "summaries.sql",
 )
 

@@ -1,4 +1,4 @@
-"""The metrics that days are compared by and goals are set in (endpoints/metrics.sql)."""
+"""The metrics that days are compared by and goals are set in (timeline/metrics.sql)."""
 
 import re
 from dataclasses import dataclass
