@@ -7,22 +7,13 @@ from datetime import timedelta
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver import (
-    capabilities,
-    docs,
-    endpoint,
-    export,
-    ingest,
-    ingest_schema,
-    metadata,
-    openapi,
-    usage,
-)
+from resourceserver import capabilities, docs, export, ingest, ingest_schema, openapi
+from resourceserver.api import endpoint, metadata, usage
+from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
+from resourceserver.api.session import PATIENT_S, QUICK_S, Reader
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
 from resourceserver.mcp import route
 from resourceserver.mcp.tool import Tool
-from resourceserver.session import PATIENT_S, QUICK_S, Reader
 from resourceserver.timeline import rollups, summaries
 from resourceserver.tools import TOOLS
 from shared import database, settings

@@ -7,11 +7,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver import events, ingest
-from resourceserver.bodies import Body, Count, Milliseconds
+from resourceserver.api.bodies import Body, Count, Milliseconds
+from resourceserver.api.operation import SERVICE, Operation
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_formats import FORMATS
 from resourceserver.mcp import protocol, route
-from resourceserver.operation import SERVICE, Operation
 from shared import API_VERSION
 from shared.scopes import SCOPES
 from shared.settings import Settings

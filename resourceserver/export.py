@@ -26,14 +26,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from resourceserver import cors, export_reading, parameters, session
-from resourceserver.bodies import Body, CalendarDay, Timestamp
-from resourceserver.errors import PRIVATE, DatabaseUnavailable, ParameterProblem
+from resourceserver import export_reading
+from resourceserver.api import cors, parameters, session
+from resourceserver.api.bodies import Body, CalendarDay, Timestamp
+from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, ParameterProblem
+from resourceserver.api.operation import Operation
+from resourceserver.api.session import Reader
 from resourceserver.export_formats import FORMATS
 from resourceserver.export_reading import SCOPE, Export, ExportParams
 from resourceserver.export_resources import RESOURCES
-from resourceserver.operation import Operation
-from resourceserver.session import Reader
 from shared import database
 from shared.settings import Settings
 from shared.web import error_log

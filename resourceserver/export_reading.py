@@ -20,11 +20,11 @@ from pydantic import Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
-from resourceserver import session
-from resourceserver.errors import DatabaseUnavailable, Unauthorized
+from resourceserver.api import session
+from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
+from resourceserver.api.parameters import Day, Params, Zone, some_of
+from resourceserver.api.session import Credential
 from resourceserver.export_resources import PROFILE, RESOURCES, SQL, Resource
-from resourceserver.parameters import Day, Params, Zone, some_of
-from resourceserver.session import Credential
 from shared import database, lines
 
 SCOPE: Final = "read:activity"

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
-from resourceserver.endpoint import Endpoint
+from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
+from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import (
     code,
     content,

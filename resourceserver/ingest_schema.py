@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver import event_schema, events, fields, ingest
-from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
+from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
+from resourceserver.api.operation import INGEST, Operation
 from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Stream
-from resourceserver.operation import INGEST, Operation
 from shared import API_VERSION
 
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {

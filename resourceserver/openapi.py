@@ -19,18 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import (
-    capabilities,
-    export,
-    ingest,
-    ingest_schema,
-    metadata,
-    parameters,
-    probes,
-)
-from resourceserver.endpoint import Endpoint
-from resourceserver.endpoints import ENDPOINTS
-from resourceserver.errors import (
+from resourceserver import capabilities, export, ingest, ingest_schema, probes
+from resourceserver.api import metadata, parameters
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.errors import (
     AddressTooLong,
     Answers,
     DatabaseUnavailable,
@@ -42,8 +34,9 @@ from resourceserver.errors import (
     Problem,
     Unauthorized,
 )
-from resourceserver.operation import INGEST, SERVICE, Operation
-from resourceserver.parameters import Params
+from resourceserver.api.operation import INGEST, SERVICE, Operation
+from resourceserver.api.parameters import Params
+from resourceserver.endpoints import ENDPOINTS
 from shared import API_VERSION
 from shared.scopes import DOMAINS, SCOPES
 from shared.settings import Settings

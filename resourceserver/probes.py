@@ -2,8 +2,8 @@
 
 from typing import Final, Literal
 
-from resourceserver.bodies import Body, Milliseconds, Timestamp
-from resourceserver.operation import SERVICE, Operation
+from resourceserver.api.bodies import Body, Milliseconds, Timestamp
+from resourceserver.api.operation import SERVICE, Operation
 from shared import probes
 
 

@@ -69,7 +69,7 @@ alter role svc_reader set statement_timeout = '20s';
 alter role svc_ingester set statement_timeout = '20s';
 -- A server that vanished in the middle of a batch, without a word, would keep what it had locked: the time
 -- limit of a statement does not run while the next one is on its way. As long as the server itself waits for
--- an answer (resourceserver/session.py); before PostgreSQL 17 the network has to notice.
+-- an answer (resourceserver/api/session.py); before PostgreSQL 17 the network has to notice.
 do $$
 begin
     if current_setting('server_version_num')::integer >= 170000 then

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resourceserver.endpoint import Endpoint
+from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import (
     activity,
     attention,

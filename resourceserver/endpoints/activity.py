@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import (
+from resourceserver.api.bodies import (
     Body,
     CalendarDay,
     Count,
@@ -21,8 +21,8 @@ from resourceserver.bodies import (
     Productivity,
     Timestamp,
 )
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import DayRange, InstantRange, InstantRangeInZone
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import DayRange, InstantRange, InstantRangeInZone
 from shared import queries
 
 HERE: Final = Path(__file__).parent

@@ -10,9 +10,16 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, Count, InstantRangeEcho, Listing, Milliseconds, Timestamp
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import FixedList, InstantRange
+from resourceserver.api.bodies import (
+    Body,
+    Count,
+    InstantRangeEcho,
+    Listing,
+    Milliseconds,
+    Timestamp,
+)
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import FixedList, InstantRange
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

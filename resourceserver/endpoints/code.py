@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, Count, InstantRangeEcho, Listing, Timestamp
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import InstantRange, Listed, OpenInstantRange, at_most
+from resourceserver.api.bodies import Body, Count, InstantRangeEcho, Listing, Timestamp
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import InstantRange, Listed, OpenInstantRange, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, Count, InstantRangeEcho, Milliseconds, Percent, Timestamp
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import InstantRange
+from resourceserver.api.bodies import (
+    Body,
+    Count,
+    InstantRangeEcho,
+    Milliseconds,
+    Percent,
+    Timestamp,
+)
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import InstantRange
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

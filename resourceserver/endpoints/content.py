@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import (
+from resourceserver.api.bodies import (
     Body,
     CalendarDay,
     Count,
@@ -16,8 +16,8 @@ from resourceserver.bodies import (
     Percent,
     Timestamp,
 )
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import Flag, InstantRange, Listed, NoParams, at_most
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import Flag, InstantRange, Listed, NoParams, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

@@ -13,9 +13,9 @@ from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, CalendarDay, Count, DayRangeEcho
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
+from resourceserver.api.bodies import Body, CalendarDay, Count, DayRangeEcho
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Method, Reason
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric

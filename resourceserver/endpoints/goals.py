@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, Count, DayRangeEcho, Timestamp
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import NoParams
+from resourceserver.api.bodies import Body, Count, DayRangeEcho, Timestamp
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import NoParams
 from resourceserver.timeline.metrics import ActivityMetric
 from shared import queries
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import (
+from resourceserver.api.bodies import (
     Body,
     CalendarDay,
     Count,
@@ -20,8 +20,8 @@ from resourceserver.bodies import (
     Productivity,
     Timestamp,
 )
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import Day, Params, Zone, between
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import Day, Params, Zone, between
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

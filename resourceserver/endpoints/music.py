@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import (
+from resourceserver.api.bodies import (
     Body,
     CalendarDay,
     Count,
@@ -15,8 +15,8 @@ from resourceserver.bodies import (
     Milliseconds,
     Timestamp,
 )
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, at_most
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import InstantRange, InstantRangeInZone, Listed, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

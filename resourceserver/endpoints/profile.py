@@ -5,9 +5,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from resourceserver.bodies import Body, Count, Timestamp
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import NoParams
+from resourceserver.api.bodies import Body, Count, Timestamp
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import NoParams
 from shared import queries
 
 SQL: Final = queries.load(Path(__file__).with_name("profile.sql"))

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import (
+from resourceserver.api.bodies import (
     Body,
     CalendarDay,
     Count,
@@ -18,8 +18,8 @@ from resourceserver.bodies import (
     Productivity,
     Timestamp,
 )
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import InstantRange, InstantRangeInZone, Listed, Text, at_most
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import InstantRange, InstantRangeInZone, Listed, Text, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

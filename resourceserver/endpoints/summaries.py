@@ -7,9 +7,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, CalendarDay, Count, Listing, Milliseconds, Timestamp
-from resourceserver.endpoint import Endpoint
-from resourceserver.parameters import FIRST_DAY, LAST_DAY, Day, Listed, at_most
+from resourceserver.api.bodies import Body, CalendarDay, Count, Listing, Milliseconds, Timestamp
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import FIRST_DAY, LAST_DAY, Day, Listed, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent

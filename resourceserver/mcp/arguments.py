@@ -1,6 +1,6 @@
 """The arguments of tools: what an assistant may write, and how a mistake is told so that it can mend it.
 
-They are JSON where a query's parameters are text, and mean the same (``resourceserver/parameters.py``). A
+They are JSON where a query's parameters are text, and mean the same (``resourceserver/api/parameters.py``). A
 ``null`` counts as left out, since many assistants write it for what they do not want to say.
 """
 
@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from resourceserver import parameters
+from resourceserver.api import parameters
 from resourceserver.mcp.protocol import quoted
 
 _MOST_PROBLEMS: Final = 10

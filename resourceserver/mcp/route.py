@@ -26,8 +26,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from resourceserver import metadata, session
-from resourceserver.errors import (
+from resourceserver.api import metadata, session
+from resourceserver.api.errors import (
     PRIVATE,
     Answers,
     DatabaseUnavailable,
@@ -37,12 +37,12 @@ from resourceserver.errors import (
     Problem,
     Unauthorized,
 )
+from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.arguments import ArgumentsProblem
 from resourceserver.mcp.pace import Pace
 from resourceserver.mcp.protocol import Message, Refusal, members, quoted
 from resourceserver.mcp.tool import ENTRY, Tool, as_json
-from resourceserver.session import Credential, Reader
 from shared import queries
 from shared.settings import Settings
 

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from resourceserver import session
-from resourceserver.bodies import Body, CalendarDay, Count, Timestamp
-from resourceserver.endpoint import Endpoint
+from resourceserver.api import session
+from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.parameters import LocalDayRange
+from resourceserver.api.session import Question
 from resourceserver.mcp import durations
 from resourceserver.mcp.arguments import Arguments, Paged
-from resourceserver.parameters import LocalDayRange
-from resourceserver.session import Question
 from shared import lines, queries
 from shared.lines import Statement, Step
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import parameters, timeline
-from resourceserver.bodies import Body, Count, Milliseconds, Percent
+from resourceserver import timeline
+from resourceserver.api import parameters
+from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import WHOLE, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, Tool

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from resourceserver import endpoints, timeline
-from resourceserver.bodies import Body, Count, Timestamp
+from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Text

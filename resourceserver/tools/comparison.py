@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import parameters, timeline
-from resourceserver.bodies import Body, CalendarDay, Count
+from resourceserver import timeline
+from resourceserver.api import parameters
+from resourceserver.api.bodies import Body, CalendarDay, Count
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool

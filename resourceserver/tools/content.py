@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
+from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool

@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import parameters, timeline
-from resourceserver.bodies import Count
+from resourceserver import timeline
+from resourceserver.api import parameters
+from resourceserver.api.bodies import Count
 from resourceserver.endpoints import correlation as endpoint
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
+from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
+from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import attention, code, content, goals, health, music
 from resourceserver.endpoints.attention import StreakTotals
 from resourceserver.endpoints.goals import Status
@@ -15,7 +16,6 @@ from resourceserver.endpoints.music import TopArtist
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Day, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
-from resourceserver.parameters import Listed
 from resourceserver.timeline.metrics import METRICS, ActivityMetric
 from resourceserver.tools import measures
 from resourceserver.tools.measures import Measure

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal
 from pydantic import Field, StrictBool
 
 from resourceserver import endpoints, timeline
-from resourceserver.bodies import Body, Count, Milliseconds, Percent, Timestamp
+from resourceserver.api.bodies import Body, Count, Milliseconds, Percent, Timestamp
+from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import attention
 from resourceserver.endpoints.attention import (
     ContextSwitch,
@@ -18,7 +19,6 @@ from resourceserver.endpoints.attention import (
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InPeriod
 from resourceserver.mcp.tool import ENTRY, MOST_ROWS, Answer, Part, Tool
-from resourceserver.parameters import Listed
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent

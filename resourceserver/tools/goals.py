@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from resourceserver.bodies import Count
+from resourceserver.api.bodies import Count
 from resourceserver.endpoints import goals
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import InZone

@@ -6,13 +6,14 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from resourceserver import parameters, timeline
-from resourceserver.bodies import Body, CalendarDay, Count, Percent, Timestamp
+from resourceserver import timeline
+from resourceserver.api import parameters
+from resourceserver.api.bodies import Body, CalendarDay, Count, Percent, Timestamp
+from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
-from resourceserver.parameters import Listed
 from resourceserver.timeline import metrics
 from resourceserver.tools.measures import FEWEST_DAYS
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, Count, Milliseconds, Percent
+from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
+from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import music
 from resourceserver.endpoints.music import Listen
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
-from resourceserver.parameters import Listed
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _TIMELINE / "timeline.sql")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from resourceserver.bodies import Body, Count
+from resourceserver.api.bodies import Body, Count
 from resourceserver.mcp import durations
 from resourceserver.timeline import metrics
 

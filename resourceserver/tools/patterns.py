@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from resourceserver.bodies import Body, Count, Milliseconds
+from resourceserver.api.bodies import Body, Count, Milliseconds
 from resourceserver.endpoints import hours
 from resourceserver.endpoints.hours import HourOfDay, Weekday
 from resourceserver.mcp import durations, tool

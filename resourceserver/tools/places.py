@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from resourceserver import timeline
-from resourceserver.bodies import Body, Count, Milliseconds, Timestamp
+from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.endpoints.location import Latitude, Longitude
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import OBJECT, InPeriod, Text

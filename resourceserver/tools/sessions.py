@@ -7,12 +7,12 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from resourceserver import endpoints, timeline
-from resourceserver.bodies import Body, Count, Milliseconds, Productivity, Timestamp
+from resourceserver.api.bodies import Body, Count, Milliseconds, Productivity, Timestamp
+from resourceserver.api.parameters import FIRST_DAY, LAST_DAY
 from resourceserver.endpoints.sessions import Activity
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import MILLISECOND, WHOLE, Filtered, Instant, Kind, Paged, Text
 from resourceserver.mcp.tool import ENTRY, Page, Part, Tool
-from resourceserver.parameters import FIRST_DAY, LAST_DAY
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _HERE: Final = Path(__file__).parent

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from resourceserver.bodies import Body, CalendarDay, Count, Timestamp
+from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.endpoints import devices, profile
 from resourceserver.endpoints.devices import Tracker
 from resourceserver.endpoints.profile import Integration

@@ -29,9 +29,9 @@ from argon2 import PasswordHasher
 
 from deploy.embedded import EmbeddedPostgres, binaries, libpq_environment
 from deploy.migrate import migrate
-from resourceserver import session
+from resourceserver.api import session
+from resourceserver.api.metadata import PATH as RESOURCE_METADATA
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.metadata import PATH as RESOURCE_METADATA
 from shared import SCHEMA_VERSION, database, tokens
 from shared.listening import port_of
 from shared.settings import Settings

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from authserver import grants, rows
-from resourceserver import session
+from resourceserver.api import session
 from resourceserver.endpoints import ENDPOINTS
 from shared import database, schema, settings, tokens
 from shared.lines import Lines

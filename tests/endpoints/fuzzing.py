@@ -14,7 +14,13 @@ import schemathesis
 from hypothesis import strategies as st
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from resourceserver.parameters import MOST_DAYS, parse_cursor, parse_day, parse_instant, parse_zone
+from resourceserver.api.parameters import (
+    MOST_DAYS,
+    parse_cursor,
+    parse_day,
+    parse_instant,
+    parse_zone,
+)
 
 _NOW: Final = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 MOMENTS: Final = st.datetimes(_NOW - timedelta(days=30), _NOW - timedelta(days=2))

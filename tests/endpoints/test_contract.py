@@ -10,10 +10,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from resourceserver import openapi
-from resourceserver.endpoint import Endpoint
+from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.operation import Operation
+from resourceserver.api.parameters import Params
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.operation import Operation
-from resourceserver.parameters import Params
 from shared import tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings

@@ -15,7 +15,7 @@ from psycopg import sql
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver.endpoint import Endpoint
+from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES, Resource
 from resourceserver.timeline import jobs, summaries

@@ -20,7 +20,7 @@ from psycopg.errors import IntegrityError, StringDataRightTruncation
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver.operation import Operation
+from resourceserver.api.operation import Operation
 from resourceserver.timeline import jobs, summaries
 from shared import database
 from shared.settings import Settings

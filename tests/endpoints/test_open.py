@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from authserver import grants
 from resourceserver import capabilities
-from resourceserver.session import Reader
+from resourceserver.api.session import Reader
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person

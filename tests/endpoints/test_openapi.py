@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 import authserver.app
 import resourceserver.app
 from resourceserver import ingest, openapi
+from resourceserver.api.operation import Operation
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.openapi import EXAMPLES
-from resourceserver.operation import Operation
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person

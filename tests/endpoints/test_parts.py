@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from resourceserver.errors import InsufficientScope, TookTooLong, Unauthorized
-from resourceserver.session import Credential, Question, Reader
+from resourceserver.api.errors import InsufficientScope, TookTooLong, Unauthorized
+from resourceserver.api.session import Credential, Question, Reader
 from shared import lines, tokens
 from shared.lines import Statement, Step
 from shared.settings import Settings

@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import usage
-from resourceserver.usage import Usage
+from resourceserver.api import usage
+from resourceserver.api.usage import Usage
 from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.lines import Lines
 from shared.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import session
+from resourceserver.api import session
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.faults.proxy import Direction, Proxy, Trap

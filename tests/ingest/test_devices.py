@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver import session
-from resourceserver.errors import Unauthorized
+from resourceserver.api import session
+from resourceserver.api.errors import Unauthorized
 from resourceserver.events import APP_SESSIONS, judge, read_batch
 from shared import database, tokens
 from shared.lines import Lines

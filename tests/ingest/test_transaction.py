@@ -13,8 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import ingest, session
-from resourceserver.errors import DatabaseUnavailable, Unauthorized
+from resourceserver import ingest
+from resourceserver.api import session
+from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.events import APP_SESSIONS, Row, judge, read_batch
 from shared import database, tokens
 from shared.lines import Lines

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from resourceserver import session
-from resourceserver.errors import DatabaseUnavailable, Unauthorized
-from resourceserver.session import Credential, Reader
+from resourceserver.api import session
+from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
+from resourceserver.api.session import Credential, Reader
 from shared import database, lines, tokens
 from shared.lines import Lines, MissingObjectError, Results, Sequel
 from shared.settings import Settings

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from psycopg.errors import InvalidParameterValue
 
-from resourceserver.errors import (
+from resourceserver.api.errors import (
     DatabaseUnavailable,
     InsufficientScope,
     InvalidParameter,
     Unauthorized,
 )
-from resourceserver.session import Credential, Reader
+from resourceserver.api.session import Credential, Reader
 from shared import lines, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resourceserver.parameters import parse_day, parse_instant, parse_zone
+from resourceserver.api.parameters import parse_day, parse_instant, parse_zone
 
 NOON = datetime(2025, 6, 16, 12, 30, tzinfo=UTC)
 

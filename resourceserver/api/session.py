@@ -22,7 +22,7 @@ import psycopg
 from psycopg.pq.abc import PGresult
 from starlette.requests import Request
 
-from resourceserver.errors import (
+from resourceserver.api.errors import (
     DatabaseUnavailable,
     InsufficientScope,
     InvalidParameter,
@@ -31,7 +31,7 @@ from resourceserver.errors import (
     TookTooLong,
     Unauthorized,
 )
-from resourceserver.usage import Usage
+from resourceserver.api.usage import Usage
 from shared import database, lines, queries, schema, tokens, web
 from shared.lines import Lines, Results, Sequel, Statement, Step
 from shared.settings import Settings

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import parameters, session
-from resourceserver.errors import PRIVATE, ParameterProblem
-from resourceserver.parameters import Params
-from resourceserver.session import Reader
+from resourceserver.api import parameters, session
+from resourceserver.api.errors import PRIVATE, ParameterProblem
+from resourceserver.api.parameters import Params
+from resourceserver.api.session import Reader
 from shared import lines
 from shared.lines import Statement
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from resourceserver.errors import Problem
-from resourceserver.parameters import NoParams, Params
+from resourceserver.api.errors import Problem
+from resourceserver.api.parameters import NoParams, Params
 
 INGEST: Final = "Ingest"
 SERVICE: Final = "Service"

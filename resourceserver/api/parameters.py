@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
-from resourceserver.errors import InvalidParameter, MissingParameter, ParameterProblem
+from resourceserver.api.errors import InvalidParameter, MissingParameter, ParameterProblem
 
 MOST_DAYS: Final = 3700
 """The longest range of calendar days that one answer lists."""
