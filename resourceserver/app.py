@@ -7,10 +7,11 @@ from datetime import timedelta
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver import capabilities, docs, export, ingest, ingest_schema, openapi
+from resourceserver import export, ingest, ingest_schema
 from resourceserver.api import endpoint, metadata, usage
 from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
 from resourceserver.api.session import PATIENT_S, QUICK_S, Reader
+from resourceserver.description import capabilities, docs, openapi
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.mcp import route
 from resourceserver.mcp.tool import Tool

@@ -11,12 +11,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import resourceserver
-from resourceserver import openapi
+from resourceserver.description import openapi
 from tests.browser.conftest import WAITS_MS
 from tests.conftest import Person
 from tests.processes import Service
 
-RENDERER: Final = Path(resourceserver.__file__).parent / "static" / "swagger-ui"
+RENDERER: Final = Path(resourceserver.__file__).parent / "description" / "static" / "swagger-ui"
 
 
 @pytest.fixture(scope="module")

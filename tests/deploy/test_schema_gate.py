@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 import authserver.app
 import resourceserver.app
 from deploy.migrate import _STANDING, SQL_DIR, MigrationError, migrate
-from resourceserver import probes
+from resourceserver.description import probes
 from resourceserver.timeline import jobs, rollups, summaries
 from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.settings import Settings

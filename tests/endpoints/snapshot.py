@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from resourceserver import openapi
+from resourceserver.description import openapi
 from shared.settings import Settings
 
 PATH: Final = Path(__file__).parent.parent.parent / "docs" / "openapi.json"

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver import openapi
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.operation import Operation
 from resourceserver.api.parameters import Params
+from resourceserver.description import openapi
 from resourceserver.endpoints import ENDPOINTS
 from shared import tokens
 from shared.scopes import SCOPES

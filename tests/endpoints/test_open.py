@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from authserver import grants
-from resourceserver import capabilities
 from resourceserver.api.session import Reader
+from resourceserver.description import capabilities
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person

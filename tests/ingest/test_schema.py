@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
 from resourceserver import events, ingest, ingest_schema
+from resourceserver.description.openapi import EXAMPLES
 from resourceserver.events import Stream, judge, read_batch
-from resourceserver.openapi import EXAMPLES
 from tests.conftest import Person
 
 PATH: Final = "/api/v1/ingest/schema"

@@ -16,7 +16,8 @@ import json, shared
 shared.VERSION = "9.8.7"
 from click.testing import CliRunner
 from deploy.cli import svc
-from resourceserver import capabilities, ingest_schema, openapi
+from resourceserver.description import capabilities, openapi
+from resourceserver import ingest_schema
 from resourceserver.mcp import protocol
 from shared.settings import Settings
 print(json.dumps({

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import capabilities, export, ingest, ingest_schema, probes
+from resourceserver import export, ingest, ingest_schema
 from resourceserver.api import metadata, parameters
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import (
@@ -36,6 +36,7 @@ from resourceserver.api.errors import (
 )
 from resourceserver.api.operation import INGEST, SERVICE, Operation
 from resourceserver.api.parameters import Params
+from resourceserver.description import capabilities, probes
 from resourceserver.endpoints import ENDPOINTS
 from shared import API_VERSION
 from shared.scopes import DOMAINS, SCOPES
