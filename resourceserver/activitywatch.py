@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from resourceserver import fields
+from resourceserver.ingest import fields
 
 _LARGEST_ANSWER: Final = 64 * 2**20
 _MARGIN_MS: Final = 1000

@@ -33,14 +33,14 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from resourceserver import fields
 from resourceserver.activitywatch import (
     ActivityWatch,
     Bucket,
     Event,
     UnreadableBucketError,
 )
-from resourceserver.events import MAX_DEVICE, MAX_NAME, MAX_SESSION_MS
+from resourceserver.ingest import fields
+from resourceserver.ingest.events import MAX_DEVICE, MAX_NAME, MAX_SESSION_MS
 from resourceserver.posting import Poster, Rejection, Result
 
 STREAMS: Final = {"currentwindow": "app-sessions", "app.editor.activity": "coding-sessions"}

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from resourceserver.export_reading import Export
 from resourceserver.export_resources import COLUMNS, Resource
-from resourceserver.fields import compact
+from resourceserver.ingest.fields import compact
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """How text begins that a spreadsheet might take for a formula, and run."""

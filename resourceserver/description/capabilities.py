@@ -6,11 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import events, ingest
 from resourceserver.api.bodies import Body, Count, Milliseconds
 from resourceserver.api.operation import SERVICE, Operation
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_formats import FORMATS
+from resourceserver.ingest import events
+from resourceserver.ingest import route as ingest
 from resourceserver.mcp import protocol, route
 from shared import API_VERSION
 from shared.scopes import SCOPES

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import export, ingest, ingest_schema
+from resourceserver import export
 from resourceserver.api import metadata, parameters
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import (
@@ -38,6 +38,8 @@ from resourceserver.api.operation import INGEST, SERVICE, Operation
 from resourceserver.api.parameters import Params
 from resourceserver.description import capabilities, probes
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.ingest import route
+from resourceserver.ingest import schema as ingest_schema
 from shared import API_VERSION
 from shared.scopes import DOMAINS, SCOPES
 from shared.settings import Settings
@@ -112,7 +114,7 @@ def operations() -> list[Operation]:
     """Return everything that is described, in the order of the description."""
     return [
         *map(_read, ENDPOINTS),
-        *map(ingest.operation, ingest.STREAMS),
+        *map(route.operation, route.STREAMS),
         ingest_schema.INGEST_SCHEMA,
         export.EXPORT,
         probes.HEALTHZ,

@@ -18,8 +18,8 @@ from uuid import uuid4
 import click
 import psycopg
 
-from resourceserver import events, fields, ingest
-from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream
+from resourceserver.ingest import events, fields, route
+from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream
 from tests.bench.load import Order
 from tests.conftest import Person
 
@@ -141,7 +141,7 @@ class Copying:
 
     def _lines(self, body: bytes, person: Person, device_id: object) -> Iterator[str]:
         now_ms = time.time_ns() // 1_000_000
-        verdict = ingest.judge(self.stream, bytearray(body), now_ms=now_ms, full_urls=False)
+        verdict = route.judge(self.stream, bytearray(body), now_ms=now_ms, full_urls=False)
         for row in verdict.rows:
             yield (
                 "\t".join(
@@ -184,7 +184,7 @@ class Posting:
         """Return how many events were answered in a second; all are there then, once."""
         person = self.person = self.before.person if self.before else self.people.new()
         assert person is not None
-        described = ingest.operation(self.stream)
+        described = route.operation(self.stream)
         head = (
             f"POST {described.path} HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {person.token(str(described.scope))}\r\n"

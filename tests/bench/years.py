@@ -35,7 +35,7 @@ import resourceserver.endpoints
 import resourceserver.timeline
 from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
-from resourceserver.events import APP_SESSIONS, MAX_EVENTS
+from resourceserver.ingest.events import APP_SESSIONS, MAX_EVENTS
 from resourceserver.timeline import jobs, rollups
 from shared import database, queries
 from shared.listening import port_of

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-import resourceserver.ingest
+import resourceserver.ingest.route
 from resourceserver.timeline import jobs, rollups
 from shared import database, queries
 from shared.settings import Settings
@@ -51,7 +51,7 @@ from tests.sql.test_categories import insert
 
 Owner = psycopg.Connection[Any]
 
-INGEST: Final = queries.load(Path(resourceserver.ingest.__file__).with_name("ingest.sql"))
+INGEST: Final = queries.load(Path(resourceserver.ingest.route.__file__).with_name("ingest.sql"))
 PARTS: Final = {
     "ordinary days": tuple(ORDINARY),
     "odd zones": tuple(ODD),

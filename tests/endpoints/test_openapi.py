@@ -15,11 +15,11 @@ from starlette.testclient import TestClient
 
 import authserver.app
 import resourceserver.app
-from resourceserver import ingest
 from resourceserver.api.operation import Operation
 from resourceserver.description import openapi
 from resourceserver.description.openapi import EXAMPLES
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.ingest import route as ingest
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person

@@ -8,7 +8,7 @@ from uuid import RFC_4122
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver.events import CODES
+from resourceserver.ingest.events import CODES
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, numbered
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
-from resourceserver.events import APP_SESSIONS, CODES, CODING_SESSIONS, Stream
+from resourceserver.ingest.events import APP_SESSIONS, CODES, CODING_SESSIONS, Stream
 from tests.conftest import Person
 
 each_stream = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from resourceserver.commands import ingest
-from resourceserver.events import CODES
+from resourceserver.ingest.events import CODES
 from shared.settings import Settings
 from tests.conftest import Person
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.api import session
 from resourceserver.api.errors import Unauthorized
-from resourceserver.events import APP_SESSIONS, judge, read_batch
+from resourceserver.ingest.events import APP_SESSIONS, judge, read_batch
 from shared import database, tokens
 from shared.lines import Lines
 from shared.settings import Settings

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from resourceserver import ingest
+from resourceserver.ingest import route
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange
 
@@ -229,7 +229,7 @@ def test_a_small_body_of_millions_of_values_is_refused_with_little_memory(
 
 
 def test_large_bodies_find_room_only_while_there_is_some_and_small_ones_always() -> None:
-    load = ingest.Load(held=240 * MIB)
+    load = route.Load(held=240 * MIB)
     small, large = b'{"events":[]}', b'{"events":[]}' + b" " * 32768
 
     def read(body: bytes) -> bytearray:
@@ -239,11 +239,11 @@ def test_large_bodies_find_room_only_while_there_is_some_and_small_ones_always()
         headers = [(b"content-type", b"application/json")]
         request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
         taken = bytearray()
-        asyncio.run(ingest.read_body(request, taken, load))
+        asyncio.run(route.read_body(request, taken, load))
         return taken
 
     assert read(small) == small
-    with pytest.raises(ingest.Busy) as refused:
+    with pytest.raises(route.Busy) as refused:
         read(large)
     load.held = 0
     assert read(large) == large
@@ -256,15 +256,15 @@ def test_a_large_batch_waits_for_its_turn_a_while_and_is_then_sent_away(
 ) -> None:
     events = json.dumps({"events": [HOUR] * 1000}).encode()
     entered, release = threading.Event(), threading.Event()
-    judge = ingest.judge
-    monkeypatch.setattr(ingest, "_PATIENCE_S", 0.1)
+    judge = route.judge
+    monkeypatch.setattr(route, "_PATIENCE_S", 0.1)
 
     def judge_later(*given: Any, **named: Any) -> Any:
         entered.set()
         assert release.wait(60)
         return judge(*given, **named)
 
-    monkeypatch.setattr(ingest, "judge", judge_later)
+    monkeypatch.setattr(route, "judge", judge_later)
     first, second = (Exchange(api, headers, iter([events]), ends=True) for _ in range(2))
 
     async def run() -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from resourceserver import events, ingest, ingest_schema
 from resourceserver.description.openapi import EXAMPLES
-from resourceserver.events import Stream, judge, read_batch
+from resourceserver.ingest import events, route
+from resourceserver.ingest import schema as ingest_schema
+from resourceserver.ingest.events import Stream, judge, read_batch
 from tests.conftest import Person
 
 PATH: Final = "/api/v1/ingest/schema"
@@ -28,8 +29,8 @@ each_stream = pytest.mark.parametrize(
 )
 each_pair = pytest.mark.parametrize(
     ("stream", "published"),
-    list(zip(ingest.STREAMS, DOCUMENT["streams"], strict=True)),
-    ids=[stream.name for stream in ingest.STREAMS],
+    list(zip(route.STREAMS, DOCUMENT["streams"], strict=True)),
+    ids=[stream.name for stream in route.STREAMS],
 )
 
 

@@ -13,10 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import ingest
 from resourceserver.api import session
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
-from resourceserver.events import APP_SESSIONS, Row, judge, read_batch
+from resourceserver.ingest import route
+from resourceserver.ingest.events import APP_SESSIONS, Row, judge, read_batch
 from shared import database, tokens
 from shared.lines import Lines
 from shared.settings import Settings
@@ -37,8 +37,8 @@ def encoded(*events: Any) -> bytes:
 
 def write(writers: Lines, who: session.Credential, rows: list[Row]) -> Coroutine[Any, Any, int]:
     """Write app sessions as a request does whose body was judged."""
-    columns = ingest.columns_of(APP_SESSIONS, rows)
-    return ingest.write(writers, who, APP_SESSIONS, rows, columns)
+    columns = route.columns_of(APP_SESSIONS, rows)
+    return route.write(writers, who, APP_SESSIONS, rows, columns)
 
 
 def interrupted(body: bytes, interrupt: Callable[[], object]) -> Iterator[bytes]:

@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from deploy.demo.command import demo
-from resourceserver import ingest
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export_resources import RESOURCES
+from resourceserver.ingest import route
 from resourceserver.timeline import jobs, rollups, summaries
 from resourceserver.tools import TOOLS
 from shared import SCHEMA_VERSION, database, lines, tokens
@@ -69,7 +69,7 @@ STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
         for part, statement in each.statements.items()
         if part in ("frame", "framed", "answer")
     },
-    "ingester": {f"ingest.{name}": found for name, found in ingest.STATEMENTS.items()},
+    "ingester": {f"ingest.{name}": found for name, found in route.STATEMENTS.items()},
     "worker": {
         f"rollups.{name}": lines.statement(text)
         for name, text in rollups.SQL.items()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resourceserver.events import CODES, CODING_SESSIONS, Row, judge, read_batch
+from resourceserver.ingest.events import CODES, CODING_SESSIONS, Row, judge, read_batch
 
 NOON_MS = 1_750_075_200_000
 """2025-06-16T12:00:00Z, the server's clock in these tests."""

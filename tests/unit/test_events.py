@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resourceserver.events import (
+from resourceserver.ingest.events import (
     APP_SESSIONS,
     CODES,
     CODING_SESSIONS,

@@ -17,12 +17,12 @@ shared.VERSION = "9.8.7"
 from click.testing import CliRunner
 from deploy.cli import svc
 from resourceserver.description import capabilities, openapi
-from resourceserver import ingest_schema
+from resourceserver.ingest import schema
 from resourceserver.mcp import protocol
 from shared.settings import Settings
 print(json.dumps({
     "openapi": openapi.document(Settings())["info"]["version"],
-    "ingest": ingest_schema.document().version,
+    "ingest": schema.document().version,
     "capabilities": capabilities.of(Settings()).api_version,
     "mcp": protocol.SERVER["version"],
     "command": CliRunner().invoke(svc, ["--version"], prog_name="svc").output.strip(),

@@ -7,8 +7,8 @@ order of two times, the bytes of metadata, or characters that cannot be stored, 
 
 from typing import Any, Final
 
-from resourceserver import events, fields
-from resourceserver.events import Stream
+from resourceserver.ingest import events, fields
+from resourceserver.ingest.events import Stream
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

@@ -19,8 +19,8 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from resourceserver import fields
-from resourceserver.fields import Flaw
+from resourceserver.ingest import fields
+from resourceserver.ingest.fields import Flaw
 
 MAX_EVENTS: Final = 1000
 MAX_SESSION_MS: Final = 86_400_000

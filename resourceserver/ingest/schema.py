@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import event_schema, events, fields, ingest
 from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.api.operation import INGEST, Operation
-from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Stream
+from resourceserver.ingest import event_schema, events, fields, route
+from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Stream
 from shared import API_VERSION
 
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
@@ -148,14 +148,14 @@ def document() -> IngestSchemaBody:
     """Return what is served."""
     return IngestSchemaBody(
         version=API_VERSION,
-        streams=[_stream(stream) for stream in ingest.STREAMS],
+        streams=[_stream(stream) for stream in route.STREAMS],
         request=IngestRequest(
             fields=RequestFields(
                 events=f"array, {events.MAX_EVENTS} items at most",
                 client=ClientFields(name="string, optional"),
             )
         ),
-        result=ResultFields(fields=list(ingest.IngestResult.model_fields)),
+        result=ResultFields(fields=list(route.IngestResult.model_fields)),
         rejection_codes=[
             RejectionCode(code=code, message=message) for code, message in events.CODES.items()
         ],
@@ -167,12 +167,12 @@ def document() -> IngestSchemaBody:
 
 
 def _stream(stream: Stream) -> IngestStream:
-    described = ingest.operation(stream)
+    described = route.operation(stream)
     return IngestStream(
         name=stream.name,
         endpoint=IngestEndpoint(method=described.method, path=described.path),
         scope=str(described.scope),
-        content_type=ingest.MEDIA_TYPE,
+        content_type=route.MEDIA_TYPE,
         event_schema={"$schema": event_schema.DIALECT} | event_schema.of(stream),
         idempotency=Idempotency(
             field="idempotency_key",
@@ -185,7 +185,7 @@ def _stream(stream: Stream) -> IngestStream:
         ),
         limits=BatchLimits(
             max_events=events.MAX_EVENTS,
-            max_body_bytes=ingest.MAX_BODY,
+            max_body_bytes=route.MAX_BODY,
             max_session_ms=events.MAX_SESSION_MS,
             max_future_ms=events.MAX_FUTURE_MS,
             min_timestamp=fields.timestamp(events.MIN_TIMESTAMP_MS),

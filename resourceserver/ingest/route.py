@@ -30,13 +30,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import event_schema, events, fields
 from resourceserver.api import session
 from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
 from resourceserver.api.operation import INGEST, Operation
 from resourceserver.api.session import Credential, Reader
-from resourceserver.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
+from resourceserver.ingest import event_schema, events, fields
+from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
 from shared import lines, queries
 from shared.lines import Lines, Results, Sequel, Step
 from shared.settings import Settings

@@ -1,0 +1,1 @@
+"""Ingest: what trackers may send, and the transaction that writes it."""
