@@ -7,12 +7,12 @@ from datetime import timedelta
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver import export
 from resourceserver.api import endpoint, metadata, usage
 from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
 from resourceserver.api.session import PATIENT_S, QUICK_S, Reader
 from resourceserver.description import capabilities, docs, openapi
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.export import route as export
 from resourceserver.ingest import route as ingest
 from resourceserver.ingest import schema as ingest_schema
 from resourceserver.mcp import route

@@ -59,7 +59,7 @@ grant usage
     to svc_reader;
 grant execute on procedure svc.open_session to svc_reader;
 grant execute on function svc.limit_answer to svc_reader;
--- An export locks it before its snapshot is taken (resourceserver/export.sql).
+-- An export locks it before its snapshot is taken (resourceserver/export/export.sql).
 grant select on svc.schema_version to svc_reader;
 grant execute
     on function svc.check_version,

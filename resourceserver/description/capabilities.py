@@ -9,7 +9,7 @@ from starlette.routing import Route
 from resourceserver.api.bodies import Body, Count, Milliseconds
 from resourceserver.api.operation import SERVICE, Operation
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.export_formats import FORMATS
+from resourceserver.export.formats import FORMATS
 from resourceserver.ingest import events
 from resourceserver.ingest import route as ingest
 from resourceserver.mcp import protocol, route

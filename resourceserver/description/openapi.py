@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver import export
 from resourceserver.api import metadata, parameters
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import (
@@ -38,6 +37,7 @@ from resourceserver.api.operation import INGEST, SERVICE, Operation
 from resourceserver.api.parameters import Params
 from resourceserver.description import capabilities, probes
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.export import route as export
 from resourceserver.ingest import route
 from resourceserver.ingest import schema as ingest_schema
 from shared import API_VERSION

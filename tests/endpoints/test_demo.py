@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from deploy.demo.command import demo
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.export_resources import RESOURCES, Resource
+from resourceserver.export.resources import RESOURCES, Resource
 from resourceserver.timeline import jobs, summaries
 from shared import database
 from shared.settings import Settings

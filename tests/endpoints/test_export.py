@@ -20,9 +20,9 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver import export_formats
-from resourceserver.export_reading import Export
-from resourceserver.export_resources import RESOURCES
+from resourceserver.export import formats
+from resourceserver.export.reading import Export
+from resourceserver.export.resources import RESOURCES
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person
@@ -679,7 +679,7 @@ def test_every_table_that_can_be_read_of_ones_own_is_exported(db: Rows) -> None:
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_an_answer_begins_before_any_row_is_asked_for(format_: str) -> None:
-    _, written = export_formats.FORMATS[format_]
+    _, written = formats.FORMATS[format_]
     unread = Export(
         connection=cast("psycopg.AsyncConnection[Any]", None),
         about={"exported_at": "2025-06-16T09:00:00.000Z", "user": {}, "range": {}, "tz": "UTC"},

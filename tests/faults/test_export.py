@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from resourceserver import export
-from resourceserver.export_resources import SQL
+from resourceserver.export import route
+from resourceserver.export.resources import SQL
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.waiting import wait_for, wait_for_rivals
@@ -242,7 +242,7 @@ def test_a_client_that_goes_away_frees_its_connection(
 def test_a_client_that_takes_nothing_any_more_is_given_up(
     port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "STALLED_S", 0.5)
+    monkeypatch.setattr(route, "STALLED_S", 0.5)
 
     with download(port, alice) as answer:
         answer.read_until(b'"idempotency_key":"k1"')
@@ -257,7 +257,7 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(
 def test_an_export_that_takes_for_ever_is_given_up(
     port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "LONGEST_S", 0.5)
+    monkeypatch.setattr(route, "LONGEST_S", 0.5)
 
     with download(port, alice) as answer:
         answer.read_until(b'"idempotency_key":"k1"')
@@ -275,7 +275,7 @@ def test_the_database_lets_an_export_wait_longer_than_we_do(
         SQL["allow_slow_client"],
     )
 
-    assert int(allowed) > 2 * export.STALLED_S
+    assert int(allowed) > 2 * route.STALLED_S
 
 
 @pytest.mark.usefixtures("much")
@@ -305,7 +305,7 @@ def test_one_person_has_two_exports_at_once_and_others_have_places_left(
 def test_a_process_has_a_few_exports_at_once(
     port: int, alice: Person, bob: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "AT_ONCE", 1)
+    monkeypatch.setattr(route, "AT_ONCE", 1)
 
     with download(port, alice) as first:
         first.read_until(b'"idempotency_key":"k1"')

@@ -22,7 +22,7 @@ from psycopg import sql
 
 from deploy.demo.command import demo
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.export_resources import RESOURCES
+from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.timeline import jobs, rollups, summaries
 from resourceserver.tools import TOOLS

@@ -24,7 +24,7 @@ from resourceserver.api import session
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.parameters import Day, Params, Zone, some_of
 from resourceserver.api.session import Credential
-from resourceserver.export_resources import PROFILE, RESOURCES, SQL, Resource
+from resourceserver.export.resources import PROFILE, RESOURCES, SQL, Resource
 from shared import database, lines
 
 SCOPE: Final = "read:activity"

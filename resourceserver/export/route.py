@@ -26,15 +26,15 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from resourceserver import export_reading
 from resourceserver.api import cors, parameters, session
 from resourceserver.api.bodies import Body, CalendarDay, Timestamp
 from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, ParameterProblem
 from resourceserver.api.operation import Operation
 from resourceserver.api.session import Reader
-from resourceserver.export_formats import FORMATS
-from resourceserver.export_reading import SCOPE, Export, ExportParams
-from resourceserver.export_resources import RESOURCES
+from resourceserver.export import reading
+from resourceserver.export.formats import FORMATS
+from resourceserver.export.reading import SCOPE, Export, ExportParams
+from resourceserver.export.resources import RESOURCES
 from shared import database
 from shared.settings import Settings
 from shared.web import error_log
@@ -205,7 +205,7 @@ def routes(chosen: Settings, reader: Reader) -> list[Route]:
             raise Busy
         places.taken.append(user_id)
         try:
-            export = await export_reading.begin(url, who, asked)
+            export = await reading.begin(url, who, asked)
         except BaseException:
             places.taken.remove(user_id)
             raise

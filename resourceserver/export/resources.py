@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
+import resourceserver.endpoints
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import (
@@ -29,7 +30,8 @@ from resourceserver.endpoints import (
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
-SQL: Final = queries.load(_HERE / "endpoints" / "rows.sql", _HERE / "export.sql")
+_ENDPOINTS: Final = Path(resourceserver.endpoints.__file__).parent
+SQL: Final = queries.load(_ENDPOINTS / "rows.sql", _HERE / "export.sql")
 
 COLUMNS: Final = (
     *("resource", "id", "started_at", "ended_at", "duration_ms", "name", "category", "project"),

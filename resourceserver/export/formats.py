@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from resourceserver.export_reading import Export
-from resourceserver.export_resources import COLUMNS, Resource
+from resourceserver.export.reading import Export
+from resourceserver.export.resources import COLUMNS, Resource
 from resourceserver.ingest.fields import compact
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

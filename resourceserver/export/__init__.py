@@ -1,0 +1,1 @@
+"""Export: everything of one person that a token opens, in one file."""
