@@ -15,10 +15,10 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
 from resourceserver.ingest import route as ingest
 from resourceserver.ingest import schema as ingest_schema
-from resourceserver.mcp import route
+from resourceserver.mcp import route as mcp
 from resourceserver.mcp.tool import Tool
+from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
-from resourceserver.tools import TOOLS
 from shared import database, settings
 from shared.lines import Lines
 from shared.probes import Probes
@@ -79,7 +79,7 @@ def create(
     app = Starlette(
         routes=[
             # Tried in this order, and every call of every tool comes here.
-            *route.routes(chosen, reader, tools),
+            *mcp.routes(chosen, reader, tools),
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader),

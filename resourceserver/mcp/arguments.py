@@ -250,7 +250,7 @@ class Filtered(InPeriod):
         return "coding" if self.filter is not None and self.filter.members("coding") else "app"
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of the filter, a list for each of its members (``tools/filter.sql``)."""
+        """Return, in place of the filter, a list for each of its members (``mcp/tools/filter.sql``)."""
         given = self.filter or Filter()
         lists = {name: each or [] for name, each in given.model_dump().items()}
         rest = super().values()

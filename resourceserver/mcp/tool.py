@@ -35,7 +35,7 @@ MOST_ROWS: Final = 50
 _SHORTER: Final = (1000, 500, 250, 125)
 """To how many bytes texts are cut, one after the other, where an answer is too long without its rows."""
 
-_FRAME: Final = Path(__file__).parents[1] / "tools" / "frame.sql"
+_FRAME: Final = Path(__file__).with_name("frame.sql")
 
 
 class Frame(Body):

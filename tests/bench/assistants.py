@@ -20,7 +20,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.protocol import MODERN
 from resourceserver.mcp.tool import Part, Tool
-from resourceserver.tools import TOOLS, status
+from resourceserver.mcp.tools import TOOLS, status
 from shared import settings, web
 from shared.settings import Settings
 from tests import processes

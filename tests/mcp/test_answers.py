@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.mcp.tool import Tool
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS
 from tests.conftest import Person, mark_all_days
 from tests.mcp.assistant import Assistant
 

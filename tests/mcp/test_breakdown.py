@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from resourceserver.tools.breakdown import TOOLS
+from resourceserver.mcp.tools.breakdown import TOOLS
 from tests.conftest import MakeRollups, Person, mark_all_days
 from tests.mcp.assistant import Assistant
 

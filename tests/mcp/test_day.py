@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver.tools import measures
+from resourceserver.mcp.tools import measures
 from tests.conftest import Person, mark_all_days
 from tests.mcp.assistant import Assistant
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.mcp.arguments import Period
 from resourceserver.mcp.tool import Tool
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS
 from shared.settings import Settings
 from tests.conftest import owning, person
 from tests.mcp.assistant import LEGACY, META, MODERN, Assistant, message, routed

@@ -16,7 +16,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from resourceserver.mcp.tool import Tool
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person, mark_all_days, owning, person

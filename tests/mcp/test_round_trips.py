@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS
 from shared.lines import Lines, Step
 from tests.conftest import Person
 from tests.mcp.assistant import Assistant, message

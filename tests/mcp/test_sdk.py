@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS
 from tests.conftest import Person
 from tests.oauth.program import Program, expire_access_tokens
 from tests.processes import Service

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from deploy.demo.command import demo
 from resourceserver.mcp import durations
 from resourceserver.mcp.tool import Tool, output_schema
+from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline.metrics import METRICS
-from resourceserver.tools import TOOLS
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person, owning, person

@@ -24,8 +24,8 @@ from deploy.demo.command import demo
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
+from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import jobs, rollups, summaries
-from resourceserver.tools import TOOLS
 from shared import SCHEMA_VERSION, database, lines, tokens
 from shared.lines import Statement
 from shared.settings import Settings

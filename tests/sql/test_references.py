@@ -16,11 +16,13 @@ import pytest
 from psycopg import sql
 
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS
 from shared import lines, queries
 
 ROOT: Final = Path(__file__).parent.parent.parent / "resourceserver"
-FILES: Final = sorted(path for path in ROOT.rglob("*.sql") if path.parent.name != "tools")
+FILES: Final = sorted(
+    path for path in ROOT.rglob("*.sql") if path.parent.name != "tools" and path.name != "frame.sql"
+)
 """What tools ask has the questions of endpoints in it, and is looked at whole."""
 SHARED: Final = [path for path in FILES if "-- name: " not in path.read_text(encoding="utf-8")]
 """These hold what the statements of others include."""

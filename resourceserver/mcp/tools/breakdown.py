@@ -15,7 +15,6 @@ from resourceserver.mcp.arguments import WHOLE, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, Tool
 
 _HERE: Final = Path(__file__).parent
-_ENDPOINTS: Final = _HERE.parent / "endpoints"
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(_HERE / "breakdown.sql", _HERE / "filter.sql", _TIMELINE / "timeline.sql")
 

@@ -17,10 +17,10 @@ from resourceserver.endpoints import correlation as endpoint
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
+from resourceserver.mcp.tools import measures
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Method
 from resourceserver.timeline.metrics import METRICS
-from resourceserver.tools import measures
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(

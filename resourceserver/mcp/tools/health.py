@@ -14,8 +14,8 @@ from resourceserver.endpoints import health
 from resourceserver.mcp import durations, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tools.measures import FEWEST_DAYS
 from resourceserver.timeline import metrics
-from resourceserver.tools.measures import FEWEST_DAYS
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(

@@ -3,7 +3,7 @@
 from typing import Final
 
 from resourceserver.mcp.tool import Tool
-from resourceserver.tools import (
+from resourceserver.mcp.tools import (
     breakdown,
     code,
     comparison,

@@ -16,12 +16,11 @@ from resourceserver.endpoints.music import TopArtist
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Day, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
+from resourceserver.mcp.tools import measures
+from resourceserver.mcp.tools.measures import Measure
 from resourceserver.timeline.metrics import METRICS, ActivityMetric
-from resourceserver.tools import measures
-from resourceserver.tools.measures import Measure
 
 _HERE: Final = Path(__file__).parent
-_ENDPOINTS: Final = _HERE.parent / "endpoints"
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     _HERE / "day.sql",

@@ -14,12 +14,11 @@ from resourceserver.api.bodies import Body, CalendarDay, Count
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
+from resourceserver.mcp.tools import measures
 from resourceserver.timeline import metrics
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH
-from resourceserver.tools import measures
 
 _HERE: Final = Path(__file__).parent
-_ENDPOINTS: Final = _HERE.parent / "endpoints"
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     _HERE / "comparison.sql",
