@@ -26,14 +26,14 @@ from shared.settings import Settings, SettingsError
 
 _COMMANDS: Final = {
     "auth": "authserver.server_command:auth",
-    "bridge": "resourceserver.commands:bridge",
+    "bridge": "resourceserver.trackers.commands:bridge",
     "category": "deploy.categories:category",
     "client": "authserver.grant_commands:client",
     "demo": "deploy.demo.command:demo",
     "event": "authserver.commands:event",
     "goal": "deploy.people:goal",
     "grant": "authserver.grant_commands:grant",
-    "ingest": "resourceserver.commands:ingest",
+    "ingest": "resourceserver.trackers.commands:ingest",
     "janitor": "authserver.commands:clean",
     "org": "deploy.people:org",
     "resource": "resourceserver.server_command:resource",

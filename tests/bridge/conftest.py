@@ -20,9 +20,9 @@ import httpx2
 import psycopg
 import pytest
 
-from resourceserver.activitywatch import ActivityWatch
-from resourceserver.bridge import Bridge
-from resourceserver.posting import STREAMS, Poster, Result
+from resourceserver.trackers.activitywatch import ActivityWatch
+from resourceserver.trackers.bridge import Bridge
+from resourceserver.trackers.posting import STREAMS, Poster, Result
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from resourceserver.commands import bridge
+from resourceserver.trackers.commands import bridge
 from shared.settings import Settings
 from tests import processes
 from tests.bridge.conftest import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from resourceserver.activitywatch import ActivityWatchError
-from resourceserver.bridge import BridgeError
-from resourceserver.posting import PostingError
+from resourceserver.trackers.activitywatch import ActivityWatchError
+from resourceserver.trackers.bridge import BridgeError
+from resourceserver.trackers.posting import PostingError
 from tests.bridge.conftest import (
     EDITOR,
     PRESENCE,

@@ -8,8 +8,8 @@ from typing import Any
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from resourceserver.commands import ingest
 from resourceserver.ingest.events import CODES
+from resourceserver.trackers.commands import ingest
 from shared.settings import Settings
 from tests.conftest import Person
 

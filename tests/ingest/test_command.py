@@ -18,9 +18,9 @@ import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
-from resourceserver import posting
-from resourceserver.commands import ingest
-from resourceserver.posting import Poster, PostingError, Rejection
+from resourceserver.trackers import posting
+from resourceserver.trackers.commands import ingest
+from resourceserver.trackers.posting import Poster, PostingError, Rejection
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, SCOPE, numbered

@@ -13,10 +13,10 @@ from typing import Final, NoReturn
 import click
 import httpx2
 
-from resourceserver import posting
-from resourceserver.activitywatch import ActivityWatch, ActivityWatchError
-from resourceserver.bridge import Bridge, BridgeError
-from resourceserver.posting import Found, Poster, PostingError, RefusedError, Result
+from resourceserver.trackers import posting
+from resourceserver.trackers.activitywatch import ActivityWatch, ActivityWatchError
+from resourceserver.trackers.bridge import Bridge, BridgeError
+from resourceserver.trackers.posting import Found, Poster, PostingError, RefusedError, Result
 from shared import VERSION, tokens
 from shared.settings import Settings
 from shared.tokens import Token

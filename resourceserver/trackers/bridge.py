@@ -33,15 +33,15 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from resourceserver.activitywatch import (
+from resourceserver.ingest import fields
+from resourceserver.ingest.events import MAX_DEVICE, MAX_NAME, MAX_SESSION_MS
+from resourceserver.trackers.activitywatch import (
     ActivityWatch,
     Bucket,
     Event,
     UnreadableBucketError,
 )
-from resourceserver.ingest import fields
-from resourceserver.ingest.events import MAX_DEVICE, MAX_NAME, MAX_SESSION_MS
-from resourceserver.posting import Poster, Rejection, Result
+from resourceserver.trackers.posting import Poster, Rejection, Result
 
 STREAMS: Final = {"currentwindow": "app-sessions", "app.editor.activity": "coding-sessions"}
 """What is sent, and as what, by the type of a bucket."""

@@ -1,0 +1,1 @@
+"""What runs on people's own machines: sending files and exports, and the bridge from ActivityWatch."""
