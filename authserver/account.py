@@ -8,14 +8,15 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, names, rows, sign_in, zones
+from authserver import forms, rows, sign_in
 from authserver.forms import Form
 from authserver.pages import Page
+from authserver.people import names, zones
+from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Database
 from authserver.server import Server
-from authserver.sessions import SignInNeeded, StaleForm, Visit
 
-SQL: Final = rows.load("account.sql")
+SQL: Final = rows.load("people/account.sql")
 
 PATH: Final = "/settings/account"
 

@@ -5,11 +5,12 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import devices, events, forms, sessions, sign_in
+from authserver import devices, events, forms, sign_in
 from authserver.errors import InvalidRequest
 from authserver.pages import Page
+from authserver.people import sessions
+from authserver.people.sessions import SignIn, StaleForm, Visit
 from authserver.server import Server
-from authserver.sessions import SignIn, StaleForm, Visit
 
 PATH: Final = "/settings/account/sessions"
 

@@ -15,13 +15,14 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import confirm, events, forms, grants, names
+from authserver import confirm, events, forms, grants
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.grants import APITokenMade, TooManyAPITokens
 from authserver.pages import Page
+from authserver.people import names
+from authserver.people.sessions import Person, StaleForm, Visit
 from authserver.server import Server
-from authserver.sessions import Person, StaleForm, Visit
 from shared import scopes, tokens
 from shared.scopes import SCOPES
 from shared.tokens import Token

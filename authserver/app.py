@@ -27,7 +27,6 @@ from authserver import (
     join,
     metadata,
     pages,
-    provider,
     provider_sign_in,
     registration,
     reset,
@@ -42,7 +41,8 @@ from authserver.cors import OpenToAllOrigins
 from authserver.errors import HeadersTooLarge, ServerError
 from authserver.failures import Failures
 from authserver.pages import OneName
-from authserver.passwords import Hasher
+from authserver.people import provider
+from authserver.people.passwords import Hasher
 from authserver.server import Server, server
 from shared import settings
 from shared.probes import Probes

@@ -25,10 +25,10 @@ from authserver.errors import (
 )
 from authserver.forms import Form
 from authserver.pages import Page
+from authserver.people.sessions import Browser
 from authserver.requests import PendingRequest
 from authserver.rows import Database
 from authserver.server import Server
-from authserver.sessions import Browser
 from shared import scopes
 from shared.tokens import Token
 

@@ -16,13 +16,14 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, names, rows, sign_in
+from authserver import forms, rows, sign_in
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.pages import Page
+from authserver.people import names
+from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Parameters, Row
 from authserver.server import Server
-from authserver.sessions import SignInNeeded, StaleForm, Visit
 
 SQL: Final = rows.load("categories.sql")
 

@@ -5,13 +5,14 @@ from typing import Final
 import click
 import psycopg
 
-from authserver import accounts, events, first_account, janitor, sessions, terminal
-from authserver.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
+from authserver import events, janitor, terminal
 from authserver.events import Noted
 from authserver.grant_commands import client, grant, token
-from authserver.passwords import Hasher, UnacceptablePassword
+from authserver.people import accounts, first_account, sessions
+from authserver.people.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
+from authserver.people.passwords import Hasher, UnacceptablePassword
+from authserver.people.sessions import SignIn
 from authserver.rows import Database
-from authserver.sessions import SignIn
 from shared.settings import Settings
 
 _SESSION_COLUMNS: Final = ("SIGNED IN", "LAST SEEN", "ADDRESS", "BROWSER")

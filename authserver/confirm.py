@@ -11,13 +11,14 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, errors, events, forms, passkeys, sessions, sign_in
+from authserver import errors, events, forms, sign_in
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
 from authserver.pages import Page
-from authserver.passkeys import Unusable
+from authserver.people import accounts, passkeys, sessions
+from authserver.people.passkeys import Unusable
+from authserver.people.sessions import OldSignIn, StaleForm, Visit
 from authserver.server import Server
-from authserver.sessions import OldSignIn, StaleForm, Visit
 from shared.tokens import Token
 
 _FAILED: Final = (

@@ -12,9 +12,9 @@ from authserver.errors import AccessDenied, InvalidRequest
 from authserver.failures import RequestGone
 from authserver.forms import Form
 from authserver.pages import Page
+from authserver.people.sessions import Browser, StaleForm
 from authserver.requests import PendingKey, PendingRequest
 from authserver.server import Server
-from authserver.sessions import Browser, StaleForm
 from shared import scopes, tokens
 from shared.scopes import SCOPES
 from shared.tokens import Token

@@ -17,11 +17,11 @@ from starlette.responses import Response
 
 from authserver import confirm, events, forms, rows
 from authserver.pages import Page
+from authserver.people.sessions import Browser, ConfirmationNeeded, Person, StaleForm
 from authserver.server import Server
-from authserver.sessions import Browser, ConfirmationNeeded, Person, StaleForm
 from shared import tokens
 
-SQL: Final = rows.load("account.sql")
+SQL: Final = rows.load("people/account.sql")
 
 PATH: Final = "/settings/account/delete"
 

@@ -16,8 +16,8 @@ from authserver import confirm, events, forms, grants
 from authserver.errors import InvalidRequest
 from authserver.grants import APITokenMade, TooManyAPITokens
 from authserver.pages import Page
+from authserver.people.sessions import StaleForm
 from authserver.server import Server
-from authserver.sessions import StaleForm
 from shared import scopes
 from shared.scopes import SCOPES
 

@@ -28,7 +28,7 @@ from authserver.errors import (
     TemporarilyUnavailable,
 )
 from authserver.pages import Page, Pages
-from authserver.sessions import ConfirmationNeeded, ForgedForm, SignInNeeded, StaleForm
+from authserver.people.sessions import ConfirmationNeeded, ForgedForm, SignInNeeded, StaleForm
 from shared import schema
 
 log = logging.getLogger("svc.error")

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
-from authserver import clients, events, rows, sessions
+from authserver import clients, events, rows
 from authserver.errors import (
     CodeExpired,
     CodeOfAnotherClient,
@@ -40,9 +40,10 @@ from authserver.errors import (
     VerifierMismatch,
 )
 from authserver.events import Event, Occasion
+from authserver.people import sessions
+from authserver.people.sessions import StaleForm
 from authserver.requests import PendingKey
 from authserver.rows import Database
-from authserver.sessions import StaleForm
 from shared import tokens
 from shared.tokens import Token
 

@@ -20,14 +20,15 @@ from typing import Final
 
 import psycopg
 
-from authserver import rows, sessions
+from authserver import rows
+from authserver.people import sessions
 from authserver.rows import Database
 from shared import schema
 from shared.lines import NotConnectedError, Statement
 
 log = logging.getLogger("svc.janitor")
 
-SQL: Final = rows.load("janitor.sql", "throttle.sql")
+SQL: Final = rows.load("janitor.sql", "people/throttle.sql")
 
 INTERVAL: Final = timedelta(minutes=10)
 BATCH: Final = 200

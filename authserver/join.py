@@ -3,12 +3,19 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, events, forms, passwords, sessions
-from authserver.accounts import AddressTaken, Invitation, LinkUsed, NewAccount, UnacceptableEmail
+from authserver import events, forms
 from authserver.failures import LinkGone
 from authserver.forms import Form
 from authserver.pages import Page
-from authserver.passwords import UnacceptablePassword
+from authserver.people import accounts, passwords, sessions
+from authserver.people.accounts import (
+    AddressTaken,
+    Invitation,
+    LinkUsed,
+    NewAccount,
+    UnacceptableEmail,
+)
+from authserver.people.passwords import UnacceptablePassword
 from authserver.server import Server
 from shared import tokens
 from shared.tokens import Token

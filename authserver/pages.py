@@ -21,7 +21,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from authserver.sessions import CSRF_FIELD, Browser, Person, Seal
+from authserver.people.sessions import CSRF_FIELD, Browser, Person, Seal
 from shared.settings import Settings
 from shared.tokens import Token
 

@@ -19,25 +19,17 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import (
-    accounts,
-    errors,
-    events,
-    forms,
-    identities,
-    sessions,
-    sign_in,
-    sign_in_methods,
-)
-from authserver.accounts import AddressTaken, LinkUsed
+from authserver import errors, events, forms, sign_in, sign_in_methods
 from authserver.errors import NotFound, TooManyRequests
 from authserver.failures import LinkGone
 from authserver.forms import Form
-from authserver.identities import Arrival, Errand, NoAddress, NotInvited, Owner
 from authserver.pages import Page
-from authserver.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
+from authserver.people import accounts, identities, sessions
+from authserver.people.accounts import AddressTaken, LinkUsed
+from authserver.people.identities import Arrival, Errand, NoAddress, NotInvited, Owner
+from authserver.people.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
+from authserver.people.sessions import Browser, StaleForm
 from authserver.server import Server
-from authserver.sessions import Browser, StaleForm
 from shared import tokens
 from shared.tokens import Token
 

@@ -7,10 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, events, forms, names, redirects
+from authserver import clients, events, forms, redirects
 from authserver.clients import Client
 from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope
-from authserver.names import NameTooLong
+from authserver.people import names
+from authserver.people.names import NameTooLong
 from authserver.server import Server
 from shared import scopes, tokens
 

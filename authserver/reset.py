@@ -3,14 +3,15 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, forms, passwords, sign_in
-from authserver.accounts import LinkUsed
+from authserver import forms, sign_in
 from authserver.failures import LinkGone
 from authserver.forms import Form
 from authserver.pages import Page
-from authserver.passwords import UnacceptablePassword
+from authserver.people import accounts, passwords
+from authserver.people.accounts import LinkUsed
+from authserver.people.passwords import UnacceptablePassword
+from authserver.people.sessions import Browser, StaleForm
 from authserver.server import Server
-from authserver.sessions import Browser, StaleForm
 from shared import tokens
 from shared.tokens import Token
 

@@ -28,7 +28,7 @@ _PATIENCE_S: Final = 12.0
 
 def load(*files: str) -> dict[str, Statement]:
     """Return the statements of these files of the package, by name."""
-    return lines.load(*(Path(__file__).with_name(file) for file in files))
+    return lines.load(*(Path(__file__).parent / file for file in files))
 
 
 def connect(chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH) -> Database:

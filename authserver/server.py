@@ -5,13 +5,13 @@ from typing import Final
 
 from starlette.requests import Request
 
-from authserver import pages, provider, rows, sessions, throttle
+from authserver import pages, rows
 from authserver.forms import Form
 from authserver.pages import Pages
-from authserver.passwords import Hasher
-from authserver.provider import Provider
-from authserver.rows import Database
-from authserver.sessions import (
+from authserver.people import provider, sessions, throttle
+from authserver.people.passwords import Hasher
+from authserver.people.provider import Provider
+from authserver.people.sessions import (
     Browser,
     ConfirmationNeeded,
     OldSignIn,
@@ -19,8 +19,9 @@ from authserver.sessions import (
     SignInNeeded,
     Visit,
 )
-from authserver.throttle import Throttle
-from authserver.zones import Zones
+from authserver.people.throttle import Throttle
+from authserver.people.zones import Zones
+from authserver.rows import Database
 from shared.settings import Settings
 
 _SLOW_LINES: Final = 2

@@ -5,13 +5,14 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, errors, events, forms, pages, passkeys, sessions
+from authserver import errors, events, forms, pages
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
 from authserver.pages import Page
-from authserver.passkeys import Unusable
+from authserver.people import accounts, passkeys, sessions
+from authserver.people.passkeys import Unusable
+from authserver.people.sessions import Browser, StaleForm
 from authserver.server import Server
-from authserver.sessions import Browser, StaleForm
 from shared import tokens
 from shared.tokens import Token
 

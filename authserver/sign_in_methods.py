@@ -9,14 +9,15 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import accounts, confirm, devices, forms, identities, names, passkeys, passwords
+from authserver import confirm, devices, forms
 from authserver.errors import NotFound
 from authserver.forms import Form
 from authserver.pages import Page
-from authserver.passkeys import Unusable
-from authserver.passwords import UnacceptablePassword
+from authserver.people import accounts, identities, names, passkeys, passwords
+from authserver.people.passkeys import Unusable
+from authserver.people.passwords import UnacceptablePassword
+from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.server import Server
-from authserver.sessions import SignInNeeded, StaleForm, Visit
 
 PATH: Final = "/settings/account/sign-in"
 

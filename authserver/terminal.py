@@ -11,8 +11,9 @@ from typing import TypeVar
 import click
 import psycopg
 
-from authserver import accounts, events, forms, rows
-from authserver.accounts import Account
+from authserver import events, forms, rows
+from authserver.people import accounts
+from authserver.people.accounts import Account
 from authserver.rows import Database
 from shared import schema, web
 from shared.settings import Settings

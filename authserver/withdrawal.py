@@ -11,8 +11,8 @@ from authserver.errors import NotFound
 from authserver.forms import Form
 from authserver.grants import Grant
 from authserver.pages import Page
+from authserver.people.sessions import StaleForm, Visit
 from authserver.server import Server
-from authserver.sessions import StaleForm, Visit
 
 
 @dataclass(frozen=True)

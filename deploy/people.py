@@ -14,8 +14,9 @@ from uuid import UUID
 import click
 import psycopg
 
-from authserver import accounts, terminal
-from authserver.accounts import UnacceptableEmail
+from authserver import terminal
+from authserver.people import accounts
+from authserver.people.accounts import UnacceptableEmail
 from resourceserver.timeline import jobs, summaries
 from resourceserver.timeline.metrics import ActivityMetric
 from shared import database, queries, schema

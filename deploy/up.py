@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 import click
 import psycopg
 
-from authserver import first_account
+from authserver.people import first_account
 from deploy.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.migrate import MigrationError, migrate
 from shared import database, lifeline, listening, settings

@@ -15,8 +15,9 @@ import click
 import psycopg
 from psycopg import sql
 
-from authserver import accounts, terminal
-from authserver.accounts import UnacceptableEmail
+from authserver import terminal
+from authserver.people import accounts
+from authserver.people.accounts import UnacceptableEmail
 from deploy.demo.days import Life
 from deploy.demo.life import Piece, Telling, memberships
 from deploy.demo.world import AMSTERDAM

@@ -14,7 +14,7 @@ import pytest
 from argon2 import PasswordHasher
 from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
-from authserver import sessions
+from authserver.people import sessions
 from shared import tokens
 from shared.settings import Settings
 from tests import processes

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from playwright.sync_api import Browser, Page, expect
 
-from authserver import first_account
+from authserver.people import first_account
 from shared.settings import Settings
 from tests.browser.conftest import (
     ARGUMENTS,

@@ -16,7 +16,7 @@ import httpx2
 import psycopg
 from playwright.sync_api import Locator, Page
 
-from authserver import first_account, provider
+from authserver.people import first_account, provider
 from shared.settings import Provider, Settings
 from tests import processes
 from tests.oauth.terminal import Terminal

@@ -11,8 +11,8 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import sessions
-from authserver.passwords import Hasher
+from authserver.people import sessions
+from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from authserver import janitor, zones
+from authserver import janitor
+from authserver.people import zones
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Person

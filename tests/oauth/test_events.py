@@ -13,8 +13,8 @@ from psycopg import errors
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import first_account
-from authserver.passwords import Hasher
+from authserver.people import first_account
+from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person

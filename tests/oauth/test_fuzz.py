@@ -26,7 +26,7 @@ from starlette.types import Message
 
 import authserver.app
 import resourceserver.app
-from authserver import sessions
+from authserver.people import sessions
 from shared import tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings

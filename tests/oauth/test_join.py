@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from authserver import first_account
+from authserver.people import first_account
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person

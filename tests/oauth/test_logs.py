@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from authserver import first_account
+from authserver.people import first_account
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD

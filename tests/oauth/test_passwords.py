@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authserver import passwords
-from authserver.passwords import UnacceptablePassword
+from authserver.people import passwords
+from authserver.people.passwords import UnacceptablePassword
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import passwords, sessions, sign_in
-from authserver.passwords import Hasher
+from authserver import sign_in
+from authserver.people import passwords, sessions
+from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person

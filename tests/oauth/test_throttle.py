@@ -19,10 +19,11 @@ from starlette.testclient import TestClient
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import authserver.app
-from authserver import accounts, passwords, rows, throttle
+from authserver import rows
 from authserver.errors import TooManyRequests
 from authserver.events import Occasion
-from authserver.passwords import Hasher
+from authserver.people import accounts, passwords, throttle
+from authserver.people.passwords import Hasher
 from authserver.server import Server, server
 from shared import queries
 from shared.settings import Settings

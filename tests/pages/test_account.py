@@ -11,7 +11,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver.passwords import Hasher
+from authserver.people.passwords import Hasher
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, Welcome

@@ -20,8 +20,8 @@ from joserfc.jwk import OctKey, OKPKey, RSAKey
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import first_account, provider
-from authserver.passwords import Hasher
+from authserver.people import first_account, provider
+from authserver.people.passwords import Hasher
 from shared import settings as settings_of
 from shared.settings import Settings
 from tests.conftest import Person

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from authserver import sessions
+from authserver.people import sessions
 from deploy.migrate import SQL_DIR
 from shared import tokens
 from shared.tokens import Token

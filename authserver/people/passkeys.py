@@ -37,13 +37,14 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from authserver import events, pages, rows, sessions
+from authserver import events, pages, rows
+from authserver.people import sessions
+from authserver.people.sessions import Browser, Person, Seal, Visit
 from authserver.rows import Database, Parameters
 from authserver.server import Server
-from authserver.sessions import Browser, Person, Seal, Visit
 from shared.tokens import Token
 
-SQL: Final = rows.load("passkeys.sql", "sessions.sql", "events.sql")
+SQL: Final = rows.load("people/passkeys.sql", "people/sessions.sql", "events.sql")
 
 CHALLENGE_LIFETIME: Final = timedelta(minutes=10)
 MOST: Final = 20

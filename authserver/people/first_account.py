@@ -6,11 +6,15 @@ from typing import Final
 
 import psycopg
 
+import authserver
 from shared import database, queries, schema, tokens
 from shared.settings import Settings
 
 _INVITE: Final = queries.load(
-    *(Path(__file__).with_name(name) for name in ("accounts.sql", "sessions.sql", "events.sql"))
+    *(
+        Path(authserver.__file__).parent / name
+        for name in ("people/accounts.sql", "people/sessions.sql", "events.sql")
+    )
 )["invite_first_account"]
 _LIFETIME: Final = timedelta(hours=24)
 

@@ -29,7 +29,7 @@ from shared import settings, tokens
 from shared.settings import Settings
 from shared.tokens import Token
 
-SQL: Final = rows.load("sessions.sql", "events.sql")
+SQL: Final = rows.load("people/sessions.sql", "events.sql")
 
 IDLE_LIFETIME: Final = timedelta(days=30)
 FRESH_FOR: Final = timedelta(minutes=15)

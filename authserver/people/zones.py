@@ -12,7 +12,7 @@ from zoneinfo import available_timezones
 from authserver import rows
 from authserver.rows import Database
 
-SQL: Final = rows.load("account.sql")
+SQL: Final = rows.load("people/account.sql")
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,17 @@ from uuid import UUID
 
 from psycopg.errors import UniqueViolation
 
-from authserver import accounts, events, rows
-from authserver.accounts import AddressTaken, LinkUsed, UnacceptableEmail
+from authserver import events, rows
 from authserver.events import Event, Occasion
-from authserver.provider import Proof
+from authserver.people import accounts
+from authserver.people.accounts import AddressTaken, LinkUsed, UnacceptableEmail
+from authserver.people.provider import Proof
+from authserver.people.sessions import Browser
 from authserver.rows import Database, Parameters
-from authserver.sessions import Browser
 from shared.lines import Statement
 from shared.tokens import Token
 
-SQL: Final = rows.load("identities.sql", "sessions.sql", "events.sql")
+SQL: Final = rows.load("people/identities.sql", "people/sessions.sql", "events.sql")
 
 LIFETIME: Final = timedelta(minutes=10)
 """How long somebody may take at the provider."""

@@ -50,13 +50,14 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 from uuid import UUID
 
-from authserver import rows, sessions
+from authserver import rows
 from authserver.errors import TooManyRequests
+from authserver.people import sessions
 from authserver.rows import Database
 from shared import settings, tokens
 from shared.settings import Settings
 
-SQL: Final = rows.load("throttle.sql")
+SQL: Final = rows.load("people/throttle.sql")
 
 _GUESS_FORGOTTEN_AFTER: Final = timedelta(hours=1)
 _REGISTRATION_FORGOTTEN_AFTER: Final = timedelta(seconds=36)

@@ -12,13 +12,14 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import class_row
 from starlette.requests import Request
 
-from authserver import events, passwords, rows, sessions
+from authserver import events, rows
 from authserver.errors import TooManyRequests
 from authserver.events import Event, Occasion
-from authserver.passwords import Hasher, TooManyAtOnce
+from authserver.people import passwords, sessions
+from authserver.people.passwords import Hasher, TooManyAtOnce
+from authserver.people.sessions import Browser, Visit
+from authserver.people.zones import Zones
 from authserver.rows import Database
-from authserver.sessions import Browser, Visit
-from authserver.zones import Zones
 from shared import queries, schema, tokens
 from shared.settings import Settings, SettingsError
 from shared.tokens import Token
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     # Importing it takes half a second, which every command about accounts would wait for.
     from authserver.server import Server
 
-SQL: Final = rows.load("accounts.sql", "sessions.sql", "events.sql")
+SQL: Final = rows.load("people/accounts.sql", "people/sessions.sql", "events.sql")
 
 # The command that deletes an account runs these as the owner, without an event loop.
 _OWNERS: Final = queries.load(Path(__file__).with_name("account.sql"))
