@@ -15,31 +15,26 @@ from authserver import (
     account_events,
     account_sessions,
     api_access,
-    authorize,
     categories,
     confirm,
     connected_apps,
-    consent,
     deletion,
     download,
     home,
     janitor,
     join,
-    metadata,
     pages,
     provider_sign_in,
-    registration,
     reset,
-    revocation,
     rows,
     sign_in,
     sign_in_methods,
-    token,
     withdrawal,
 )
 from authserver.cors import OpenToAllOrigins
 from authserver.errors import HeadersTooLarge, ServerError
 from authserver.failures import Failures
+from authserver.oauth import authorize, consent, metadata, registration, revocation, token
 from authserver.pages import OneName
 from authserver.people import provider
 from authserver.people.passwords import Hasher

@@ -8,8 +8,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, grants, redirects
-from authserver.grants import Grant
+from authserver import forms
+from authserver.oauth import grants, redirects
+from authserver.oauth.grants import Grant
 from authserver.pages import Page
 from authserver.server import Server
 from shared.scopes import SCOPES

@@ -12,9 +12,10 @@ from uuid import uuid4, uuid5
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import confirm, events, forms, grants
+from authserver import confirm, events, forms
 from authserver.errors import InvalidRequest
-from authserver.grants import APITokenMade, TooManyAPITokens
+from authserver.oauth import grants
+from authserver.oauth.grants import APITokenMade, TooManyAPITokens
 from authserver.pages import Page
 from authserver.people.sessions import StaleForm
 from authserver.server import Server

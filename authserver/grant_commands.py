@@ -6,9 +6,10 @@ from uuid import UUID
 
 import click
 
-from authserver import clients, events, grants, redirects, terminal
-from authserver.clients import Permission, Registration
-from authserver.grants import Grant, TooManyAPITokens
+from authserver import events, terminal
+from authserver.oauth import clients, grants, redirects
+from authserver.oauth.clients import Permission, Registration
+from authserver.oauth.grants import Grant, TooManyAPITokens
 from authserver.rows import Database
 from shared import scopes
 from shared.settings import Settings

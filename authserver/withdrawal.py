@@ -6,10 +6,11 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import api_access, connected_apps, events, forms, grants, redirects, sign_in
+from authserver import api_access, connected_apps, events, forms, sign_in
 from authserver.errors import NotFound
 from authserver.forms import Form
-from authserver.grants import Grant
+from authserver.oauth import grants, redirects
+from authserver.oauth.grants import Grant
 from authserver.pages import Page
 from authserver.people.sessions import StaleForm, Visit
 from authserver.server import Server

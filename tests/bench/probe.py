@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from authserver import grants, rows
+from authserver import rows
+from authserver.oauth import grants
 from resourceserver.api import session
 from resourceserver.endpoints import ENDPOINTS
 from shared import database, schema, settings, tokens

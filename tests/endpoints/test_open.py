@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from authserver import grants
+from authserver.oauth import grants
 from resourceserver.api.session import Reader
 from resourceserver.description import capabilities
 from shared.scopes import SCOPES

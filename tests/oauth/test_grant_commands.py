@@ -8,8 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from authserver import clients, events, grants, rows
+from authserver import events, rows
 from authserver.events import Event
+from authserver.oauth import clients, grants
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person

@@ -34,7 +34,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from authserver import events, grants, rows
+from authserver import events, rows
+from authserver.oauth import grants
 from shared import SCHEMA_VERSION, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person

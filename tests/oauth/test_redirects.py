@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from authserver import redirects
 from authserver.errors import InvalidRedirectURI
+from authserver.oauth import redirects
 
 
 @pytest.mark.checklist(8)

@@ -6,14 +6,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, grants, redirects, requests
-from authserver.authorize import error_location
+from authserver import events, forms
 from authserver.errors import AccessDenied, InvalidRequest
 from authserver.failures import RequestGone
 from authserver.forms import Form
+from authserver.oauth import grants, redirects, requests
+from authserver.oauth.authorize import error_location
+from authserver.oauth.requests import PendingKey, PendingRequest
 from authserver.pages import Page
 from authserver.people.sessions import Browser, StaleForm
-from authserver.requests import PendingKey, PendingRequest
 from authserver.server import Server
 from shared import scopes, tokens
 from shared.scopes import SCOPES

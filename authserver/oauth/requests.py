@@ -14,7 +14,7 @@ from authserver.rows import Database, Parameters
 from shared import tokens
 from shared.tokens import Token
 
-SQL: Final = rows.load("requests.sql")
+SQL: Final = rows.load("oauth/requests.sql")
 
 LIFETIME: Final = timedelta(minutes=15)
 

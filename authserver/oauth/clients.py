@@ -10,7 +10,7 @@ from authserver.events import Event, Occasion
 from authserver.rows import Database
 from shared import tokens
 
-SQL: Final = rows.load("clients.sql", "events.sql")
+SQL: Final = rows.load("oauth/clients.sql", "events.sql")
 
 _BATCH: Final = 5000
 """Rows of one statement of a removal: far from the time that one may take (sql/roles.sql)."""

@@ -3,13 +3,14 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, grants
-from authserver.server import Server
-from authserver.token import (
+from authserver import events, forms
+from authserver.oauth import grants
+from authserver.oauth.token import (
     refuse_client_authentication,
     refuse_credentials_in_query,
     required,
 )
+from authserver.server import Server
 from shared import tokens
 
 

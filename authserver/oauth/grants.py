@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
-from authserver import clients, events, rows
+from authserver import events, rows
 from authserver.errors import (
     CodeExpired,
     CodeOfAnotherClient,
@@ -40,14 +40,15 @@ from authserver.errors import (
     VerifierMismatch,
 )
 from authserver.events import Event, Occasion
+from authserver.oauth import clients
+from authserver.oauth.requests import PendingKey
 from authserver.people import sessions
 from authserver.people.sessions import StaleForm
-from authserver.requests import PendingKey
 from authserver.rows import Database
 from shared import tokens
 from shared.tokens import Token
 
-SQL: Final = rows.load("grants.sql", "events.sql")
+SQL: Final = rows.load("oauth/grants.sql", "events.sql")
 
 CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)

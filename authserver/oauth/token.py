@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, grants, resources
+from authserver import events, forms
 from authserver.errors import (
     ClientAuthenticationRefused,
     InvalidRequest,
@@ -18,7 +18,8 @@ from authserver.errors import (
     UnsupportedGrantType,
 )
 from authserver.forms import Form
-from authserver.grants import CodePresentation, RefreshPresentation, TokenPair
+from authserver.oauth import audience, grants
+from authserver.oauth.grants import CodePresentation, RefreshPresentation, TokenPair
 from authserver.server import Server
 from shared import scopes, tokens, web
 from shared.tokens import Token
@@ -80,14 +81,14 @@ def presentation(
             client_id=required(form, "client_id"),
             redirect_uri=required(form, "redirect_uri"),
             code_challenge=challenge(required_verifier(form)),
-            resource=resources.known(form, base_url),
+            resource=audience.known(form, base_url),
         )
     if grant_type == "refresh_token":
         return RefreshPresentation(
             refresh_token=tokens.parse(tokens.REFRESH, required(form, "refresh_token")),
             client_id=required(form, "client_id"),
             scopes=known_scopes(form),
-            resource=resources.known(form, base_url),
+            resource=audience.known(form, base_url),
         )
     raise UnsupportedGrantType
 

@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, events, forms, redirects
-from authserver.clients import Client
+from authserver import events, forms
 from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope
+from authserver.oauth import clients, redirects
+from authserver.oauth.clients import Client
 from authserver.people import names
 from authserver.people.names import NameTooLong
 from authserver.server import Server

@@ -13,8 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import clients, events, forms, redirects, requests, resources
-from authserver.clients import Client
+from authserver import events, forms
 from authserver.errors import (
     InvalidRequest,
     InvalidScope,
@@ -24,9 +23,11 @@ from authserver.errors import (
     UnusableRedirectURI,
 )
 from authserver.forms import Form
+from authserver.oauth import audience, clients, redirects, requests
+from authserver.oauth.clients import Client
+from authserver.oauth.requests import PendingRequest
 from authserver.pages import Page
 from authserver.people.sessions import Browser
-from authserver.requests import PendingRequest
 from authserver.rows import Database
 from authserver.server import Server
 from shared import scopes
@@ -77,7 +78,7 @@ def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
         require_code_response(query)
         code_challenge = s256_challenge(query)
         asked = known_scopes(query, client)
-        resource = resources.known(query, rules.base_url)
+        resource = audience.known(query, rules.base_url)
     except OAuthError as error:
         if not error.may_redirect:
             raise
