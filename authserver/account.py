@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from authserver import forms, rows, sign_in
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import names, zones
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Database
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 SQL: Final = rows.load("people/account.sql")
 

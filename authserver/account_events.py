@@ -9,8 +9,8 @@ from starlette.responses import Response
 from authserver import events, forms
 from authserver.errors import InvalidRequest
 from authserver.events import Cursor, Story
-from authserver.pages import Page
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 PATH: Final = "/settings/account/events"
 PAGE_SIZE: Final = 50

@@ -7,10 +7,10 @@ from starlette.responses import Response
 
 from authserver import devices, events, forms, sign_in
 from authserver.errors import InvalidRequest
-from authserver.pages import Page
 from authserver.people import sessions
 from authserver.people.sessions import SignIn, StaleForm, Visit
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 PATH: Final = "/settings/account/sessions"
 

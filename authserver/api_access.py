@@ -20,10 +20,10 @@ from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.oauth import grants
 from authserver.oauth.grants import APITokenMade, TooManyAPITokens
-from authserver.pages import Page
 from authserver.people import names
 from authserver.people.sessions import Person, StaleForm, Visit
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import scopes, tokens
 from shared.scopes import SCOPES
 from shared.tokens import Token

@@ -23,7 +23,6 @@ from authserver import (
     home,
     janitor,
     join,
-    pages,
     provider_sign_in,
     reset,
     rows,
@@ -31,14 +30,15 @@ from authserver import (
     sign_in_methods,
     withdrawal,
 )
-from authserver.cors import OpenToAllOrigins
 from authserver.errors import HeadersTooLarge, ServerError
-from authserver.failures import Failures
 from authserver.oauth import authorize, consent, metadata, registration, revocation, token
-from authserver.pages import OneName
 from authserver.people import provider
 from authserver.people.passwords import Hasher
-from authserver.server import Server, server
+from authserver.web import page
+from authserver.web.cors import OpenToAllOrigins
+from authserver.web.failures import Failures
+from authserver.web.page import OneName
+from authserver.web.server import Server, server
 from shared import settings
 from shared.probes import Probes
 from shared.settings import Settings
@@ -270,4 +270,4 @@ def granted_routes(this: Server) -> list[Route]:
 
 def static_files() -> Mount:
     """Return the place of what browsers keep: the style sheet, the mark and the scripts."""
-    return Mount("/static", StaticFiles(directory=pages.STATIC), name="static")
+    return Mount("/static", StaticFiles(directory=page.STATIC), name="static")

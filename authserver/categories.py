@@ -19,11 +19,11 @@ from starlette.responses import Response
 from authserver import forms, rows, sign_in
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import names
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Parameters, Row
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 SQL: Final = rows.load("categories.sql")
 

@@ -14,11 +14,11 @@ from starlette.responses import Response
 from authserver import errors, events, forms, sign_in
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import accounts, passkeys, sessions
 from authserver.people.passkeys import Unusable
 from authserver.people.sessions import OldSignIn, StaleForm, Visit
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared.tokens import Token
 
 _FAILED: Final = (

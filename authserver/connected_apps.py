@@ -11,8 +11,8 @@ from starlette.responses import Response
 from authserver import forms
 from authserver.oauth import grants, redirects
 from authserver.oauth.grants import Grant
-from authserver.pages import Page
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared.scopes import SCOPES
 
 PATH: Final = "/settings/apps"

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import confirm, events, forms, rows
-from authserver.pages import Page
 from authserver.people.sessions import Browser, ConfirmationNeeded, Person, StaleForm
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import tokens
 
 SQL: Final = rows.load("people/account.sql")

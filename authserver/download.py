@@ -16,9 +16,9 @@ from authserver import confirm, events, forms
 from authserver.errors import InvalidRequest
 from authserver.oauth import grants
 from authserver.oauth.grants import APITokenMade, TooManyAPITokens
-from authserver.pages import Page
 from authserver.people.sessions import StaleForm
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import scopes
 from shared.scopes import SCOPES
 

@@ -3,8 +3,8 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver.pages import Page
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 
 async def show(server: Server, request: Request) -> Response:

@@ -4,9 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, forms
-from authserver.failures import LinkGone
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import accounts, passwords, sessions
 from authserver.people.accounts import (
     AddressTaken,
@@ -16,7 +14,9 @@ from authserver.people.accounts import (
     UnacceptableEmail,
 )
 from authserver.people.passwords import UnacceptablePassword
-from authserver.server import Server
+from authserver.web.failures import LinkGone
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
 

@@ -21,15 +21,15 @@ from starlette.responses import Response
 
 from authserver import errors, events, forms, sign_in, sign_in_methods
 from authserver.errors import NotFound, TooManyRequests
-from authserver.failures import LinkGone
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import accounts, identities, sessions
 from authserver.people.accounts import AddressTaken, LinkUsed
 from authserver.people.identities import Arrival, Errand, NoAddress, NotInvited, Owner
 from authserver.people.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
 from authserver.people.sessions import Browser, StaleForm
-from authserver.server import Server
+from authserver.web.failures import LinkGone
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
 

@@ -4,14 +4,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import forms, sign_in
-from authserver.failures import LinkGone
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import accounts, passwords
 from authserver.people.accounts import LinkUsed
 from authserver.people.passwords import UnacceptablePassword
 from authserver.people.sessions import Browser, StaleForm
-from authserver.server import Server
+from authserver.web.failures import LinkGone
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
 

@@ -5,14 +5,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import errors, events, forms, pages
+from authserver import errors, events, forms
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import accounts, passkeys, sessions
 from authserver.people.passkeys import Unusable
 from authserver.people.sessions import Browser, StaleForm
-from authserver.server import Server
+from authserver.web import page as pages
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
 

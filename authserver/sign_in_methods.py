@@ -12,12 +12,12 @@ from starlette.responses import Response
 from authserver import confirm, devices, forms
 from authserver.errors import NotFound
 from authserver.forms import Form
-from authserver.pages import Page
 from authserver.people import accounts, identities, names, passkeys, passwords
 from authserver.people.passkeys import Unusable
 from authserver.people.passwords import UnacceptablePassword
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 PATH: Final = "/settings/account/sign-in"
 

@@ -11,9 +11,9 @@ from authserver.errors import NotFound
 from authserver.forms import Form
 from authserver.oauth import grants, redirects
 from authserver.oauth.grants import Grant
-from authserver.pages import Page
 from authserver.people.sessions import StaleForm, Visit
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ from authserver.forms import Form
 from authserver.oauth import audience, clients, redirects, requests
 from authserver.oauth.clients import Client
 from authserver.oauth.requests import PendingRequest
-from authserver.pages import Page
 from authserver.people.sessions import Browser
 from authserver.rows import Database
-from authserver.server import Server
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import scopes
 from shared.tokens import Token
 

@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from authserver import events, forms
 from authserver.errors import AccessDenied, InvalidRequest
-from authserver.failures import RequestGone
 from authserver.forms import Form
 from authserver.oauth import grants, redirects, requests
 from authserver.oauth.authorize import error_location
 from authserver.oauth.requests import PendingKey, PendingRequest
-from authserver.pages import Page
 from authserver.people.sessions import Browser, StaleForm
-from authserver.server import Server
+from authserver.web.failures import RequestGone
+from authserver.web.page import Page
+from authserver.web.server import Server
 from shared import scopes, tokens
 from shared.scopes import SCOPES
 from shared.tokens import Token

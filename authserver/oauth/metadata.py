@@ -5,7 +5,7 @@ import json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver.server import Server
+from authserver.web.server import Server
 from shared.scopes import SCOPES
 
 PATH = "/.well-known/oauth-authorization-server"

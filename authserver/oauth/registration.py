@@ -13,7 +13,7 @@ from authserver.oauth import clients, redirects
 from authserver.oauth.clients import Client
 from authserver.people import names
 from authserver.people.names import NameTooLong
-from authserver.server import Server
+from authserver.web.server import Server
 from shared import scopes, tokens
 
 MAX_REDIRECT_URIS: Final = 10

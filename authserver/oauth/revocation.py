@@ -10,7 +10,7 @@ from authserver.oauth.token import (
     refuse_credentials_in_query,
     required,
 )
-from authserver.server import Server
+from authserver.web.server import Server
 from shared import tokens
 
 

@@ -20,7 +20,7 @@ from authserver.errors import (
 from authserver.forms import Form
 from authserver.oauth import audience, grants
 from authserver.oauth.grants import CodePresentation, RefreshPresentation, TokenPair
-from authserver.server import Server
+from authserver.web.server import Server
 from shared import scopes, tokens, web
 from shared.tokens import Token
 

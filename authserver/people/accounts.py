@@ -26,7 +26,7 @@ from shared.tokens import Token
 
 if TYPE_CHECKING:
     # Importing it takes half a second, which every command about accounts would wait for.
-    from authserver.server import Server
+    from authserver.web.server import Server
 
 SQL: Final = rows.load("people/accounts.sql", "people/sessions.sql", "events.sql")
 

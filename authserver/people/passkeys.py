@@ -37,11 +37,12 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from authserver import events, pages, rows
+from authserver import events, rows
 from authserver.people import sessions
 from authserver.people.sessions import Browser, Person, Seal, Visit
 from authserver.rows import Database, Parameters
-from authserver.server import Server
+from authserver.web import page
+from authserver.web.server import Server
 from shared.tokens import Token
 
 SQL: Final = rows.load("people/passkeys.sql", "people/sessions.sql", "events.sql")
@@ -224,7 +225,7 @@ def add_options(
     return options_to_json(
         webauthn.generate_registration_options(
             rp_id=_host(seal),
-            rp_name=pages.PRODUCT,
+            rp_name=page.PRODUCT,
             user_id=person.user_id.bytes,
             user_name=person.email,
             user_display_name=person.display_name or person.email,

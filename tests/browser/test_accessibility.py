@@ -16,7 +16,7 @@ from shared.settings import Settings
 from tests.browser.conftest import WAITS_MS, with_and_without_scripts
 from tests.browser.tour import Tour, server_with_provider
 
-TEMPLATES: Final = Path(authserver.app.__file__).parent / "templates"
+TEMPLATES: Final = Path(authserver.app.__file__).parent / "web" / "templates"
 
 ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server", "/healthz", "/readyz"}
 """What answers GET and is no page."""

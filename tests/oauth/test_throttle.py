@@ -24,7 +24,7 @@ from authserver.errors import TooManyRequests
 from authserver.events import Occasion
 from authserver.people import accounts, passwords, throttle
 from authserver.people.passwords import Hasher
-from authserver.server import Server, server
+from authserver.web.server import Server, server
 from shared import queries
 from shared.settings import Settings
 from tests import processes

@@ -29,7 +29,7 @@ def test_a_change_is_tested_where_it_can_be_noticed(changed: list[str], runs: li
 
 
 def test_a_page_is_not_tried_with_the_endless_bridge() -> None:
-    runs = reached(["authserver/templates/home.html"])
+    runs = reached(["authserver/web/templates/home.html"])
 
     assert "tests/pages" in runs
     assert "tests/bridge" not in runs

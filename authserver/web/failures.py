@@ -27,8 +27,8 @@ from authserver.errors import (
     OutdatedServer,
     TemporarilyUnavailable,
 )
-from authserver.pages import Page, Pages
 from authserver.people.sessions import ConfirmationNeeded, ForgedForm, SignInNeeded, StaleForm
+from authserver.web.page import Page, Pages
 from shared import schema
 
 log = logging.getLogger("svc.error")

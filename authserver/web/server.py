@@ -5,9 +5,8 @@ from typing import Final
 
 from starlette.requests import Request
 
-from authserver import pages, rows
+from authserver import rows
 from authserver.forms import Form
-from authserver.pages import Pages
 from authserver.people import provider, sessions, throttle
 from authserver.people.passwords import Hasher
 from authserver.people.provider import Provider
@@ -22,6 +21,8 @@ from authserver.people.sessions import (
 from authserver.people.throttle import Throttle
 from authserver.people.zones import Zones
 from authserver.rows import Database
+from authserver.web import page
+from authserver.web.page import Pages
 from shared.settings import Settings
 
 _SLOW_LINES: Final = 2
@@ -84,7 +85,7 @@ def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
         settings=chosen,
         database=database,
         seal=seal,
-        pages=pages.pages(seal, chosen),
+        pages=page.pages(seal, chosen),
         hasher=hasher or Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),
