@@ -10,7 +10,10 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from authserver import (
+from authserver import janitor, rows
+from authserver.errors import HeadersTooLarge, ServerError
+from authserver.oauth import authorize, consent, metadata, registration, revocation, token
+from authserver.pages import (
     account,
     account_events,
     account_sessions,
@@ -21,17 +24,13 @@ from authserver import (
     deletion,
     download,
     home,
-    janitor,
     join,
     provider_sign_in,
     reset,
-    rows,
     sign_in,
     sign_in_methods,
     withdrawal,
 )
-from authserver.errors import HeadersTooLarge, ServerError
-from authserver.oauth import authorize, consent, metadata, registration, revocation, token
 from authserver.people import provider
 from authserver.people.passwords import Hasher
 from authserver.web import page

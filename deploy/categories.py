@@ -9,8 +9,9 @@ from uuid import UUID
 import click
 import psycopg
 
-from authserver import categories, terminal
-from authserver.categories import FIELDS, MATCHES, SCORES
+from authserver import terminal
+from authserver.pages import categories
+from authserver.pages.categories import FIELDS, MATCHES, SCORES
 from authserver.people import names
 from deploy import people
 from deploy.people import Connection

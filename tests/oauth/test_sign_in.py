@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import sign_in
+from authserver.pages import sign_in
 from authserver.people import passwords, sessions
 from authserver.people.passwords import Hasher
 from shared import tokens

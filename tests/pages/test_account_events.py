@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from httpx2 import Response
 
-from authserver import account_events
 from authserver.events import Story
+from authserver.pages import account_events
 from deploy.migrate import SQL_DIR
 from tests.conftest import Person
 from tests.oauth.conftest import Register, Welcome

@@ -8,7 +8,7 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from authserver import devices
+from authserver.pages import devices
 from tests.conftest import Person
 from tests.oauth.conftest import Welcome
 from tests.oauth.visitor import Application, Visitor, forms

@@ -13,7 +13,7 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from authserver import categories
+from authserver.pages import categories
 from shared import lines
 from tests.conftest import Person
 from tests.oauth.conftest import Welcome

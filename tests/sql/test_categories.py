@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import errors
 
-from authserver import categories
+from authserver.pages import categories
 from deploy.migrate import SQL_DIR
 from shared.tokens import Token
 from tests.conftest import Connect, Person

@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent.parent
         (["tests/oauth/visitor.py", "tests/oauth/test_join.py"], ["tests/oauth", "tests/test_repo.py"]),
         (["tests/test_suite.py"], ["tests/test_repo.py", "tests/test_suite.py"]),
         (["tests/conftest.py"], ["tests"]),
-        (["shared/tokens.py", "authserver/home.py"], ["tests"]),
+        (["shared/tokens.py", "authserver/pages/home.py"], ["tests"]),
         (["sql/session.sql"], ["tests"]),
         (["pyproject.toml"], ["tests"]),
     ],

@@ -15,7 +15,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import confirm, events, forms, rows
+from authserver import events, forms, rows
+from authserver.pages import confirm
 from authserver.people.sessions import Browser, ConfirmationNeeded, Person, StaleForm
 from authserver.web.page import Page
 from authserver.web.server import Server

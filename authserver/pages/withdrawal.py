@@ -6,11 +6,12 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import api_access, connected_apps, events, forms, sign_in
+from authserver import events, forms
 from authserver.errors import NotFound
 from authserver.forms import Form
 from authserver.oauth import grants, redirects
 from authserver.oauth.grants import Grant
+from authserver.pages import api_access, connected_apps, sign_in
 from authserver.people.sessions import StaleForm, Visit
 from authserver.web.page import Page
 from authserver.web.server import Server

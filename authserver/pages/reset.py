@@ -3,8 +3,9 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, sign_in
+from authserver import forms
 from authserver.forms import Form
+from authserver.pages import sign_in
 from authserver.people import accounts, passwords
 from authserver.people.accounts import LinkUsed
 from authserver.people.passwords import UnacceptablePassword

@@ -16,16 +16,17 @@ import psycopg
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, rows, sign_in
+from authserver import forms, rows
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
+from authserver.pages import sign_in
 from authserver.people import names
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Parameters, Row
 from authserver.web.page import Page
 from authserver.web.server import Server
 
-SQL: Final = rows.load("categories.sql")
+SQL: Final = rows.load("pages/categories.sql")
 
 PATH: Final = "/settings/categories"
 

@@ -15,11 +15,12 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import confirm, events, forms
+from authserver import events, forms
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.oauth import grants
 from authserver.oauth.grants import APITokenMade, TooManyAPITokens
+from authserver.pages import confirm
 from authserver.people import names
 from authserver.people.sessions import Person, StaleForm, Visit
 from authserver.web.page import Page

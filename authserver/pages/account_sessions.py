@@ -5,8 +5,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import devices, events, forms, sign_in
+from authserver import events, forms
 from authserver.errors import InvalidRequest
+from authserver.pages import devices, sign_in
 from authserver.people import sessions
 from authserver.people.sessions import SignIn, StaleForm, Visit
 from authserver.web.page import Page

@@ -9,9 +9,10 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import confirm, devices, forms
+from authserver import forms
 from authserver.errors import NotFound
 from authserver.forms import Form
+from authserver.pages import confirm, devices
 from authserver.people import accounts, identities, names, passkeys, passwords
 from authserver.people.passkeys import Unusable
 from authserver.people.passwords import UnacceptablePassword

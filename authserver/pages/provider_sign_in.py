@@ -19,9 +19,10 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import errors, events, forms, sign_in, sign_in_methods
+from authserver import errors, events, forms
 from authserver.errors import NotFound, TooManyRequests
 from authserver.forms import Form
+from authserver.pages import sign_in, sign_in_methods
 from authserver.people import accounts, identities, sessions
 from authserver.people.accounts import AddressTaken, LinkUsed
 from authserver.people.identities import Arrival, Errand, NoAddress, NotInvited, Owner

@@ -11,9 +11,10 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import errors, events, forms, sign_in
+from authserver import errors, events, forms
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
+from authserver.pages import sign_in
 from authserver.people import accounts, passkeys, sessions
 from authserver.people.passkeys import Unusable
 from authserver.people.sessions import OldSignIn, StaleForm, Visit

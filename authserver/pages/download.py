@@ -12,10 +12,11 @@ from uuid import uuid4, uuid5
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import confirm, events, forms
+from authserver import events, forms
 from authserver.errors import InvalidRequest
 from authserver.oauth import grants
 from authserver.oauth.grants import APITokenMade, TooManyAPITokens
+from authserver.pages import confirm
 from authserver.people.sessions import StaleForm
 from authserver.web.page import Page
 from authserver.web.server import Server

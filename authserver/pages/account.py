@@ -8,8 +8,9 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, rows, sign_in
+from authserver import forms, rows
 from authserver.forms import Form
+from authserver.pages import sign_in
 from authserver.people import names, zones
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Database

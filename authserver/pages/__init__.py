@@ -1,0 +1,1 @@
+"""The pages that people see, one module a page: signing in, and Settings."""
