@@ -9,7 +9,7 @@ from uuid import UUID
 import click
 import psycopg
 
-from authserver import terminal
+from authserver.cli import terminal
 from authserver.pages import categories
 from authserver.pages.categories import FIELDS, MATCHES, SCORES
 from authserver.people import names

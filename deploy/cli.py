@@ -25,24 +25,24 @@ from shared.listening import AddressError
 from shared.settings import Settings, SettingsError
 
 _COMMANDS: Final = {
-    "auth": "authserver.server_command:auth",
+    "auth": "authserver.cli.server:auth",
     "bridge": "resourceserver.trackers.commands:bridge",
     "category": "deploy.categories:category",
-    "client": "authserver.grant_commands:client",
+    "client": "authserver.cli.grants:client",
     "demo": "deploy.demo.command:demo",
-    "event": "authserver.commands:event",
+    "event": "authserver.cli.people:event",
     "goal": "deploy.people:goal",
-    "grant": "authserver.grant_commands:grant",
+    "grant": "authserver.cli.grants:grant",
     "ingest": "resourceserver.trackers.commands:ingest",
-    "janitor": "authserver.commands:clean",
+    "janitor": "authserver.cli.people:clean",
     "org": "deploy.people:org",
     "resource": "resourceserver.server_command:resource",
     "rollup": "deploy.rollups:rollup",
-    "session": "authserver.commands:session",
+    "session": "authserver.cli.people:session",
     "summary": "deploy.people:summary",
     "team": "deploy.people:team",
-    "token": "authserver.grant_commands:token",
-    "user": "authserver.commands:user",
+    "token": "authserver.cli.grants:token",
+    "user": "authserver.cli.people:user",
 }
 """Where the commands are that this module does not define: module and name in it."""
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import click
 import psycopg
 
-from authserver import terminal
+from authserver.cli import terminal
 from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
 from resourceserver.timeline import jobs, summaries

@@ -10,7 +10,7 @@ from uuid import UUID
 import click
 import psycopg
 
-from authserver import terminal
+from authserver.cli import terminal
 from deploy import people
 from resourceserver.timeline import jobs, rollups
 from resourceserver.timeline.jobs import Connection

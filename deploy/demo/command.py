@@ -15,7 +15,7 @@ import click
 import psycopg
 from psycopg import sql
 
-from authserver import terminal
+from authserver.cli import terminal
 from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
 from deploy.demo.days import Life

@@ -31,11 +31,11 @@ def imported(modules: str) -> set[str]:
 
 
 def test_the_runner_and_the_commands_about_accounts_import_no_servers_libraries() -> None:
-    assert imported("deploy.cli, authserver.commands, authserver.grant_commands") == set()
+    assert imported("deploy.cli, authserver.cli.people, authserver.cli.grants") == set()
 
 
 def test_the_commands_that_serve_do_not_import_the_other_commands() -> None:
-    assert imported("authserver.server_command, resourceserver.server_command") == {"uvicorn"}
+    assert imported("authserver.cli.server, resourceserver.server_command") == {"uvicorn"}
 
 
 def commands(group: click.Group, before: str = "") -> Iterator[list[str]]:

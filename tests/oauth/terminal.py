@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from click.testing import CliRunner, Result
 
-from authserver import commands
+from authserver.cli import people
 from shared.settings import Settings
 
 
@@ -19,7 +19,7 @@ class Terminal:
     def run(self, line: str, typed: str | bytes | None = None) -> Result:
         """Run a command line, with what is typed or read from standard input."""
         words = shlex.split(line)
-        found = {command.name: command for command in commands.COMMANDS}
+        found = {command.name: command for command in people.COMMANDS}
         return CliRunner().invoke(found[words[0]], words[1:], input=typed, obj=self.settings)
 
     def table(self, words: str) -> list[list[str]]:

@@ -5,9 +5,10 @@ from typing import Final
 import click
 import psycopg
 
-from authserver import events, janitor, terminal
+from authserver import events, janitor
+from authserver.cli import terminal
+from authserver.cli.grants import client, grant, token
 from authserver.events import Noted
-from authserver.grant_commands import client, grant, token
 from authserver.people import accounts, first_account, sessions
 from authserver.people.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
 from authserver.people.passwords import Hasher, UnacceptablePassword

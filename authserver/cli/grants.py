@@ -6,7 +6,8 @@ from uuid import UUID
 
 import click
 
-from authserver import events, terminal
+from authserver import events
+from authserver.cli import terminal
 from authserver.oauth import clients, grants, redirects
 from authserver.oauth.clients import Permission, Registration
 from authserver.oauth.grants import Grant, TooManyAPITokens
