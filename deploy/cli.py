@@ -19,7 +19,8 @@ from typing import Final, NoReturn
 import click
 import psycopg
 
-from deploy import embedded, migrate, up
+from deploy import migrate, up
+from deploy.postgres import embedded
 from shared import VERSION, settings
 from shared.listening import AddressError
 from shared.settings import Settings, SettingsError
@@ -27,20 +28,20 @@ from shared.settings import Settings, SettingsError
 _COMMANDS: Final = {
     "auth": "authserver.cli.server:auth",
     "bridge": "resourceserver.trackers.commands:bridge",
-    "category": "deploy.categories:category",
+    "category": "deploy.operators.categories:category",
     "client": "authserver.cli.grants:client",
     "demo": "deploy.demo.command:demo",
     "event": "authserver.cli.people:event",
-    "goal": "deploy.people:goal",
+    "goal": "deploy.operators.people:goal",
     "grant": "authserver.cli.grants:grant",
     "ingest": "resourceserver.trackers.commands:ingest",
     "janitor": "authserver.cli.people:clean",
-    "org": "deploy.people:org",
+    "org": "deploy.operators.people:org",
     "resource": "resourceserver.server_command:resource",
-    "rollup": "deploy.rollups:rollup",
+    "rollup": "deploy.operators.rollups:rollup",
     "session": "authserver.cli.people:session",
-    "summary": "deploy.people:summary",
-    "team": "deploy.people:team",
+    "summary": "deploy.operators.people:summary",
+    "team": "deploy.operators.people:team",
     "token": "authserver.cli.grants:token",
     "user": "authserver.cli.people:user",
 }

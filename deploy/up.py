@@ -38,8 +38,8 @@ import click
 import psycopg
 
 from authserver.people import first_account
-from deploy.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.migrate import MigrationError, migrate
+from deploy.postgres.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from shared import database, lifeline, listening, settings
 from shared.listening import AddressError, Listen
 from shared.settings import Settings, SettingsError

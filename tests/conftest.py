@@ -28,8 +28,8 @@ from psycopg.conninfo import make_conninfo
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
+from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.timeline import jobs, rollups
 from shared import database, tokens
 from shared.scopes import SCOPES

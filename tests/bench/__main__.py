@@ -27,8 +27,8 @@ import httpx2
 import psycopg
 from argon2 import PasswordHasher
 
-from deploy.embedded import EmbeddedPostgres, binaries, libpq_environment
 from deploy.migrate import migrate
+from deploy.postgres.embedded import EmbeddedPostgres, binaries, libpq_environment
 from resourceserver.api import session
 from resourceserver.api.metadata import PATH as RESOURCE_METADATA
 from resourceserver.endpoints import ENDPOINTS

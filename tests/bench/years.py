@@ -33,8 +33,8 @@ import psycopg
 
 import resourceserver.endpoints
 import resourceserver.timeline
-from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
+from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.ingest.events import APP_SESSIONS, MAX_EVENTS
 from resourceserver.timeline import jobs, rollups
 from shared import database, queries

@@ -12,8 +12,8 @@ import click
 import psycopg
 from playwright.sync_api import Browser, sync_playwright
 
-from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
+from deploy.postgres.embedded import EmbeddedPostgres
 from shared.settings import Settings
 from tests.browser.conftest import ARGUMENTS, chromium_path
 from tests.browser.tour import Tour, server_with_provider

@@ -18,8 +18,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
+from deploy.postgres.embedded import EmbeddedPostgres
 from shared import listening
 from shared.listening import Address, Listen
 from shared.settings import Settings

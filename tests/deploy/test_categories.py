@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from deploy import categories
+from deploy.operators import categories
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.sql.test_categories import fill, insert, patterns, record

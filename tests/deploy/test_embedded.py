@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from deploy import account, postmaster
-from deploy.binaries import bundled_version
-from deploy.embedded import EmbeddedError, EmbeddedPostgres, libpq_environment, running_url
+from deploy.postgres import account, postmaster
+from deploy.postgres.binaries import bundled_version
+from deploy.postgres.embedded import EmbeddedError, EmbeddedPostgres, libpq_environment, running_url
 from tests.deploy.conftest import copied
 from tests.deploy.runner import wait_until_gone
 from tests.waiting import wait_for
@@ -23,7 +23,7 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 STARTER = """
 import sys, time
 from pathlib import Path
-from deploy.embedded import EmbeddedPostgres
+from deploy.postgres.embedded import EmbeddedPostgres
 server = EmbeddedPostgres(Path(sys.argv[1]), settings={"fsync": "off"})
 server.start()
 print(server.url, flush=True)

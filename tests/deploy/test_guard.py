@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 WORKER = """
 import sys
 from pathlib import Path
-from deploy.embedded import EmbeddedPostgres
+from deploy.postgres.embedded import EmbeddedPostgres
 from tests.conftest import FAST
 from tests.deploy.conftest import copied, reachable_directory
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from starlette.testclient import TestClient
 
-from deploy import people
+from deploy.operators import people
 from shared.settings import Settings, SettingsError
 from tests.conftest import Person
 

@@ -17,9 +17,9 @@ import httpx2
 import psycopg
 import pytest
 
-from deploy import postmaster
-from deploy.embedded import EmbeddedPostgres
 from deploy.migrate import migrate
+from deploy.postgres import postmaster
+from deploy.postgres.embedded import EmbeddedPostgres
 from shared import database
 from shared.settings import Settings
 from tests import processes

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import uvloop
 
-from deploy.embedded import EmbeddedPostgres
+from deploy.postgres.embedded import EmbeddedPostgres
 from shared import lines
 from shared.lines import ConnectionLostError, Lines
 from shared.settings import Settings

@@ -24,8 +24,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from deploy.binaries import binaries
-from deploy.embedded import libpq_environment
+from deploy.postgres.binaries import binaries
+from deploy.postgres.embedded import libpq_environment
 from shared import settings, tokens
 from shared.listening import port_of
 from shared.settings import Settings

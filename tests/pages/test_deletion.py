@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from authserver import janitor, rows
 from deploy.demo.command import demo
-from deploy.rollups import rollup
+from deploy.operators.rollups import rollup
 from shared import database
 from shared.settings import Settings
 from tests.conftest import Connect, Person

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from deploy.rollups import rollup
+from deploy.operators.rollups import rollup
 from shared.settings import Settings
 from tests.conftest import MakeRollups, Person
 from tests.endpoints.histories import add_coding, add_sessions

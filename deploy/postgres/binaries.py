@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from deploy.account import EmbeddedError
+from deploy.postgres.account import EmbeddedError
 
 
 def binaries() -> Path:

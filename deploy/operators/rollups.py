@@ -11,7 +11,7 @@ import click
 import psycopg
 
 from authserver.cli import terminal
-from deploy import people
+from deploy.operators import people
 from resourceserver.timeline import jobs, rollups
 from resourceserver.timeline.jobs import Connection
 from resourceserver.timeline.rollups import Difference

@@ -13,8 +13,8 @@ from authserver.cli import terminal
 from authserver.pages import categories
 from authserver.pages.categories import FIELDS, MATCHES, SCORES
 from authserver.people import names
-from deploy import people
-from deploy.people import Connection
+from deploy.operators import people
+from deploy.operators.people import Connection
 from shared import queries
 from shared.settings import Settings
 

@@ -34,8 +34,8 @@ from urllib.parse import quote
 
 import psycopg
 
-from deploy import postmaster
-from deploy.account import (
+from deploy.postgres import postmaster
+from deploy.postgres.account import (
     Account,
     EmbeddedError,
     may_enter,
@@ -45,7 +45,7 @@ from deploy.account import (
     server_account,
     spawn,
 )
-from deploy.binaries import binaries, bundled_version, copied_binaries
+from deploy.postgres.binaries import binaries, bundled_version, copied_binaries
 
 __all__ = [
     "DATABASE",

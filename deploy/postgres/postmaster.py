@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.account import EmbeddedError
+from deploy.postgres.account import EmbeddedError
 
 _FAST_STOP_TIMEOUT: Final = 20.0
 # The server itself gives its processes five seconds before it kills them.

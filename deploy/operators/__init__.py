@@ -1,0 +1,1 @@
+"""Operators' commands about people's data, with the owner's login."""

@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: its binaries, its user, its process."""
