@@ -40,9 +40,10 @@ PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 30.0)
 # Policies name functions and tables, grants name everything; so they come in this order.
 _GRANTS: Final = "grants.sql"
 _STANDING: Final = (
-    *("views.sql", "versions.sql", "session.sql", "formats.sql", "policies.sql"),
-    *("retention.sql", "deletion.sql", "usage.sql", "summaries.sql", "rollups.sql"),
-    *("categories.sql", _GRANTS),
+    *("views.sql", "functions/versions.sql", "session.sql", "functions/formats.sql"),
+    *("policies.sql", "functions/retention.sql", "functions/deletion.sql"),
+    *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
+    *("functions/categories.sql", _GRANTS),
 )
 _FIRST_VERSION: Final = 19
 """Of the migration from which on each states which code can be used with it."""
@@ -232,7 +233,8 @@ def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Pat
 
     Raises MigrationError for a schema that is newer than we are, or that was made by other files.
     """
-    known = {path.name for path in migrations} | set(_STANDING)
+    # The ledger knows standing files by their names alone, so that they may move to another folder.
+    known = {path.name for path in migrations} | {Path(name).name for name in _STANDING}
     newer = sorted(applied.keys() - known)
     if newer:
         raise MigrationError(f"the database is newer than this program: it has {newer[0]}")

@@ -11,4 +11,5 @@ release that changes nothing for clients leaves it as it is."""
 
 SCHEMA_VERSION: Final = 19
 """The number of the newest migration that the code is written for (sql/migrations). Every session, job and
-statement brings it along, and the database refuses it where it does not fit the schema (sql/versions.sql)."""
+statement brings it along, and the database refuses it where it does not fit the schema
+(sql/functions/versions.sql)."""

@@ -2,7 +2,8 @@
 
 It begins with what nothing puts into a category yet. A rule can be looked at before it is added: what it
 would have matched in the last 30 days. This server may not read activity; it asks functions that look the
-sign-in up themselves (``sql/categories.sql``), on connections where nobody else waits behind the answer.
+sign-in up themselves (``sql/functions/categories.sql``), on connections where nobody else waits behind the
+answer.
 """
 
 import unicodedata

@@ -1,5 +1,5 @@
 -- What the page about categories asks. This server sees no activity; each statement calls a function that asks
--- for the sign-in of the person that it is about (sql/categories.sql).
+-- for the sign-in of the person that it is about (sql/functions/categories.sql).
 
 -- name: limit_time
 -- What comes after it in the same transaction takes no longer than this, and waits for a job no longer.

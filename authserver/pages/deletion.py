@@ -5,8 +5,8 @@
                                            ▼
                                  no row anywhere, a day later not even departed
 
-The first arrow is one transaction (``sql/deletion.sql``), after which nothing opens anything any more. The
-data may be millions of rows, and goes in the background.
+The first arrow is one transaction (``sql/functions/deletion.sql``), after which nothing opens anything any
+more. The data may be millions of rows, and goes in the background.
 """
 
 from dataclasses import dataclass

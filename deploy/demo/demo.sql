@@ -101,7 +101,7 @@ select distinct %(user_id)s::uuid,
 
 -- name: mark_rollups
 -- Marks all days for the job that makes rollups, and keeps it away until the end of the transaction
--- (sql/rollups.sql).
+-- (sql/functions/rollups.sql).
 select svc.mark_all_days(%(user_id)s)
 
 -- name: look_at

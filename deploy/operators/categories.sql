@@ -1,5 +1,5 @@
 -- What operators ask and change of people's category rules and scores, with the rights of the owner of the
--- tables, through the functions that the settings page uses too (sql/categories.sql).
+-- tables, through the functions that the settings page uses too (sql/functions/categories.sql).
 
 -- name: limit_time
 -- What comes after it in the same transaction takes no longer than this, and waits for nobody longer.

@@ -6,7 +6,7 @@
 -- before we had the lock, and we see what it wrote; or it waits for us with its mark, and sets a new one.
 
 -- name: people_due
--- Some of the people whose rollups have to be made, after one of them (sql/rollups.sql).
+-- Some of the people whose rollups have to be made, after one of them (sql/functions/rollups.sql).
 select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s, %(version)s)
 
 -- name: begin_for
@@ -30,7 +30,7 @@ set local lock_timeout = '50s'
 set local statement_timeout = '10min'
 
 -- name: mark_all_days
--- Marks all days of a person (sql/rollups.sql).
+-- Marks all days of a person (sql/functions/rollups.sql).
 select svc.mark_all_days(%(user_id)s)
 
 -- name: take_marks

@@ -2,7 +2,7 @@
 -- person, and begins with `begin_for`.
 
 -- name: people_due
--- Some of the people whose days have to be summed up, after one of them (sql/summaries.sql).
+-- Some of the people whose days have to be summed up, after one of them (sql/functions/summaries.sql).
 select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s)
 
 -- name: begin_for

@@ -345,7 +345,7 @@ def test_a_run_that_is_killed_at_any_file_leaves_what_the_next_one_finishes(
     empty: Settings, database_of_its_own: Settings
 ) -> None:
     migrations = sorted(path.name for path in (SQL_DIR / "migrations").glob("[0-9]*.sql"))
-    standing = list(_STANDING)
+    standing = [Path(name).name for name in _STANDING]
 
     with schemas.killer(empty) as killed_at:
         for name in (*migrations, *standing):

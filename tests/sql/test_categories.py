@@ -208,7 +208,7 @@ def test_a_sign_in_without_use_for_thirty_days_is_over(
 
 
 def test_the_life_of_a_sign_in_is_the_same_here_and_on_pages() -> None:
-    text = (SQL_DIR / "categories.sql").read_text()
+    text = (SQL_DIR / "functions" / "categories.sql").read_text()
 
     assert "session.seen_at > now() - interval '30 days'" in text
 
@@ -801,7 +801,7 @@ def test_what_is_no_expression_is_taken_as_it_stands(owner: Rows, alice: Person)
 
 
 def test_an_expression_that_takes_too_long_is_not_taken(db: Rows) -> None:
-    text = (SQL_DIR / "categories.sql").read_text()
+    text = (SQL_DIR / "functions" / "categories.sql").read_text()
     # Nothing is done in less than no time.
     db.execute(text.replace("interval '25 milliseconds'", "interval '-1 second'").encode())
 
@@ -821,7 +821,7 @@ def test_what_outgrows_postgres_is_too_large(db: Rows, code: str) -> None:
 
 
 def test_every_problem_has_words() -> None:
-    text = (SQL_DIR / "categories.sql").read_text() + "".join(
+    text = (SQL_DIR / "functions" / "categories.sql").read_text() + "".join(
         path.read_text() for path in (SQL_DIR / "migrations").glob("*_default_rules.sql")
     )
 

@@ -216,6 +216,13 @@ def test_grants_and_policies_may_run_again(db: psycopg.Connection[Any]) -> None:
         db.execute(Path(migration.SQL_DIR / name).read_text())
 
 
+def test_no_two_standing_files_have_the_same_name() -> None:
+    # The ledger knows them by their names alone.
+    names = [Path(name).name for name in migration._STANDING]
+
+    assert len(set(names)) == len(names)
+
+
 def test_a_changed_file_brings_the_grants_along(empty: Settings) -> None:
     migrate(empty, print)
     with psycopg.connect(empty.database_url or "", autocommit=True) as owner:
