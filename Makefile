@@ -66,7 +66,7 @@ openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service say
 test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)
 
-ONLY ?= tests/sql tests/endpoints tests/ingest tests/rollups tests/oauth tests/pages \
+ONLY ?= tests/sql tests/endpoints tests/ingest tests/timeline tests/oauth tests/people tests/pages tests/cli \
         tests/mcp/test_tools.py tests/mcp/test_arguments.py tests/mcp/test_answers.py
 
 lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes

@@ -133,10 +133,11 @@ LONGEST_FIRST: Final = (
     "sql/test_plans.py",
     "endpoints/test_any_story.py",
     "faults",
-    "rollups",
+    "timeline",
     "mcp",
     "endpoints",
     "oauth",
+    "people",
 )
 """Folders and files that take long, and all others after them: the last file of a run should be short."""
 

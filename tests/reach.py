@@ -16,10 +16,23 @@ ROOT: Final = Path(__file__).parent.parent
 EVERYTHING: Final = "tests"
 
 REACH: Final = {
-    "authserver": (*("browser", "deploy", "endpoints", "mcp", "oauth", "pages", "sql", "unit"),),
+    "authserver": (
+        *(
+            "browser",
+            "cli",
+            "deploy",
+            "endpoints",
+            "mcp",
+            "oauth",
+            "pages",
+            "people",
+            "sql",
+            "unit",
+        ),
+    ),
     "resourceserver": (
-        *("bridge", "browser", "deploy", "endpoints", "faults", "ingest"),
-        *("mcp", "oauth", "pages", "rollups", "sql", "unit"),
+        *("bridge", "browser", "cli", "deploy", "endpoints", "faults", "ingest"),
+        *("mcp", "oauth", "pages", "people", "sql", "timeline", "unit"),
     ),
 }
 """Folders of tests that import a package, or run its programs. All others reach everything."""

@@ -34,7 +34,7 @@ from tests.browser.test_passkeys import AUTHENTICATOR, add
 from tests.conftest import Person
 from tests.deploy.conftest import PORTS, reachable_directory
 from tests.deploy.runner import Runner
-from tests.oauth.test_throttle import WRONG, Place
+from tests.people.test_throttle import WRONG, Place
 from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]

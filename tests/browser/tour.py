@@ -19,7 +19,7 @@ from playwright.sync_api import Locator, Page
 from authserver.people import first_account, provider
 from shared.settings import Provider, Settings
 from tests import processes
-from tests.oauth.terminal import Terminal
+from tests.cli.terminal import Terminal
 from tests.oauth.visitor import CHALLENGE
 from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, listening
 

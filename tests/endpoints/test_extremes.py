@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tests.conftest import Person
 from tests.endpoints.histories import ask
 from tests.endpoints.test_categories import add_rule, times
-from tests.rollups.test_lives import event, post
+from tests.timeline.test_lives import event, post
 
 Owner = psycopg.Connection[Any]
 

@@ -15,8 +15,8 @@ from authserver.people import sessions
 from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Person
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import CALLBACK, Application, Visitor
 
 PASSWORD = "an owl reads under the lamp"

@@ -17,9 +17,9 @@ from authserver.people import first_account
 from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import VERIFIER, Application, Visitor, forms
 
 Rows = psycopg.Connection[Any]

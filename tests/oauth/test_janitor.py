@@ -21,10 +21,10 @@ from authserver import janitor, rows
 from shared import schema, tokens
 from shared.lines import Lines, Statement
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.privileges import without
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor
 from tests.waiting import wait_for, wait_for_async, wait_for_rivals
 

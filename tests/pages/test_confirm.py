@@ -8,10 +8,10 @@ from httpx2 import Response
 
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
-from tests.oauth.test_throttle import turn_back
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import Authenticator, options
 from tests.pages.test_passkeys import add, passkey_form, send
+from tests.people.test_throttle import turn_back
 
 Rows = psycopg.Connection[Any]
 PAGE = "/settings/account/sign-in"

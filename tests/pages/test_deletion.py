@@ -19,9 +19,9 @@ from deploy.demo.command import demo
 from deploy.operators.rollups import rollup
 from shared import database
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Opens, Register, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.waiting import wait_for, wait_for_rivals
 

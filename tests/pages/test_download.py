@@ -8,9 +8,9 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+from tests.cli.terminal import Terminal
 from tests.conftest import Person
 from tests.oauth.conftest import Opens, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Visitor, forms
 
 Rows = psycopg.Connection[Any]

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 from httpx2 import Response
 
+from tests.cli.terminal import Terminal
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Form, Visitor, forms
 from tests.pages.authenticator import Authenticator, options
 from tests.pages.test_passkeys import add

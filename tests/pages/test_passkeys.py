@@ -20,7 +20,6 @@ from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import CHEAP, Welcome
-from tests.oauth.test_throttle import turn_back
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import (
     PRESENT,
@@ -28,6 +27,7 @@ from tests.pages.authenticator import (
     Authenticator,
     options,
 )
+from tests.people.test_throttle import turn_back
 from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]

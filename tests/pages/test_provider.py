@@ -24,9 +24,9 @@ from authserver.people import first_account, provider
 from authserver.people.passwords import Hasher
 from shared import settings as settings_of
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, listening, new_key
 from tests.waiting import wait_for

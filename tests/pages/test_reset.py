@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from shared import tokens
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Visitor, forms
 from tests.waiting import wait_for_rivals
 

@@ -10,9 +10,9 @@ import pytest
 from httpx2 import Response
 from psycopg import sql
 
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import PASSWORD, Opens, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms
 from tests.pages.authenticator import Authenticator, options
 from tests.pages.test_api_access import fill as make_token

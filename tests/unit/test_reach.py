@@ -14,9 +14,9 @@ TESTS = Path(__file__).parent.parent
     ("changed", "runs"),
     [
         (["README.md"], ["tests/test_repo.py"]),
-        (["tests/oauth/test_join.py"], ["tests/oauth/test_join.py", "tests/test_repo.py"]),
+        (["tests/oauth/test_consent.py"], ["tests/oauth/test_consent.py", "tests/test_repo.py"]),
         (["tests/oauth/visitor.py"], ["tests/oauth", "tests/test_repo.py"]),
-        (["tests/oauth/visitor.py", "tests/oauth/test_join.py"], ["tests/oauth", "tests/test_repo.py"]),
+        (["tests/oauth/visitor.py", "tests/oauth/test_consent.py"], ["tests/oauth", "tests/test_repo.py"]),
         (["tests/test_suite.py"], ["tests/test_repo.py", "tests/test_suite.py"]),
         (["tests/conftest.py"], ["tests"]),
         (["shared/tokens.py", "authserver/pages/home.py"], ["tests"]),

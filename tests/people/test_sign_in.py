@@ -24,9 +24,9 @@ from authserver.people import passwords, sessions
 from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor, forms, parameters
 from tests.waiting import wait_for_rivals
 

@@ -13,10 +13,10 @@ from authserver.events import Event
 from authserver.oauth import clients, grants
 from shared import tokens
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.privileges import without
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor
 from tests.waiting import wait_for_rivals
 

@@ -12,9 +12,9 @@ from authserver import janitor
 from authserver.people import zones
 from shared import database
 from shared.settings import Settings
+from tests.cli.terminal import Terminal
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD, Opens, Welcome
-from tests.oauth.terminal import Terminal
 from tests.oauth.visitor import Application, Visitor
 
 Rows = psycopg.Connection[Any]

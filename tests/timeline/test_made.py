@@ -21,7 +21,7 @@ from tests.endpoints.histories import (
     histories,
 )
 from tests.endpoints.timeline import EPOCH, CodingSession, Session, since_epoch
-from tests.rollups.model import DAY, Count, Part, app_kind, coding_kind, parts
+from tests.timeline.model import DAY, Count, Part, app_kind, coding_kind, parts
 
 Rows = psycopg.Connection[Any]
 

@@ -1,0 +1,29 @@
+"""The operator's commands, beside the authorization server that they are about."""
+
+from tests.oauth.conftest import (
+    alice_browser,
+    application,
+    auth_client,
+    password_hash,
+    register,
+    server,
+    settings,
+    status,
+    terminal,
+    visitor,
+    welcome,
+)
+
+__all__ = [
+    "alice_browser",
+    "application",
+    "auth_client",
+    "password_hash",
+    "register",
+    "server",
+    "settings",
+    "status",
+    "terminal",
+    "visitor",
+    "welcome",
+]
