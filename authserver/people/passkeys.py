@@ -37,11 +37,10 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from authserver import events, rows
+from authserver import PRODUCT, events, rows
 from authserver.people import sessions
 from authserver.people.sessions import Browser, Person, Seal, Visit
 from authserver.rows import Database, Parameters
-from authserver.web import page
 from authserver.web.server import Server
 from shared.tokens import Token
 
@@ -225,7 +224,7 @@ def add_options(
     return options_to_json(
         webauthn.generate_registration_options(
             rp_id=_host(seal),
-            rp_name=page.PRODUCT,
+            rp_name=PRODUCT,
             user_id=person.user_id.bytes,
             user_name=person.email,
             user_display_name=person.display_name or person.email,

@@ -21,14 +21,13 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from authserver import PRODUCT
 from authserver.people.sessions import CSRF_FIELD, Browser, Person, Seal
 from shared.settings import Settings
 from shared.tokens import Token
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
-
-PRODUCT: Final = "Personal Activity Analytics"
 
 
 @dataclass(frozen=True)
