@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 import psycopg
@@ -17,16 +17,13 @@ from authserver.errors import TooManyRequests
 from authserver.events import Event, Occasion
 from authserver.people import passwords, sessions
 from authserver.people.passwords import Hasher, TooManyAtOnce
+from authserver.people.server import Server
 from authserver.people.sessions import Browser, Visit
 from authserver.people.zones import Zones
 from authserver.rows import Database
 from shared import queries, schema, tokens
 from shared.settings import Settings, SettingsError
 from shared.tokens import Token
-
-if TYPE_CHECKING:
-    # Importing it takes half a second, which every command about accounts would wait for.
-    from authserver.web.server import Server
 
 SQL: Final = rows.load("people/accounts.sql", "people/sessions.sql", "events.sql")
 
@@ -108,7 +105,7 @@ async def find(database: Database, email: str) -> Account | None:
     return await rows.one(database, Account, SQL["account"], {"email": _folded(email)})
 
 
-async def authenticate(server: "Server", email: str, password: str, at: Occasion) -> Account | None:
+async def authenticate(server: Server, email: str, password: str, at: Occasion) -> Account | None:
     """Return whose e-mail address and password these are, or None.
 
     It takes the same time whether there is no such account, the password is wrong, or the attempt comes
@@ -138,7 +135,7 @@ async def authenticate(server: "Server", email: str, password: str, at: Occasion
     return account
 
 
-async def _rehash(server: "Server", user_id: UUID, stored: str, password: str) -> None:
+async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> None:
     try:
         new_hash = await server.hasher.hash(password)
     except TooManyAtOnce:
@@ -186,7 +183,7 @@ async def change_password(
 
 
 async def change_own_password(
-    server: "Server", visit: Visit, password: str, request: Request
+    server: Server, visit: Visit, password: str, request: Request
 ) -> Token | None:
     """Give somebody who is signed in another password, and end all their sign-ins but this one.
 
@@ -228,7 +225,7 @@ async def resettable(database: Database, link: Token) -> Reset:
 
 
 async def reset_password(
-    server: "Server", browser: Browser, link: Token, password: str, request: Request
+    server: Server, browser: Browser, link: Token, password: str, request: Request
 ) -> Token:
     """Give whoever has ``link`` another password, and return the session that they are signed in with.
 

@@ -39,9 +39,9 @@ from webauthn.helpers.structs import (
 
 from authserver import PRODUCT, events, rows
 from authserver.people import sessions
+from authserver.people.server import Server
 from authserver.people.sessions import Browser, Person, Seal, Visit
 from authserver.rows import Database, Parameters
-from authserver.web.server import Server
 from shared.tokens import Token
 
 SQL: Final = rows.load("people/passkeys.sql", "people/sessions.sql", "events.sql")
