@@ -1,0 +1,110 @@
+"""The rooms of the packages, and which room may import which.
+
+A room is a folder of modules, or a single module where it stands above the others, as the applications do. A
+module belongs to the room with the longest name that its own name begins with.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+PACKAGES: Final = ("authserver", "deploy", "resourceserver", "shared")
+
+ROOMS: Final[dict[str, set[str]]] = {
+    "shared": set(),
+    # The authorization server.
+    "authserver": {"shared"},
+    "authserver.people": {"authserver", "shared"},
+    "authserver.web": {"authserver", "authserver.people", "shared"},
+    "authserver.oauth": {"authserver", "authserver.people", "authserver.web", "shared"},
+    "authserver.pages": {
+        *("authserver", "authserver.oauth", "authserver.people", "authserver.web", "shared"),
+    },
+    "authserver.janitor": {"authserver", "authserver.people", "shared"},
+    "authserver.cli": {
+        *("authserver", "authserver.janitor", "authserver.oauth", "authserver.people", "shared"),
+    },
+    "authserver.app": {
+        *("authserver", "authserver.janitor", "authserver.oauth", "authserver.pages"),
+        *("authserver.people", "authserver.web", "shared"),
+    },
+    # The resource server.
+    "resourceserver": {"shared"},
+    "resourceserver.api": {"shared"},
+    "resourceserver.timeline": {"shared"},
+    "resourceserver.endpoints": {"resourceserver.api", "resourceserver.timeline", "shared"},
+    "resourceserver.ingest": {"resourceserver.api", "shared"},
+    "resourceserver.export": {
+        *("resourceserver.api", "resourceserver.endpoints", "resourceserver.ingest", "shared"),
+    },
+    "resourceserver.mcp": {"resourceserver.api", "shared"},
+    "resourceserver.mcp.tools": {
+        *("resourceserver.api", "resourceserver.endpoints", "resourceserver.mcp"),
+        *("resourceserver.timeline", "shared"),
+    },
+    "resourceserver.description": {
+        *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
+        *("resourceserver.ingest", "resourceserver.mcp", "shared"),
+    },
+    "resourceserver.trackers": {"resourceserver.ingest", "shared"},
+    "resourceserver.app": {
+        *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),
+        *("resourceserver.export", "resourceserver.ingest", "resourceserver.mcp"),
+        *("resourceserver.mcp.tools", "resourceserver.timeline", "shared"),
+    },
+    # What runs them.
+    "deploy": {"shared"},
+    "deploy.postgres": set(),
+    "deploy.operators": {
+        *("authserver.cli", "authserver.pages", "authserver.people", "resourceserver.timeline"),
+        "shared",
+    },
+    "deploy.demo": {"authserver.cli", "authserver.people", "shared"},
+    "deploy.up": {"authserver.people", "deploy", "deploy.postgres", "shared"},
+    "deploy.cli": {"deploy", "deploy.postgres", "deploy.up", "shared"},
+}
+"""Each room with the rooms that it imports. Commands of ``deploy.cli`` are imported when they run."""
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module, by its dotted name. Raises LookupError where it has none."""
+    rooms = [room for room in ROOMS if f"{module}.".startswith(f"{room}.")]
+    if not rooms:
+        raise LookupError(f"{module} is in no room")
+    return max(rooms, key=len)
+
+
+def edges(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the room of the module at ``path`` with each room that it imports or takes SQL from."""
+    own = room_of(_dotted(path))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for name in _named(node, path):
+            if name.partition(".")[0] in PACKAGES and room_of(name) != own:
+                yield own, room_of(name)
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _named(node: ast.AST, path: Path) -> Iterator[str]:
+    """Yield the dotted names of what a node of a module's syntax tree imports, or loads as SQL."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            # `from authserver import errors` is about a module, and not about the package.
+            folder = ROOT.joinpath(*module.split("."))
+            for alias in names:
+                is_module = (folder / f"{alias.name}.py").exists() or (folder / alias.name).is_dir()
+                yield f"{module}.{alias.name}" if is_module else module
+        case ast.ImportFrom():
+            raise LookupError(f"{path.relative_to(ROOT)}: imports name their package")
+        case ast.Constant(value=str(text)) if text.endswith(".sql") and "/" in text:
+            # `rows.load("people/sessions.sql")` counts from the package.
+            package = path.relative_to(ROOT).parts[0]
+            if (ROOT / package / text).exists():
+                yield f"{package}.{text.removesuffix('.sql').replace('/', '.')}"
