@@ -19,7 +19,7 @@ from starlette.requests import Request
 from authserver import rows
 from authserver.rows import Database, Parameters
 from shared import tokens, web
-from shared.lines import Statement
+from shared.pipeline import Statement
 
 log = logging.getLogger("svc.security")
 

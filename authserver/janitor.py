@@ -24,7 +24,7 @@ from authserver import rows
 from authserver.people import sessions
 from authserver.rows import Database
 from shared import schema
-from shared.lines import NotConnectedError, Statement
+from shared.pipeline import NotConnectedError, Statement
 
 log = logging.getLogger("svc.janitor")
 

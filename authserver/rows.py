@@ -9,18 +9,18 @@ import psycopg
 from psycopg.adapt import Transformer
 from psycopg.pq.abc import PGresult
 
-from shared import database, lines, schema
-from shared.lines import Lines, Statement
+from shared import database, pipeline, schema
+from shared.pipeline import Pipelines, Statement
 from shared.settings import Settings
 
 Row = TypeVar("Row")
-Database = Lines
+Database = Pipelines
 """What statements are sent to. Each is a transaction of its own, and does all that belongs together. Before
 it the database checks that our version fits the schema."""
 Parameters = Mapping[str, Any]
 
 _LINES: Final = 8
-"""Most connections of one process. A commit waits for the disk, and others on its line wait with it."""
+"""Most connections of one process. A commit waits for the disk, and others on its connection wait with it."""
 _DEPTH: Final = 32
 _PATIENCE_S: Final = 12.0
 """How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
@@ -28,7 +28,7 @@ _PATIENCE_S: Final = 12.0
 
 def load(*files: str) -> dict[str, Statement]:
     """Return the statements of these files of the package, by name."""
-    return lines.load(*(Path(__file__).parent / file for file in files))
+    return pipeline.load(*(Path(__file__).parent / file for file in files))
 
 
 def connect(chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH) -> Database:
@@ -36,7 +36,7 @@ def connect(chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH) -> Dat
 
     It has at most ``size`` connections, and ``depth`` statements under way on each.
     """
-    return Lines.to(
+    return Pipelines.to(
         database.login(chosen, "authserver"),
         size=size,
         depth=depth,

@@ -20,7 +20,7 @@ from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
 from shared import database, settings
-from shared.lines import Lines
+from shared.pipeline import Pipelines
 from shared.probes import Probes
 from shared.settings import Settings
 from shared.web import AddressLimit, HeaderLimit, LastResort, RefusedBody, RequestLog
@@ -46,14 +46,14 @@ def create(
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
-    writers = Lines.to(
+    writers = Pipelines.to(
         database.login(chosen, "ingester"),
         size=WRITERS,
         depth=1,
         patience_s=PATIENT_S,
         prepare=chosen.prepare,
     )
-    worker = Lines.to(
+    worker = Pipelines.to(
         database.login(chosen, "worker"),
         size=1,
         depth=1,

@@ -19,15 +19,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from shared import VERSION, lines, queries, schema
-from shared.lines import Lines, Step
+from shared import VERSION, pipeline, queries, schema
+from shared.pipeline import Pipelines, Step
 from shared.settings import Settings
 
 HEALTHZ: Final = "/healthz"
 READYZ: Final = "/readyz"
 
 ALIVE: Final[Step] = (
-    lines.statement(queries.load(Path(__file__).with_name("probes.sql"))["alive"]),
+    pipeline.statement(queries.load(Path(__file__).with_name("probes.sql"))["alive"]),
     {},
 )
 _ALIVE_WAIT_S: Final = 1.0
@@ -48,7 +48,7 @@ class Probes:
     """The probes of one process, which asks its own ``connections``."""
 
     chosen: Settings
-    connections: Lines
+    connections: Pipelines
     started: float = field(default_factory=time.monotonic)
 
     def routes(self) -> list[Route]:

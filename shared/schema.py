@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import psycopg
 
-from shared import SCHEMA_VERSION, lines, queries
-from shared.lines import Step
+from shared import SCHEMA_VERSION, pipeline, queries
+from shared.pipeline import Step
 
 log = logging.getLogger("svc.schema")
 
 CHECK: Final = queries.load(Path(__file__).with_name("schema.sql"))["check_version"]
 VERSION: Final[Mapping[str, int]] = {"version": SCHEMA_VERSION}
 """The parameter of ``CHECK``, and of whatever else checks the version itself."""
-STEP: Final[Step] = (lines.statement(CHECK), VERSION)
+STEP: Final[Step] = (pipeline.statement(CHECK), VERSION)
 """The check as the first step of a round trip."""
 
 LOG_EVERY_S: Final = 60.0
@@ -78,15 +78,15 @@ _LOG: Final = RateLimitedLog()
 
 def check(connection: psycopg.Connection[Any]) -> None:
     """Check the version as the first statement on user data of a transaction. Raises psycopg.Error."""
-    with lines.first_statement():
+    with pipeline.first_statement():
         connection.execute(CHECK, VERSION)
 
 
 def mismatch_of(error: psycopg.Error) -> Mismatch | None:
     """Return which mismatch of code and schema ``error`` reports; None for any other error."""
-    if isinstance(error, lines.NotConnectedError):
+    if isinstance(error, pipeline.NotConnectedError):
         return NOT_CONNECTED
-    if isinstance(error, lines.MissingObjectError):
+    if isinstance(error, pipeline.MissingObjectError):
         return OUTDATED_SCHEMA
     return _BY_SQLSTATE.get(error.sqlstate or "")
 

@@ -20,7 +20,7 @@ from authserver.people.accounts import AddressTaken, LinkUsed, UnacceptableEmail
 from authserver.people.provider import Proof
 from authserver.people.sessions import Browser
 from authserver.rows import Database, Parameters
-from shared.lines import Statement
+from shared.pipeline import Statement
 from shared.tokens import Token
 
 SQL: Final = rows.load("people/identities.sql", "people/sessions.sql", "events.sql")

@@ -25,7 +25,7 @@ from authserver.web import page
 from authserver.web.page import Pages
 from shared.settings import Settings
 
-_SLOW_LINES: Final = 2
+_SLOW_CONNECTIONS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,6 @@ def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
         hasher=hasher or Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),
-        slow=rows.connect(chosen, size=_SLOW_LINES, depth=1),
+        slow=rows.connect(chosen, size=_SLOW_CONNECTIONS, depth=1),
         provider=provider.provider(chosen),
     )

@@ -15,8 +15,8 @@ from resourceserver.api import parameters, session
 from resourceserver.api.errors import PRIVATE, ParameterProblem
 from resourceserver.api.parameters import Params
 from resourceserver.api.session import Reader
-from shared import lines
-from shared.lines import Statement
+from shared import pipeline
+from shared.pipeline import Statement
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Endpoint:
     @cached_property
     def statement(self) -> Statement:
         """The query, wrapped so that its row comes back as one JSON object."""
-        return lines.statement(session.SQL["as_json"].replace("--rows", self.query))
+        return pipeline.statement(session.SQL["as_json"].replace("--rows", self.query))
 
 
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:

@@ -32,18 +32,18 @@ from resourceserver.api.errors import (
     Unauthorized,
 )
 from resourceserver.api.usage import Usage
-from shared import database, lines, queries, schema, tokens, web
-from shared.lines import Lines, Results, Sequel, Statement, Step
+from shared import database, pipeline, queries, schema, tokens, web
+from shared.pipeline import Pipelines, Results, Sequel, Statement, Step
 from shared.settings import Settings
 from shared.tokens import Token
 
 SQL: Final = queries.load(Path(__file__).with_name("session.sql"))
-OPEN_SESSION: Final = lines.statement(SQL["open_session"])
-_HOLD_SCHEMA: Final = lines.statement(SQL["hold_schema"])
-_LIMIT_ANSWER: Final = lines.statement(SQL["limit_answer"])
+OPEN_SESSION: Final = pipeline.statement(SQL["open_session"])
+_HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
+_LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 
-QUICK_LINES: Final = 2
-PATIENT_LINES: Final = 8
+QUICK_CONNECTIONS: Final = 2
+PATIENT_CONNECTIONS: Final = 8
 """Most connections of one process for each kind of question."""
 QUICK_S: Final = 5.0
 PATIENT_S: Final = 25.0
@@ -103,9 +103,9 @@ class Question:
 class Reader:
     """Answers questions as the ``reader`` role."""
 
-    quick: Lines
+    quick: Pipelines
     """For questions that an index answers in a moment."""
-    patient: Lines
+    patient: Pipelines
     """For questions that may take long."""
     usage: Usage = field(default_factory=Usage)
     """Which tokens were accepted."""
@@ -117,9 +117,11 @@ class Reader:
         """Return a reader for ``chosen``; it connects when it is first asked."""
         url = database.login(chosen, "reader")
         return cls(
-            Lines.to(url, size=QUICK_LINES, depth=256, patience_s=QUICK_S, prepare=chosen.prepare),
-            Lines.to(
-                url, size=PATIENT_LINES, depth=1, patience_s=PATIENT_S, prepare=chosen.prepare
+            Pipelines.to(
+                url, size=QUICK_CONNECTIONS, depth=256, patience_s=QUICK_S, prepare=chosen.prepare
+            ),
+            Pipelines.to(
+                url, size=PATIENT_CONNECTIONS, depth=1, patience_s=PATIENT_S, prepare=chosen.prepare
             ),
         )
 
@@ -162,22 +164,22 @@ class Reader:
             names.clear()
             found = results[-1].get_value(0, 0) if results[-1].ntuples else None
             if found is None:
-                return [(lines.COMMIT, {})]
+                return [(pipeline.COMMIT, {})]
             rest: list[Step] = []
             wanted = question.parts(json.loads(found))
             names[:] = wanted
             for statement, own in wanted.values():
                 rest.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
                 rest.append((statement, {**own, **common}))
-            return [*rest, (lines.COMMIT, {})]
+            return [*rest, (pipeline.COMMIT, {})]
 
         first: tuple[Step, ...] = (
-            (lines.BEGIN, {}),
+            (pipeline.BEGIN, {}),
             (_HOLD_SCHEMA, {}),
             (OPEN_SESSION, who.parameters()),
             (frame, {**values, **common}),
         )
-        sequel = Sequel((_LIMIT_ANSWER, *question.statements, lines.COMMIT), parts)
+        sequel = Sequel((_LIMIT_ANSWER, *question.statements, pipeline.COMMIT), parts)
         try:
             _, _, opened, *results = await self.patient.run(first, sequel=sequel)
         except psycopg.Error as error:

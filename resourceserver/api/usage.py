@@ -20,13 +20,13 @@ from uuid import UUID
 
 import psycopg
 
-from shared import lines, schema
-from shared.lines import Lines
+from shared import pipeline, schema
+from shared.pipeline import Pipelines
 from shared.tokens import Token
 
 log = logging.getLogger("svc.usage")
 
-SQL: Final = lines.load(Path(__file__).with_name("usage.sql"))
+SQL: Final = pipeline.load(Path(__file__).with_name("usage.sql"))
 
 INTERVAL: Final = timedelta(minutes=1)
 MOST: Final = 100_000
@@ -52,7 +52,7 @@ class Usage:
         if len(self.waiting) < MOST or token.hash in self.waiting:
             self.waiting[token.hash] = (token.user_id, time.time())
 
-    async def write(self, worker: Lines) -> None:
+    async def write(self, worker: Pipelines) -> None:
         """Write down what is waiting. Raises psycopg.Error; what was not written waits on."""
         due = list(self.waiting.items())
         for start in range(0, len(due), BATCH):
@@ -64,7 +64,7 @@ class Usage:
                     del self.waiting[token_hash]
 
 
-async def _write(worker: Lines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
+async def _write(worker: Pipelines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
     """Write uses down, and return the hashes of tokens that could not be reached now."""
     (result,) = await worker.run(
         (
@@ -88,7 +88,7 @@ async def _write(worker: Lines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes
 
 @asynccontextmanager
 async def written(
-    usage: Usage, worker: Lines, every: timedelta | None = INTERVAL
+    usage: Usage, worker: Pipelines, every: timedelta | None = INTERVAL
 ) -> AsyncIterator[None]:
     """Write ``usage`` down about ``every`` minute until the end of the block, and then once more.
 
@@ -113,7 +113,7 @@ async def written(
                 log.warning("when tokens were used last is not noted: %s", type(error).__name__)
 
 
-async def _take_turns(usage: Usage, worker: Lines, interval_s: float) -> None:
+async def _take_turns(usage: Usage, worker: Pipelines, interval_s: float) -> None:
     # Servers that are started together shall not all come at once.
     await asyncio.sleep(interval_s * random.random())  # noqa: S311 -- nobody gains by guessing it
     while True:

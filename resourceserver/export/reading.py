@@ -25,7 +25,7 @@ from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.parameters import Day, Params, Zone, some_of
 from resourceserver.api.session import Credential
 from resourceserver.export.resources import PROFILE, RESOURCES, SQL, Resource
-from shared import database, lines
+from shared import database, pipeline
 
 SCOPE: Final = "read:activity"
 
@@ -141,7 +141,7 @@ async def _begin(
     await connection.set_read_only(True)
     # A migration that excludes older code holds this lock. Waiting for it takes no snapshot, while
     # `open_session` would wait with the transaction's only one, and check the version as it was before.
-    with lines.first_statement():
+    with pipeline.first_statement():
         await connection.execute(SQL["lock_version"])
         # The first statement that takes a snapshot. Those that follow see what was there at this moment.
         opened = await connection.execute(session.SQL["open_session"], who.parameters())

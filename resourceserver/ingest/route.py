@@ -37,12 +37,12 @@ from resourceserver.api.operation import INGEST, Operation
 from resourceserver.api.session import Credential, Reader
 from resourceserver.ingest import event_schema, events, fields
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
-from shared import lines, queries
-from shared.lines import Lines, Results, Sequel, Step
+from shared import pipeline, queries
+from shared.pipeline import Pipelines, Results, Sequel, Step
 from shared.settings import Settings
 
 STATEMENTS: Final = {
-    name: lines.statement(text)
+    name: pipeline.statement(text)
     for name, text in queries.load(Path(__file__).with_name("ingest.sql")).items()
 }
 
@@ -165,13 +165,15 @@ class Load:
     """How many bytes of bodies there are at this moment."""
 
 
-def routes(chosen: Settings, reader: Reader, writers: Lines) -> list[Route]:
+def routes(chosen: Settings, reader: Reader, writers: Pipelines) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
     load = Load()
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
 
-def _route(stream: Stream, chosen: Settings, reader: Reader, writers: Lines, load: Load) -> Route:
+def _route(
+    stream: Stream, chosen: Settings, reader: Reader, writers: Pipelines, load: Load
+) -> Route:
     described = operation(stream)
     scopes = (f"ingest:{stream.name}",)
 
@@ -313,7 +315,7 @@ def columns_of(stream: Stream, rows: list[Row]) -> Columns:
 
 
 async def write(
-    writers: Lines, who: Credential, stream: Stream, rows: list[Row], columns: Columns
+    writers: Pipelines, who: Credential, stream: Stream, rows: list[Row], columns: Columns
 ) -> int:
     """Write ``rows``, given as ``columns``, in one transaction and return how many of them were new.
 

@@ -22,8 +22,8 @@ from resourceserver.api.parameters import LocalDayRange
 from resourceserver.api.session import Question
 from resourceserver.mcp import durations
 from resourceserver.mcp.arguments import Arguments, Paged
-from shared import lines, queries
-from shared.lines import Statement, Step
+from shared import pipeline, queries
+from shared.pipeline import Statement, Step
 
 ENTRY: Final = "read:activity"
 """The scope without which nobody comes in."""
@@ -264,7 +264,7 @@ def load(path: Path, *fragments: Path) -> dict[str, str]:
 
 def as_json(query: str) -> Statement:
     """Return a query as a statement whose one row comes back as one JSON object."""
-    return lines.statement(session.SQL["as_json"].replace("--rows", query))
+    return pipeline.statement(session.SQL["as_json"].replace("--rows", query))
 
 
 _FRAMED: Final = Part(queries.load(_FRAME)["framed"], name="framed")

@@ -26,7 +26,7 @@ from psycopg.errors import QueryCanceled
 
 from resourceserver.timeline import jobs
 from resourceserver.timeline.jobs import Connection
-from shared import lines, queries, schema
+from shared import pipeline, queries, schema
 
 log = logging.getLogger("svc.rollups")
 
@@ -75,7 +75,7 @@ async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:
     days = 0
     after = _NOBODY
     while True:
-        with lines.first_statement():
+        with pipeline.first_statement():
             found = await worker.execute(
                 SQL["people_due"],
                 {"after": after, "quiet": quiet, "limit": _PEOPLE, **schema.VERSION},

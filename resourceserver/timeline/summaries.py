@@ -22,7 +22,7 @@ import psycopg
 
 from resourceserver.timeline import jobs
 from resourceserver.timeline.jobs import Connection, Days
-from shared import lines, queries, schema
+from shared import pipeline, queries, schema
 
 log = logging.getLogger("svc.summaries")
 
@@ -64,7 +64,7 @@ async def make_due(worker: Connection) -> int:
     days = 0
     after = _NOBODY
     while True:
-        with lines.first_statement():
+        with pipeline.first_statement():
             found = await worker.execute(
                 SQL["people_due"], {"after": after, "limit": _PEOPLE, **schema.VERSION}
             )

@@ -17,7 +17,7 @@ from authserver.oauth import grants
 from resourceserver.api import session
 from resourceserver.endpoints import ENDPOINTS
 from shared import database, schema, settings, tokens
-from shared.lines import Lines
+from shared.pipeline import Pipelines
 from shared.tokens import Token
 
 CLIENT_ID: Final = tokens.CLIENT + "0" * 22
@@ -28,9 +28,9 @@ def create() -> Starlette:
     """Return the application for what the environment says."""
     chosen = settings.read()
     database_of_grants = rows.connect(chosen)
-    database_of_data = Lines.to(
+    database_of_data = Pipelines.to(
         database.login(chosen, "reader"),
-        size=session.QUICK_LINES,
+        size=session.QUICK_CONNECTIONS,
         depth=256,
         patience_s=session.QUICK_S,
         prepare=True,

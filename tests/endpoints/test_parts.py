@@ -12,19 +12,19 @@ import pytest
 
 from resourceserver.api.errors import InsufficientScope, TookTooLong, Unauthorized
 from resourceserver.api.session import Credential, Question, Reader
-from shared import lines, tokens
-from shared.lines import Statement, Step
+from shared import pipeline, tokens
+from shared.pipeline import Statement, Step
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.waiting import wait_for_async
 
-FRAME = lines.statement("select json_build_object('zone', 'UTC')::text")
-DEVICES = lines.statement(
+FRAME = pipeline.statement("select json_build_object('zone', 'UTC')::text")
+DEVICES = pipeline.statement(
     "select json_agg(name order by name)::text from activity.device where user_id = %(user_id)s"
 )
-MEETING = lines.statement("select 'met' from (select pg_advisory_xact_lock_shared(4711)) as met")
-SLEEP = lines.statement("select 'slept' from (select pg_sleep(0.4)) as slept")
-BROKEN = lines.statement("select (1 / %(n)s::integer)::text")
+MEETING = pipeline.statement("select 'met' from (select pg_advisory_xact_lock_shared(4711)) as met")
+SLEEP = pipeline.statement("select 'slept' from (select pg_sleep(0.4)) as slept")
+BROKEN = pipeline.statement("select (1 / %(n)s::integer)::text")
 LOCK = 4711
 """An advisory lock for which a part waits, so that a test can do something between two parts."""
 
@@ -47,7 +47,9 @@ def with_reader(deployment: Settings, use: Callable[[Reader], Awaitable[None]]) 
     async def run() -> None:
         reader = Reader.of(deployment)
         # One connection, so that what one answer leaves behind meets the next.
-        reader = replace(reader, patient=replace(reader.patient, lines=reader.patient.lines[:1]))
+        reader = replace(
+            reader, patient=replace(reader.patient, pipelines=reader.patient.pipelines[:1])
+        )
         try:
             await use(reader)
         finally:
@@ -66,7 +68,7 @@ def test_parts_get_what_the_frame_says_and_answer_by_their_names(
     deployment: Settings, alice: Person
 ) -> None:
     device(alice, "laptop")
-    echo = lines.statement("select %(text)s::text")
+    echo = pipeline.statement("select %(text)s::text")
     question = Question(
         (FRAME, {}),
         (echo, DEVICES),
@@ -123,7 +125,7 @@ def test_parts_that_are_each_quick_enough_and_together_too_slow_are_503(
 
     async def use(reader: Reader) -> None:
         hurried = replace(reader, parts_ms=1000)
-        (connection,) = reader.patient.lines
+        (connection,) = reader.patient.pipelines
         pid = await reader.read_parts(credential(alice), asking({"pid": (PID, {})}))
 
         with pytest.raises(TookTooLong):
@@ -134,7 +136,7 @@ def test_parts_that_are_each_quick_enough_and_together_too_slow_are_503(
     with_reader(deployment, use)
 
 
-PID = lines.statement("select pg_backend_pid()::text")
+PID = pipeline.statement("select pg_backend_pid()::text")
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -158,7 +160,7 @@ def test_an_error_in_any_part_is_the_answers_and_the_next_answer_is_whole(
 def test_a_frame_that_fails_or_finds_nobody_has_no_parts(
     deployment: Settings, alice: Person
 ) -> None:
-    nothing = lines.statement("select '{}' where false")
+    nothing = pipeline.statement("select '{}' where false")
 
     async def use(reader: Reader) -> None:
         with pytest.raises(psycopg.errors.DivisionByZero):
@@ -177,7 +179,7 @@ def test_an_answer_that_is_repeated_and_then_finds_nobody_is_401(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     device(alice, "laptop")
-    frame = lines.statement("select '{}' from activity.device where user_id = %(user_id)s")
+    frame = pipeline.statement("select '{}' from activity.device where user_id = %(user_id)s")
 
     async def use(reader: Reader) -> None:
         who = credential(alice)
@@ -235,7 +237,7 @@ def test_nothing_of_a_session_is_left_behind_its_answer(
     deployment: Settings, alice: Person
 ) -> None:
     device(alice, "laptop")
-    left = lines.statement(
+    left = pipeline.statement(
         "select concat_ws(',', current_setting('svc.user_id', true), current_setting('statement_timeout'))"
     )
 

@@ -15,7 +15,7 @@ import resourceserver.app
 from resourceserver.api import usage
 from resourceserver.api.usage import Usage
 from shared import SCHEMA_VERSION, database, schema, tokens
-from shared.lines import Lines
+from shared.pipeline import Pipelines
 from shared.settings import Settings
 from shared.tokens import Token
 from tests.conftest import Connect, Person
@@ -46,16 +46,16 @@ def at(minute: int, second: int = 0) -> float:
 def write(chosen: Settings, noted: Usage) -> None:
     """Write ``noted`` down once, as the server does."""
 
-    async def run(worker: Lines) -> None:
+    async def run(worker: Pipelines) -> None:
         await noted.write(worker)
 
     with_worker(chosen, run)
 
 
-def with_worker(chosen: Settings, use: Callable[[Lines], Awaitable[None]]) -> None:
+def with_worker(chosen: Settings, use: Callable[[Pipelines], Awaitable[None]]) -> None:
     async def run() -> None:
         login = database.login(chosen, "worker")
-        with closing(Lines.to(login, size=1, depth=1, patience_s=10, prepare=True)) as worker:
+        with closing(Pipelines.to(login, size=1, depth=1, patience_s=10, prepare=True)) as worker:
             await use(worker)
 
     asyncio.run(run())
@@ -221,7 +221,7 @@ def test_a_token_that_is_used_while_its_use_is_written_waits_again(
     token = token_of(alice)
     noted = Usage({token.hash: (token.user_id, at(1))})
 
-    async def use(worker: Lines) -> None:
+    async def use(worker: Pipelines) -> None:
         writing = asyncio.create_task(noted.write(worker))
         await asyncio.sleep(0)
         noted.note(token)
@@ -313,7 +313,7 @@ def test_an_error_is_raised_also_where_the_server_is_outdated(
     noted.note(token_of(alice))
     (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
 
-    async def fail(worker: Lines) -> None:
+    async def fail(worker: Pipelines) -> None:
         async with usage.written(noted, worker, None):
             raise ValueError("of the block")
 

@@ -14,7 +14,7 @@ from resourceserver.api import session
 from resourceserver.api.errors import Unauthorized
 from resourceserver.ingest.events import APP_SESSIONS, judge, read_batch
 from shared import database, tokens
-from shared.lines import Lines
+from shared.pipeline import Pipelines
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
@@ -248,7 +248,7 @@ def test_a_token_revoked_between_the_events_and_the_counters_writes_nothing(
 
     async def run() -> None:
         login = database.login(deployment, "ingester")
-        with closing(Lines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
+        with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             with owner.transaction(force_rollback=True):
                 # The events are written, and then their day has to wait for somebody else's mark.
                 owner.execute(HOLD_DAY)

@@ -18,7 +18,7 @@ from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.ingest import route
 from resourceserver.ingest.events import APP_SESSIONS, Row, judge, read_batch
 from shared import database, tokens
-from shared.lines import Lines
+from shared.pipeline import Pipelines
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
@@ -35,7 +35,7 @@ def encoded(*events: Any) -> bytes:
     return json.dumps({"events": events}).encode()
 
 
-def write(writers: Lines, who: session.Credential, rows: list[Row]) -> Coroutine[Any, Any, int]:
+def write(writers: Pipelines, who: session.Credential, rows: list[Row]) -> Coroutine[Any, Any, int]:
     """Write app sessions as a request does whose body was judged."""
     columns = route.columns_of(APP_SESSIONS, rows)
     return route.write(writers, who, APP_SESSIONS, rows, columns)
@@ -121,7 +121,7 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
 
     async def run() -> None:
         login = database.login(deployment, "ingester")
-        with closing(Lines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
+        with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             assert await write(writers, who, [first]) == 1
             with owner.transaction():
                 # The device is found, and then the sessions have to wait until it is gone.
@@ -150,7 +150,7 @@ def test_a_token_revoked_while_the_batch_waits_writes_nothing(
 
     async def run() -> None:
         login = database.login(deployment, "ingester")
-        with closing(Lines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
+        with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             with owner.transaction():
                 # The session is open, and then the batch waits for somebody else's device.
                 owner.execute(HOLD_DEVICE_NAMED, ["default"])

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.mcp.tools import TOOLS
-from shared.lines import Lines, Step
+from shared.pipeline import Pipelines, Step
 from tests.conftest import Person
 from tests.mcp.assistant import Assistant, message
 
@@ -24,15 +24,15 @@ def trips(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     app: Any = api.app
     reader = next(route.endpoint.reader for route in app.routes if route.name == "mcp")
     seen: list[int] = []
-    run = Lines.run
+    run = Pipelines.run
 
-    async def counted(self: Lines, steps: Sequence[Step], **options: Any) -> Any:
+    async def counted(self: Pipelines, steps: Sequence[Step], **options: Any) -> Any:
         # The worker notes now and then which tokens were used, at no request's expense.
         if self in (reader.quick, reader.patient):
             seen.append(len(steps))
         return await run(self, steps, **options)
 
-    monkeypatch.setattr(Lines, "run", counted)
+    monkeypatch.setattr(Pipelines, "run", counted)
     return seen
 
 

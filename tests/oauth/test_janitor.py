@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from authserver import janitor, rows
 from shared import schema, tokens
-from shared.lines import Lines, Statement
+from shared.pipeline import Pipelines, Statement
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
@@ -1106,7 +1106,7 @@ def test_a_janitor_that_meets_what_nobody_thought_of_says_so_and_comes_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # No connection string at all, which is nothing that psycopg.Error stands for.
-    unencodable = Lines.to("host=\udcff", size=1, depth=1, patience_s=1, prepare=True)
+    unencodable = Pipelines.to("host=\udcff", size=1, depth=1, patience_s=1, prepare=True)
 
     async def work() -> None:
         async with janitor.at_work(unencodable, timedelta(milliseconds=5)):

@@ -14,7 +14,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from authserver.pages import categories
-from shared import lines
+from shared import pipeline
 from tests.conftest import Person
 from tests.oauth.conftest import Welcome
 from tests.oauth.visitor import Form, Visitor, forms
@@ -566,7 +566,7 @@ def test_what_cannot_be_worked_out_in_time_leaves_the_rest_of_the_page(
     record(owner, alice, "Mystery")
     rule(alice_browser, pattern="Code")
     hurried = categories.SQL["limit_time"].text.replace(b"5s", b"50ms")
-    monkeypatch.setitem(categories.SQL, "limit_time", lines.statement(hurried.decode()))
+    monkeypatch.setitem(categories.SQL, "limit_time", pipeline.statement(hurried.decode()))
 
     # Nobody can read sessions for a while.
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
@@ -591,7 +591,7 @@ def test_nobody_waits_twice_for_what_takes_too_long(
     page = alice_browser.get(PATH)
     number = form(page, "rules")[0]
     hurried = categories.SQL["limit_time"].text.replace(b"5s", b"1s")
-    monkeypatch.setitem(categories.SQL, "limit_time", lines.statement(hurried.decode()))
+    monkeypatch.setitem(categories.SQL, "limit_time", pipeline.statement(hurried.decode()))
 
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
         holding.execute("lock activity.app_session")
@@ -630,7 +630,7 @@ def test_somebody_whose_days_are_being_summed_up_is_asked_to_try_again(
     record(owner, alice, "Mystery")
     page = alice_browser.get(PATH)
     impatient = categories.SQL["limit_time"].text.replace(b"2s", b"50ms")
-    monkeypatch.setitem(categories.SQL, "limit_time", lines.statement(impatient.decode()))
+    monkeypatch.setitem(categories.SQL, "limit_time", pipeline.statement(impatient.decode()))
 
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as job:
         job.execute(

@@ -14,14 +14,14 @@ from resourceserver.api.errors import (
     Unauthorized,
 )
 from resourceserver.api.session import Credential, Reader
-from shared import lines, tokens
+from shared import pipeline, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 
 USER = "select current_setting('svc.user_id', true)"
-ANSWER = lines.statement(USER)
-LOCAL = lines.statement("select (now() at time zone %(tz)s)::text")
-STORED = lines.statement("select (now() at time zone concat('Moon/', %(crater)s::text))::text")
+ANSWER = pipeline.statement(USER)
+LOCAL = pipeline.statement("select (now() at time zone %(tz)s)::text")
+STORED = pipeline.statement("select (now() at time zone concat('Moon/', %(crater)s::text))::text")
 
 
 def credential(text: str, *scopes: str) -> Credential:
@@ -68,7 +68,8 @@ def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) 
         inside = await reader.read(credential(alice.token()), ANSWER, {}, is_quick=True)
         # The lines take turns, so that each is asked.
         outside = [
-            (await reader.quick.run(((ANSWER, {}),)))[0].get_value(0, 0) for _ in reader.quick.lines
+            (await reader.quick.run(((ANSWER, {}),)))[0].get_value(0, 0)
+            for _ in reader.quick.pipelines
         ]
 
         assert inside == str(alice.user_id).encode()

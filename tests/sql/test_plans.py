@@ -26,8 +26,8 @@ from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import jobs, rollups, summaries
-from shared import SCHEMA_VERSION, database, lines, tokens
-from shared.lines import Statement
+from shared import SCHEMA_VERSION, database, pipeline, tokens
+from shared.pipeline import Statement
 from shared.settings import Settings
 from tests.conftest import Person, cloned, mark_all_days, person
 
@@ -61,8 +61,8 @@ LOOKS_AT_NOTHING: Final = {"ingest.mark_days"}
 """Statements that write and read no table."""
 
 STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
-    "reader": {each.name: lines.statement(each.query) for each in ENDPOINTS}
-    | {f"export.{each.name}": lines.statement(each.rows) for each in RESOURCES}
+    "reader": {each.name: pipeline.statement(each.query) for each in ENDPOINTS}
+    | {f"export.{each.name}": pipeline.statement(each.rows) for each in RESOURCES}
     | {
         f"mcp.{each.name}.{part}": statement
         for each in TOOLS
@@ -71,7 +71,7 @@ STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
     },
     "ingester": {f"ingest.{name}": found for name, found in route.STATEMENTS.items()},
     "worker": {
-        f"rollups.{name}": lines.statement(text)
+        f"rollups.{name}": pipeline.statement(text)
         for name, text in rollups.SQL.items()
         if "activity." in text
     },

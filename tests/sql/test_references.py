@@ -17,7 +17,7 @@ from psycopg import sql
 
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.mcp.tools import TOOLS
-from shared import lines, queries
+from shared import pipeline, queries
 
 ROOT: Final = Path(__file__).parent.parent.parent / "resourceserver"
 FILES: Final = sorted(
@@ -172,7 +172,7 @@ def tables(db: psycopg.Connection[Any]) -> dict[str, tuple[str, str]]:
 
 def tree_of(db: psycopg.Connection[Any], text: str) -> tuple[list[Any], str]:
     """Return what Postgres understands of ``text``, and the number of its parameter ``user_id``."""
-    statement = lines.statement(text)
+    statement = pipeline.statement(text)
     numbered = sql.SQL(statement.text.decode())
     db.execute(sql.SQL("prepare looked_at as {}").format(numbered))
     row = db.execute("select parameter_types::text[] from pg_prepared_statements").fetchone()

@@ -17,20 +17,20 @@ import pytest
 import uvloop
 
 from deploy.postgres.embedded import EmbeddedPostgres
-from shared import lines
-from shared.lines import ConnectionLostError, Lines
+from shared import pipeline
+from shared.pipeline import ConnectionLostError, Pipelines
 from shared.settings import Settings
 from tests.conftest import FAST
 from tests.faults.proxy import Proxy
 
-ECHO = lines.statement("select %(text)s::text")
-PID = lines.statement("select pg_backend_pid()::text")
-SLEEP = lines.statement("select pg_sleep(60)::text")
+ECHO = pipeline.statement("select %(text)s::text")
+PID = pipeline.statement("select pg_backend_pid()::text")
+SLEEP = pipeline.statement("select pg_sleep(60)::text")
 
 HANG_S = 20
 """A request without an answer for this long counts as hanging."""
 PATIENCE_S = 6 * HANG_S
-"""Longer than a test waits: no line may depend on giving up answers that take too long."""
+"""Longer than a test waits: no connection may depend on giving up answers that take too long."""
 
 RESTARTS = {"suite": 10, "bounded": 10, "proof": 50}
 
@@ -39,11 +39,13 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 each_loop = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 
 
-def to(url: str | None, *, size: int = 1) -> closing[Lines]:
-    return closing(Lines.to(url or "", size=size, depth=64, patience_s=PATIENCE_S, prepare=True))
+def to(url: str | None, *, size: int = 1) -> closing[Pipelines]:
+    return closing(
+        Pipelines.to(url or "", size=size, depth=64, patience_s=PATIENCE_S, prepare=True)
+    )
 
 
-async def echo(shared: Lines, text: str) -> bytes | None:
+async def echo(shared: Pipelines, text: str) -> bytes | None:
     async with asyncio.timeout(HANG_S):
         (result,) = await shared.run(((ECHO, {"text": text}),), may_repeat=False)
     return result.get_value(0, 0)
@@ -53,7 +55,7 @@ async def echo(shared: Lines, text: str) -> bytes | None:
 def test_a_server_process_that_ends_with_a_request_unread_fails_all_that_it_has(
     run: Run, deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         (answer,) = await shared.run(((PID, {}),))
         pid = int(answer.get_value(0, 0) or b"")
         asleep = asyncio.create_task(shared.run(((SLEEP, {}),), may_repeat=False))
@@ -110,7 +112,7 @@ def test_no_request_hangs_while_the_database_restarts(
     text = "x" * 4000
     count = Counter[str]()
 
-    async def ask(shared: Lines, has_restarted: asyncio.Event) -> None:
+    async def ask(shared: Pipelines, has_restarted: asyncio.Event) -> None:
         for _ in range(1_000_000):
             if has_restarted.is_set():
                 return
@@ -124,7 +126,7 @@ def test_no_request_hangs_while_the_database_restarts(
                 count["refused"] += 1
                 await asyncio.sleep(0.01)
 
-    async def restart(shared: Lines) -> None:
+    async def restart(shared: Pipelines) -> None:
         enough = count["answered"] + 300
         has_restarted = asyncio.Event()
         tasks = [asyncio.create_task(ask(shared, has_restarted)) for _ in range(30)]
@@ -142,7 +144,7 @@ def test_no_request_hangs_while_the_database_restarts(
             for _ in range(restarts):
                 await restart(shared)
                 assert count["hanging"] == 0
-                answers = await asyncio.gather(*(echo(shared, "here") for _ in shared.lines))
+                answers = await asyncio.gather(*(echo(shared, "here") for _ in shared.pipelines))
                 assert answers == [b"here"] * 8
 
     uvloop.run(main())

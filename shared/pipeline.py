@@ -1,4 +1,4 @@
-"""Lines to the database: a few connections in pipeline mode, shared by all requests in flight.
+"""Pipelines to the database: a few connections in pipeline mode, shared by all requests in flight.
 
     request A ── open_session, question, sync ─┐                    ┌─► A's results
     request B ── open_session, question, sync ─┼─► one connection ──┼─► B's results
@@ -10,7 +10,7 @@ so requests share a connection and nothing else; an error skips to the sync of i
 
 This is libpq's pipeline mode, driven through ``psycopg.pq``: a question costs a fraction of the Python
 that a pooled connection and a cursor cost (``make bench``). A question that takes long would hold up
-those behind it, so such have lines of their own, with one request at a time on each.
+those behind it, so such have connections of their own, with one request at a time on each.
 """
 
 import asyncio
@@ -242,7 +242,7 @@ class _Turn:
 
 
 @dataclass(eq=False)
-class Line:
+class Pipeline:
     """One connection in pipeline mode; it connects when first asked, and again after a loss."""
 
     url: str = field(repr=False)
@@ -266,7 +266,7 @@ class Line:
     async def run(self, steps: Sequence[Step], sequel: Sequel | None = None) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them. All run in one transaction.
 
-        ``sequel`` is for lines with one request at a time: the transaction is open until its values are
+        ``sequel`` is for connections with one request at a time: the transaction is open until its values are
         there. Raises psycopg.Error: the first step's that failed; ConnectionLostError;
         OperationalError where there is no connection to be had or the answer takes too long.
         """
@@ -336,7 +336,7 @@ class Line:
             turn.fail(ConnectionLostError("the connection is lost"))
             return turn.answer
         if self._turns and self._turns[-1].sequel is not None:
-            raise psycopg.InterfaceError("another request's transaction is open on this line")
+            raise psycopg.InterfaceError("another request's transaction is open on this connection")
         try:
             if prepare:
                 statements = [wanted for wanted, _ in steps]
@@ -476,7 +476,7 @@ class Line:
         """Give up a connection whose first turn has waited too long; else look again when it would have.
 
         The server's own time limit cannot end a question where the server has stopped, or the way to
-        it has. One timer for a line is enough, since the first has waited longest.
+        it has. One timer for a connection is enough, since the first has waited longest.
         """
         self._watch = None
         if not self._turns:
@@ -516,20 +516,22 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Lines:
-    """A few lines of one role; each question takes the least busy one."""
+class Pipelines:
+    """A few connections of one role; each question takes the least busy one."""
 
-    lines: tuple[Line, ...]
+    pipelines: tuple[Pipeline, ...]
     places: asyncio.Semaphore
 
     @classmethod
-    def to(cls, url: str, *, size: int, depth: int, patience_s: float, prepare: bool) -> "Lines":
-        """Return ``size`` lines to ``url``, each for at most ``depth`` requests at a time.
+    def to(
+        cls, url: str, *, size: int, depth: int, patience_s: float, prepare: bool
+    ) -> "Pipelines":
+        """Return ``size`` connections to ``url``, each for at most ``depth`` requests at a time.
 
         They connect when they are first needed, and give an answer ``patience_s`` seconds to come.
         """
-        lines = tuple(Line(url, prepare, patience_s) for _ in range(size))
-        return cls(lines, asyncio.Semaphore(size * depth))
+        pipelines = tuple(Pipeline(url, prepare, patience_s) for _ in range(size))
+        return cls(pipelines, asyncio.Semaphore(size * depth))
 
     async def run(
         self,
@@ -540,7 +542,7 @@ class Lines:
     ) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them.
 
-        ``sequel`` takes a second round trip, and lines with one request at a time.
+        ``sequel`` takes a second round trip, and connections with one request at a time.
         ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
         by then may have been answered once already. What failed for an outdated prepared statement is
         asked once more in any case: the error rolled its transaction back, so no step may end that
@@ -548,17 +550,17 @@ class Lines:
         free in time.
         """
         await self._take_place()
-        line = min(self.lines, key=lambda line: line.asked)
-        line.asked += 1
+        pipeline = min(self.pipelines, key=lambda pipeline: pipeline.asked)
+        pipeline.asked += 1
         try:
             try:
-                return await line.run(steps, sequel)
+                return await pipeline.run(steps, sequel)
             except ConnectionLostError:
                 if not may_repeat:
                     raise
-            return await line.run(steps, sequel)
+            return await pipeline.run(steps, sequel)
         finally:
-            line.asked -= 1
+            pipeline.asked -= 1
             self.places.release()
 
     async def _take_place(self) -> None:
@@ -573,6 +575,6 @@ class Lines:
             raise psycopg.OperationalError("every connection is busy") from error
 
     def close(self) -> None:
-        """Close all lines."""
-        for line in self.lines:
-            line.close()
+        """Close all connections."""
+        for pipeline in self.pipelines:
+            pipeline.close()

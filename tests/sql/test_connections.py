@@ -15,22 +15,24 @@ from psycopg import errors
 from resourceserver.api import session
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.session import Credential, Reader
-from shared import database, lines, tokens
-from shared.lines import Lines, MissingObjectError, Results, Sequel
+from shared import database, pipeline, tokens
+from shared.pipeline import MissingObjectError, Pipelines, Results, Sequel
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.waiting import wait_for_async
 
-ECHO = lines.statement("select %(text)s::text")
-WHO = lines.statement("select user_id || '/' || %(n)s::text from identity.user")
+ECHO = pipeline.statement("select %(text)s::text")
+WHO = pipeline.statement("select user_id || '/' || %(n)s::text from identity.user")
 
 
-def to(chosen: Settings, *, size: int, depth: int, patience_s: float = 30) -> Lines:
+def to(chosen: Settings, *, size: int, depth: int, patience_s: float = 30) -> Pipelines:
     url = database.login(chosen, "reader")
-    return Lines.to(url, size=size, depth=depth, patience_s=patience_s, prepare=True)
+    return Pipelines.to(url, size=size, depth=depth, patience_s=patience_s, prepare=True)
 
 
-def with_lines(chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, size: int = 1) -> None:
+def with_pipelines(
+    chosen: Settings, use: Callable[[Pipelines], Awaitable[None]], *, size: int = 1
+) -> None:
     async def run() -> None:
         with closing(to(chosen, size=size, depth=1000)) as shared:
             await use(shared)
@@ -38,7 +40,7 @@ def with_lines(chosen: Settings, use: Callable[[Lines], Awaitable[None]], *, siz
     asyncio.run(run())
 
 
-async def echo(shared: Lines, text: str) -> bytes | None:
+async def echo(shared: Pipelines, text: str) -> bytes | None:
     (result,) = await shared.run(((ECHO, {"text": text}),))
     return result.get_value(0, 0)
 
@@ -75,12 +77,12 @@ def test_thousands_of_interleaved_reads_come_back_to_who_asked(
 def test_each_step_has_its_result_in_their_order(deployment: Settings) -> None:
     steps = [(ECHO, {"text": text}) for text in ("first", "second", "third")]
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         results = await shared.run(steps)
 
         assert [result.get_value(0, 0) for result in results] == [b"first", b"second", b"third"]
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_a_question_longer_than_every_buffer_passes_in_both_directions(
@@ -88,18 +90,18 @@ def test_a_question_longer_than_every_buffer_passes_in_both_directions(
 ) -> None:
     long = "ä" * 8_000_000
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         answers = await asyncio.gather(
             echo(shared, long), echo(shared, "short"), echo(shared, long)
         )
 
         assert [len(answer or b"") for answer in answers] == [16_000_000, 5, 16_000_000]
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_one_who_stops_waiting_disturbs_nobody(deployment: Settings) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await echo(shared, "connected")
         impatient = asyncio.create_task(echo(shared, "first"))
         patient = asyncio.create_task(echo(shared, "second"))
@@ -109,13 +111,13 @@ def test_one_who_stops_waiting_disturbs_nobody(deployment: Settings) -> None:
         assert await patient == b"second"
         assert await echo(shared, "third") == b"third"
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_an_error_ends_with_the_request_that_made_it(deployment: Settings) -> None:
-    broken = lines.statement("select 1 / %(n)s::integer")
+    broken = pipeline.statement("select 1 / %(n)s::integer")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         answers = await asyncio.gather(
             echo(shared, "before"),
             shared.run(((broken, {"n": 0}),)),
@@ -127,27 +129,27 @@ def test_an_error_ends_with_the_request_that_made_it(deployment: Settings) -> No
         assert isinstance(answers[1], psycopg.errors.DivisionByZero)
         assert answers[2] == b"after"
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_a_statement_that_cannot_be_prepared_fails_every_time_and_alone(
     deployment: Settings,
 ) -> None:
-    nonsense = lines.statement("select nothing from nowhere")
+    nonsense = pipeline.statement("select nothing from nowhere")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         for _ in range(3):
             with pytest.raises(MissingObjectError, match="nowhere"):
                 await shared.run(((nonsense, {}),))
             assert await echo(shared, "fine") == b"fine"
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None:
-    lists = lines.statement("select array_to_json(%(values)s::text[])::text")
+    lists = pipeline.statement("select array_to_json(%(values)s::text[])::text")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         values = ["plain", 'quote "', "back\\slash", "comma, {brace}", "", "NULL", "ü"]
 
         (answer,) = await shared.run(((lists, {"values": values}),))
@@ -156,11 +158,11 @@ def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None
             '["plain","quote \\"","back\\\\slash","comma, {brace}","","NULL","ü"]'.encode()
         )
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
-    sleep = lines.statement("select pg_sleep(5)::text")
+    sleep = pipeline.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
         alone = to(deployment, size=1, depth=1)
@@ -177,12 +179,12 @@ def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
 def test_the_session_is_opened_before_the_question_in_one_transaction(
     deployment: Settings, alice: Person
 ) -> None:
-    inside = lines.statement("select current_setting('svc.user_id', true) || ' ' || now()::text")
+    inside = pipeline.statement("select current_setting('svc.user_id', true) || ' ' || now()::text")
     token = tokens.parse(tokens.ACCESS, alice.token())
     assert token is not None
     who = Credential(token, (), ())
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         opened = (session.OPEN_SESSION, who.parameters())
         _, result = await shared.run((opened, (inside, {})))
         assert (result.get_value(0, 0) or b"").startswith(str(alice.user_id).encode())
@@ -190,11 +192,11 @@ def test_the_session_is_opened_before_the_question_in_one_transaction(
         (later,) = await shared.run(((inside, {}),))
         assert str(alice.user_id).encode() not in (later.get_value(0, 0) or b"")
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_questions_that_take_long_run_side_by_side_from_the_first(deployment: Settings) -> None:
-    meet = lines.statement(
+    meet = pipeline.statement(
         """
         select pg_sleep(0.3)::text,
                count(*)::text
@@ -208,15 +210,15 @@ def test_questions_that_take_long_run_side_by_side_from_the_first(deployment: Se
         patient = to(deployment, size=4, depth=1)
         await asyncio.gather(*(patient.run(((meet, {}),)) for _ in range(4)))
 
-        assert [line.asked for line in patient.lines] == [0, 0, 0, 0]
-        assert all(line._connection is not None for line in patient.lines)
+        assert [pipeline.asked for pipeline in patient.pipelines] == [0, 0, 0, 0]
+        assert all(pipeline._connection is not None for pipeline in patient.pipelines)
         patient.close()
 
     asyncio.run(run())
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for(deployment: Settings) -> None:
-    sleep = lines.statement("select pg_sleep(5)::text")
+    sleep = pipeline.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
         hasty = to(deployment, size=1, depth=8, patience_s=1.0)
@@ -249,7 +251,7 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up(deployment: Settings
 
 
 def test_a_value_that_cannot_be_written_disturbs_nobody(deployment: Settings) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         unknown = tokens.mint(tokens.ACCESS, UUID(int=1))
         opening = (session.OPEN_SESSION, Credential(unknown, (), ()).parameters())
         with pytest.raises(UnicodeEncodeError):
@@ -257,27 +259,27 @@ def test_a_value_that_cannot_be_written_disturbs_nobody(deployment: Settings) ->
 
         assert await echo(shared, "fine") == b"fine"
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_a_statement_that_the_server_forgot_is_prepared_again(deployment: Settings) -> None:
-    forget = lines.statement("deallocate all")
+    forget = pipeline.statement("deallocate all")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         assert await echo(shared, "first") == b"first"
         await shared.run(((forget, {}),))
 
         assert await echo(shared, "second") == b"second"
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_all_who_ask_at_once_are_told_why_their_statement_cannot_be_prepared(
     deployment: Settings,
 ) -> None:
-    nonsense = lines.statement("select nothing from nowhere")
+    nonsense = pipeline.statement("select nothing from nowhere")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await echo(shared, "connected")
         *refusals, answer = await asyncio.gather(
             *(shared.run(((nonsense, {}),)) for _ in range(5)),
@@ -288,16 +290,16 @@ def test_all_who_ask_at_once_are_told_why_their_statement_cannot_be_prepared(
         assert [type(refusal) for refusal in refusals] == [MissingObjectError] * 5
         assert answer == b"beside them"
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_when_the_server_has_forgotten_statements_all_in_flight_are_answered(
     deployment: Settings,
 ) -> None:
-    forget = lines.statement("deallocate all")
-    other = lines.statement("select %(text)s::text || '!'")
+    forget = pipeline.statement("deallocate all")
+    other = pipeline.statement("select %(text)s::text || '!'")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await asyncio.gather(echo(shared, "first"), shared.run(((other, {"text": "first"}),)))
         for _ in range(3):
             await shared.run(((forget, {}),))
@@ -312,25 +314,27 @@ def test_when_the_server_has_forgotten_statements_all_in_flight_are_answered(
                 *(b"0!", b"1!", b"2!", b"3!", b"4!"),
             ]
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 def test_a_statement_that_is_prepared_already_is_replaced(deployment: Settings) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await echo(shared, "first")
         # As after a change of connections behind our back, and back again.
-        shared.lines[0]._prepared.clear()
+        shared.pipelines[0]._prepared.clear()
 
         assert await echo(shared, "second") == b"second"
-        assert ECHO.name in shared.lines[0]._prepared
+        assert ECHO.name in shared.pipelines[0]._prepared
 
-    with_lines(deployment, use)
+    with_pipelines(deployment, use)
 
 
 # What follows an answer in the same transaction
 
-JOIN = lines.statement("insert into identity.user (email) values (%(email)s) returning email")
-RENAME = lines.statement("update identity.user set display_name = %(name)s where email = %(email)s")
+JOIN = pipeline.statement("insert into identity.user (email) values (%(email)s) returning email")
+RENAME = pipeline.statement(
+    "update identity.user set display_name = %(name)s where email = %(email)s"
+)
 
 
 def name_by(results: Results) -> dict[str, Any]:
@@ -348,7 +352,7 @@ def people(owner: psycopg.Connection[Any]) -> list[Any]:
 
 def with_owners_lines(
     chosen: Settings,
-    use: Callable[[Lines], Awaitable[None]],
+    use: Callable[[Pipelines], Awaitable[None]],
     *,
     size: int = 1,
     depth: int = 1,
@@ -357,7 +361,7 @@ def with_owners_lines(
     async def run() -> None:
         url = chosen.database_url or ""
         with closing(
-            Lines.to(url, size=size, depth=depth, patience_s=30, prepare=prepare)
+            Pipelines.to(url, size=size, depth=depth, patience_s=30, prepare=prepare)
         ) as shared:
             await use(shared)
 
@@ -367,7 +371,7 @@ def with_owners_lines(
 def test_a_sequel_has_the_values_that_the_answer_decides(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         for name in ("alice", "bob"):
             step = (JOIN, {"email": f"{name}@example.org"})
             answer, _ = await shared.run((step,), sequel=renaming(name_by))
@@ -381,7 +385,7 @@ def test_a_sequel_has_the_values_that_the_answer_decides(
 def test_a_sequel_that_fails_takes_what_came_before_along(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         sequel = renaming(lambda results: name_by(results) | {"name": ""})
         with pytest.raises(errors.CheckViolation):
             await shared.run(((JOIN, {"email": "alice@example.org"}),), sequel=sequel)
@@ -395,14 +399,14 @@ def test_a_sequel_that_fails_takes_what_came_before_along(
 def test_nothing_follows_a_step_that_failed(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    broken = lines.statement("select 1 / %(n)s::integer")
+    broken = pipeline.statement("select 1 / %(n)s::integer")
     called = []
 
     def take_note(results: Results) -> dict[str, Any]:
         called.append(results)
         return name_by(results)
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         steps = ((JOIN, {"email": "alice@example.org"}), (broken, {"n": 0}), (ECHO, {"text": "x"}))
         with pytest.raises(psycopg.errors.DivisionByZero):
             await shared.run(steps, sequel=renaming(take_note))
@@ -417,7 +421,7 @@ def test_nothing_follows_a_step_that_failed(
 def test_values_that_cannot_be_made_or_written_undo_what_came_before(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         step = (JOIN, {"email": "alice@example.org"})
         with pytest.raises(KeyError, match="name"):
             await shared.run((step,), sequel=renaming(lambda _: dict[str, Any]()["name"]))
@@ -435,7 +439,7 @@ def test_values_that_cannot_be_made_or_written_undo_what_came_before(
 def test_one_who_stops_waiting_for_the_answer_leaves_no_transaction_open(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await echo(shared, "connected")
         step = (JOIN, {"email": "alice@example.org"})
         impatient = asyncio.create_task(shared.run((step,), sequel=renaming(name_by)))
@@ -452,7 +456,7 @@ def test_one_who_stops_waiting_for_the_answer_leaves_no_transaction_open(
 def test_nobody_comes_into_a_transaction_that_is_open(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await echo(shared, "connected")
         step = (JOIN, {"email": "alice@example.org"})
         answers = await asyncio.gather(
@@ -472,9 +476,9 @@ def test_nobody_comes_into_a_transaction_that_is_open(
 def test_a_sequel_that_the_server_forgot_is_prepared_again_and_done_once(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
-    forget = lines.statement("deallocate all")
+    forget = pipeline.statement("deallocate all")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         for name in ("alice", "bob"):
             step = (JOIN, {"email": f"{name}@example.org"})
             await shared.run((step,), sequel=renaming(name_by))
@@ -494,8 +498,8 @@ def test_a_sequel_that_the_server_forgot_is_prepared_again_and_done_once(
 
 # When the schema changes between two requests
 
-COUNT = lines.statement("select nextval('trial.attempt')")
-THING = lines.statement("select * from trial.thing")
+COUNT = pipeline.statement("select nextval('trial.attempt')")
+THING = pipeline.statement("select * from trial.thing")
 ADD_COLUMN = "alter table trial.thing add column added text default 'new'"
 
 
@@ -522,7 +526,7 @@ def attempts(owner: psycopg.Connection[Any]) -> Any:
     return count
 
 
-async def ask(shared: Lines, question: lines.Statement) -> list[bytes | None]:
+async def ask(shared: Pipelines, question: pipeline.Statement) -> list[bytes | None]:
     """Return the columns of the only row. The request counts itself first."""
     _, result = await shared.run(((COUNT, {}), (question, {})), may_repeat=False)
     return [result.get_value(0, column) for column in range(result.nfields)]
@@ -572,9 +576,9 @@ def test_a_request_whose_result_has_other_columns_now_is_sent_once_more(
     before: list[bytes],
     after: list[bytes],
 ) -> None:
-    question = lines.statement(text)
+    question = pipeline.statement(text)
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         assert await ask(shared, question) == before
         trial.execute(change)
         attempts(trial)
@@ -584,7 +588,7 @@ def test_a_request_whose_result_has_other_columns_now_is_sent_once_more(
         # It is prepared again now.
         assert await ask(shared, question) == after
         assert attempts(trial) == 1
-        assert question.name in shared.lines[0]._prepared
+        assert question.name in shared.pipelines[0]._prepared
 
     if prepare:
         trial.execute(prepare)
@@ -594,9 +598,9 @@ def test_a_request_whose_result_has_other_columns_now_is_sent_once_more(
 def test_each_line_prepares_again_after_the_schema_has_changed(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         async def on_all() -> list[list[bytes | None]]:
-            return await asyncio.gather(*(ask(shared, THING) for _ in shared.lines))
+            return await asyncio.gather(*(ask(shared, THING) for _ in shared.pipelines))
 
         assert await on_all() == [[b"1", b"a"]] * 4
         trial.execute(ADD_COLUMN)
@@ -613,7 +617,7 @@ def test_each_line_prepares_again_after_the_schema_has_changed(
 def test_requests_in_flight_on_one_line_are_each_sent_once_more_after_the_schema_has_changed(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await asyncio.gather(ask(shared, THING), echo(shared, "prepared"))
         trial.execute(ADD_COLUMN)
         attempts(trial)
@@ -634,9 +638,9 @@ def test_requests_in_flight_on_one_line_are_each_sent_once_more_after_the_schema
 def test_a_write_before_an_outdated_statement_is_done_once(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
-    note = lines.statement("insert into trial.note values (%(text)s)")
+    note = pipeline.statement("insert into trial.note values (%(text)s)")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         await shared.run(((note, {"text": "before"}), (THING, {})), may_repeat=False)
         trial.execute(ADD_COLUMN)
         await shared.run(((note, {"text": "after"}), (THING, {})), may_repeat=False)
@@ -651,17 +655,17 @@ def test_a_write_before_an_outdated_statement_is_done_once(
 def test_a_transaction_with_an_outdated_first_part_or_sequel_is_done_once(
     deployment: Settings, trial: psycopg.Connection[Any], first_is_outdated: bool
 ) -> None:
-    note = lines.statement("insert into trial.note values (%(text)s) returning text")
+    note = pipeline.statement("insert into trial.note values (%(text)s) returning text")
     first, then = (THING, note) if first_is_outdated else (note, THING)
 
-    async def columns(shared: Lines, text: str) -> list[int]:
+    async def columns(shared: Pipelines, text: str) -> list[int]:
         values = {"text": text}
         steps = ((COUNT, values), (first, values))
         sequel = Sequel((then,), lambda _: [(then, values)])
         _, *results = await shared.run(steps, sequel=sequel, may_repeat=False)
         return sorted(result.nfields for result in results)
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         assert await columns(shared, "before") == [1, 2]
         trial.execute(ADD_COLUMN)
         attempts(trial)
@@ -690,9 +694,9 @@ def test_a_request_that_outdates_its_own_prepared_statement_is_answered(
         $$
         """
     )
-    change = lines.statement("select trial.change()")
+    change = pipeline.statement("select trial.change()")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         for columns in (3, 4):
             _, result = await shared.run(((change, {}), (THING, {})), may_repeat=False)
             assert result.nfields == columns
@@ -705,7 +709,7 @@ def test_a_request_that_outdates_its_own_prepared_statement_is_answered(
 def test_unprepared_statements_need_no_second_attempt_after_a_schema_change(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         assert await ask(shared, THING) == [b"1", b"a"]
         trial.execute(ADD_COLUMN)
 
@@ -728,13 +732,13 @@ def test_other_errors_with_the_same_sqlstate_are_raised_without_a_second_attempt
         $$
         """
     )
-    refused = lines.statement("select trial.refuse()")
+    refused = pipeline.statement("select trial.refuse()")
 
-    async def use(shared: Lines) -> None:
+    async def use(shared: Pipelines) -> None:
         for _ in range(3):
             with pytest.raises(errors.FeatureNotSupported):
                 await ask(shared, refused)
             assert attempts(trial) == 1
-        assert (refused.name in shared.lines[0]._prepared) == prepare
+        assert (refused.name in shared.pipelines[0]._prepared) == prepare
 
     with_owners_lines(deployment, use, prepare=prepare)
