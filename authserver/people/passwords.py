@@ -1,7 +1,9 @@
 """Passwords: which are taken, and how they are kept (Argon2id)."""
 
 import re
+import secrets
 import unicodedata
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,6 +13,7 @@ import anyio
 import anyio.to_thread
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.low_level import ARGON2_VERSION
 
 from authserver.errors import TemporarilyUnavailable
 
@@ -124,6 +127,22 @@ def _is_mostly(text: str, name: str) -> bool:
     return len(name) >= 4 and name in text and len(text) - len(name) < 6
 
 
+def _decoy(argon2: PasswordHasher) -> str:
+    """Return what looks like a hash with the parameters of ``argon2``, and is the hash of nothing.
+
+    To verify it costs what a real one costs. It is not hashed itself, because every start of the server and
+    every command would wait for that.
+    """
+    salt, digest = (
+        b64encode(secrets.token_bytes(length)).rstrip(b"=").decode()
+        for length in (argon2.salt_len, argon2.hash_len)
+    )
+    return (
+        f"$argon2id$v={ARGON2_VERSION}$m={argon2.memory_cost},t={argon2.time_cost},p={argon2.parallelism}"
+        f"${salt}${digest}"
+    )
+
+
 @dataclass(frozen=True)
 class Hasher:
     """Hashes and verifies in threads, at most two at once."""
@@ -138,8 +157,7 @@ class Hasher:
 
     def __post_init__(self) -> None:
         """Make what cannot be given."""
-        # Made before any sign-in: made for the first stranger, it would make that answer slower.
-        object.__setattr__(self, "decoy", self.argon2.hash(""))
+        object.__setattr__(self, "decoy", _decoy(self.argon2))
 
     async def hash(self, password: str) -> str:
         """Return what is stored for ``password``. Raises TooManyAtOnce."""

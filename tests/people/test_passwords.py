@@ -2,6 +2,8 @@
 
 import anyio
 import pytest
+from argon2 import extract_parameters
+from argon2.exceptions import VerifyMismatchError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +101,16 @@ def test_the_length_is_looked_at_before_anything_that_takes_longer_with_it() -> 
 
     hasher = passwords.Hasher()
     assert anyio.run(hasher.verify, None, f"a{MARKS}") is False
+
+
+def test_who_does_not_exist_is_verified_with_the_same_parameters_and_never_right() -> None:
+    hasher = passwords.Hasher()
+
+    assert extract_parameters(hasher.decoy) == extract_parameters(hasher.argon2.hash(""))
+    # Another error would say that nothing has been computed.
+    with pytest.raises(VerifyMismatchError):
+        hasher.argon2.verify(hasher.decoy, "")
+    assert hasher.decoy != passwords.Hasher().decoy
 
 
 def test_of_those_who_wait_for_a_hash_only_so_many_are_let_in() -> None:
