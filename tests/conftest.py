@@ -34,6 +34,7 @@ from resourceserver.timeline import jobs, rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
+from tests.client import AppClient
 
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`, which
 # draws others each time. The first two draw the same ones, so that a change fails for a reason of its own.
@@ -402,7 +403,7 @@ def bob(owner: psycopg.Connection[Any]) -> Person:
 def resource_client(deployment: Settings) -> Iterator[TestClient]:
     """The resource server, asked without a network but with everything else."""
     chosen = replace(deployment, base_url="http://testserver")
-    with TestClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as client:
+    with AppClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as client:
         yield client
 
 

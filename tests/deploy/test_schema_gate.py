@@ -21,6 +21,7 @@ from resourceserver.description import probes
 from resourceserver.timeline import jobs, rollups, summaries
 from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Person, person
 from tests.deploy import schemas
 from tests.mcp.assistant import Assistant
@@ -51,10 +52,10 @@ def servers(chosen: Settings) -> Iterator[tuple[TestClient, TestClient]]:
     """The authorization server and the resource server, without a network."""
     chosen = replace(chosen, base_url="http://testserver", auth_url="http://authserver")
     with (
-        TestClient(
+        AppClient(
             authserver.app.create(chosen), "http://authserver", raise_server_exceptions=False
         ) as auth,
-        TestClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as resource,
+        AppClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as resource,
     ):
         yield auth, resource
 

@@ -25,6 +25,7 @@ from resourceserver.export.reading import Export
 from resourceserver.export.resources import RESOURCES
 from shared.scopes import SCOPES
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Person
 
 Rows = psycopg.Connection[Any]
@@ -648,7 +649,7 @@ def test_a_database_that_is_gone_is_a_503(deployment: Settings, alice: Person) -
     app = resourceserver.app.create(
         replace(deployment, base_url="http://testserver", role_urls=roles)
     )
-    with TestClient(app, raise_server_exceptions=False) as api:
+    with AppClient(app, raise_server_exceptions=False) as api:
         answer = api.get(PATH, headers=alice.headers())
 
     assert answer.status_code == 503

@@ -15,6 +15,7 @@ from resourceserver.api.session import Reader
 from resourceserver.description import capabilities
 from shared.scopes import SCOPES
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Person
 
 
@@ -25,7 +26,7 @@ def without_database(deployment: Settings) -> Any:
     app = resourceserver.app.create(
         replace(deployment, base_url="http://testserver", role_urls=nowhere)
     )
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with AppClient(app, raise_server_exceptions=False) as client:
         yield client
 
 

@@ -18,6 +18,7 @@ from resourceserver.timeline import jobs, summaries
 from resourceserver.timeline.jobs import Connection, in_a_row
 from shared import database, schema
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.endpoints.histories import (
     History,
@@ -578,7 +579,7 @@ def test_a_running_server_sums_up_by_itself(
         replace(deployment, jobs=True), sum_up_every=timedelta(milliseconds=50)
     )
 
-    with TestClient(app):
+    with AppClient(app):
         wait_for(lambda: ask(api, alice)["data"], "a summary")
 
     assert ask(api, alice)["count"] == 1
@@ -594,7 +595,7 @@ def test_a_database_that_is_gone_ends_no_server(
     )
     app = resourceserver.app.create(nowhere, sum_up_every=timedelta(milliseconds=10))
 
-    with TestClient(app) as server:
+    with AppClient(app) as server:
         wait_for(lambda: "days are summed up later" in caplog.text, "a turn that failed")
         answer = server.get("/api/v1/capabilities")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from starlette.testclient import TestClient
 
 import resourceserver.app
 from resourceserver.api import usage
@@ -18,6 +17,7 @@ from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.pipeline import Pipelines
 from shared.settings import Settings
 from shared.tokens import Token
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.waiting import wait_for
 
@@ -68,7 +68,7 @@ def test_a_read_is_noted_to_the_minute_when_the_server_ends(
     before = datetime.now(UTC).replace(second=0, microsecond=0)
     chosen = replace(deployment, base_url="http://testserver")
 
-    with TestClient(resourceserver.app.create(chosen)) as server:
+    with AppClient(resourceserver.app.create(chosen)) as server:
         assert server.get("/api/v1/me", headers=bearer(token)).status_code == 200
         meanwhile = last_uses(owner)
     (noted,) = last_uses(owner)
@@ -83,7 +83,7 @@ def test_ingest_is_a_use(deployment: Settings, alice: Person, owner: Rows) -> No
     token = alice.token("ingest:app_sessions")
     chosen = replace(deployment, base_url="http://testserver")
 
-    with TestClient(resourceserver.app.create(chosen)) as server:
+    with AppClient(resourceserver.app.create(chosen)) as server:
         answer = server.post(
             "/api/v1/ingest/app-sessions", json={"events": []}, headers=bearer(token)
         )
@@ -99,7 +99,7 @@ def test_what_is_refused_is_no_use(deployment: Settings, alice: Person, owner: R
     unknown = tokens.mint(tokens.ACCESS, alice.user_id).text
     chosen = replace(deployment, base_url="http://testserver")
 
-    with TestClient(resourceserver.app.create(chosen)) as server:
+    with AppClient(resourceserver.app.create(chosen)) as server:
         statuses = [
             server.get("/api/v1/me", headers=bearer(token)).status_code
             for token in (narrow, expired, foreign, unknown)
@@ -115,7 +115,7 @@ def test_a_running_server_writes_by_itself(
     chosen = replace(deployment, base_url="http://testserver", jobs=True)
     app = resourceserver.app.create(chosen, note_uses_every=timedelta(milliseconds=50))
 
-    with TestClient(app) as server:
+    with AppClient(app) as server:
         server.get("/api/v1/me", headers=alice.headers("read:profile"))
         wait_for(lambda: last_uses(owner) != [None], "the last use to be written")
 
@@ -262,7 +262,7 @@ def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
         role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"},
     )
 
-    with TestClient(resourceserver.app.create(chosen)) as server:
+    with AppClient(resourceserver.app.create(chosen)) as server:
         answer = server.get("/api/v1/me", headers=alice.headers("read:profile"))
 
     assert answer.status_code == 200

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from shared import database
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.faults.proxy import Proxy
 from tests.processes import RESOURCE_ROLES
 from tests.waiting import wait_for
@@ -22,7 +23,7 @@ def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
     app = resourceserver.app.create(
         replace(deployment, base_url="http://testserver", role_urls=urls)
     )
-    with TestClient(app, raise_server_exceptions=False) as opened:
+    with AppClient(app, raise_server_exceptions=False) as opened:
         yield opened
 
 

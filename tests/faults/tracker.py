@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from shared import database
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.faults.proxy import Direction, Proxy, Trap
 
@@ -122,7 +123,7 @@ def serving(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
     urls["worker"] = database.role_url(deployment, "worker")
     chosen = replace(deployment, base_url="http://testserver", role_urls=urls)
     app = resourceserver.app.create(chosen)
-    with TestClient(app, raise_server_exceptions=False) as opened:
+    with AppClient(app, raise_server_exceptions=False) as opened:
         yield opened
 
 

@@ -14,6 +14,7 @@ from starlette.types import Message
 
 import resourceserver.app
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.waiting import wait_for
 
 PATH = "/api/v1/ingest/app-sessions"
@@ -110,7 +111,7 @@ def full_url_api(deployment: Settings, owner: object) -> Iterator[TestClient]:
     """A resource server that keeps whole addresses."""
     assert owner
     chosen = replace(deployment, base_url="http://testserver", full_urls=True)
-    with TestClient(resourceserver.app.create(chosen)) as client:
+    with AppClient(resourceserver.app.create(chosen)) as client:
         yield client
 
 

@@ -20,6 +20,7 @@ from resourceserver.ingest.events import APP_SESSIONS, Row, judge, read_batch
 from shared import database, tokens
 from shared.pipeline import Pipelines
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
 from tests.waiting import wait_for_rivals
@@ -99,7 +100,7 @@ def test_a_database_that_is_gone_is_said_to_be_and_the_retry_writes_everything(
     batch = {"events": numbered(range(10))}
     headers = alice.headers(SCOPE)
 
-    with TestClient(resourceserver.app.create(chosen)) as half_dead:
+    with AppClient(resourceserver.app.create(chosen)) as half_dead:
         refused = half_dead.post(PATH, json=batch, headers=headers)
     lost = count(alice)
     retried = api.post(PATH, json=batch, headers=headers)

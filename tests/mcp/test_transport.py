@@ -17,6 +17,7 @@ from resourceserver.mcp import route
 from resourceserver.mcp.pace import Pace
 from shared import database, tokens
 from shared.settings import ROLES, Settings
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.mcp.assistant import META, Assistant, error, message, routed
 
@@ -29,7 +30,7 @@ def serving(deployment: Settings, **changed: Any) -> Iterator[TestClient]:
     """The resource server with other settings."""
     chosen = replace(deployment, base_url=OWN, **changed)
     app = resourceserver.app.create(chosen)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with AppClient(app, raise_server_exceptions=False) as client:
         yield client
 
 

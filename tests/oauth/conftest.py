@@ -16,6 +16,7 @@ from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.visitor import CALLBACK, Application, Visitor
 
@@ -36,7 +37,7 @@ def settings(deployment: Settings) -> Settings:
 def auth_client(settings: Settings) -> Iterator[TestClient]:
     """The authorization server under the issuer's name."""
     app = authserver.app.create(settings, hasher=Hasher(CHEAP))
-    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
 

@@ -18,6 +18,7 @@ from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
 from tests.oauth.visitor import VERIFIER, Application, Visitor, forms
@@ -32,7 +33,7 @@ REQUEST_ID = "a11ce0a11ce0"
 def auth_client(settings: Settings) -> Iterator[TestClient]:
     """The authorization server, asked from one address and under one request id."""
     app = authserver.app.create(settings, hasher=Hasher(CHEAP))
-    with TestClient(
+    with AppClient(
         app,
         "http://localhost:8400",
         headers={"X-Request-ID": REQUEST_ID},

@@ -22,6 +22,7 @@ from shared import schema, tokens
 from shared.pipeline import Pipelines, Statement
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.privileges import without
@@ -870,7 +871,7 @@ def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
         result = terminal.run("janitor")
         by_command = count(owner, "oauth.grant")
         leave_something()
-        with TestClient(
+        with AppClient(
             authserver.app.create(
                 replace(settings, jobs=True), clean_every=timedelta(milliseconds=20)
             )
@@ -1072,7 +1073,7 @@ def test_the_server_has_its_janitor_come_by_itself(
     )
     old = "update oauth.access_token set expires_at = now() - interval '2 days'"
 
-    with TestClient(app):
+    with AppClient(app):
         alice.token()
         owner.execute(old)
         wait_for(lambda: count(owner, "oauth.grant") == 0, "the first token to be removed")
@@ -1091,7 +1092,7 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
     nowhere = replace(settings, jobs=True, role_urls={"authserver": "host=127.0.0.1 port=1 user=x"})
     app = authserver.app.create(nowhere, clean_every=timedelta(milliseconds=20))
 
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with AppClient(app, raise_server_exceptions=False) as client:
         wait_for(lambda: len(caplog.records) >= 2, "a second try")
         answer = client.get("/.well-known/oauth-authorization-server")
 
@@ -1134,7 +1135,7 @@ def test_a_server_that_stops_does_not_wait_for_its_janitor(
     with other.transaction():
         # The grant can be locked and its token not, so that the janitor waits in the midst of its work.
         other.execute("select from oauth.access_token for update")
-        with TestClient(app):
+        with AppClient(app):
             wait_for_rivals(owner, 1)
 
     # A statement that waited to its end would have ended at its time limit, and that would be logged.

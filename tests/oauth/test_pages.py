@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from shared import database
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Connect
 from tests.oauth.visitor import CALLBACK, Application, Visitor
 
@@ -129,7 +130,7 @@ def test_letter_case_of_the_name_does_not_matter(visitor: Visitor) -> None:
 
 def test_the_default_port_of_the_issuer_may_be_named_or_not(settings: Settings) -> None:
     app = authserver.app.create(replace(settings, auth_url="https://auth.example"))
-    with TestClient(app, "https://auth.example", follow_redirects=False) as client:
+    with AppClient(app, "https://auth.example", follow_redirects=False) as client:
         named = client.get("/sign-in", headers={"Host": "auth.example:443"})
         other = client.get("/sign-in", headers={"Host": "auth.example:80"})
 
@@ -177,7 +178,7 @@ def unreachable(settings: Settings) -> Iterator[TestClient]:
     url = database.role_url(settings, "authserver")
     nowhere = make_conninfo(url, host="127.0.0.1", port=1, hostaddr="127.0.0.1")
     app = authserver.app.create(replace(settings, role_urls={"authserver": nowhere}))
-    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
 
@@ -202,7 +203,7 @@ def test_a_database_that_only_reads_is_one_that_does_not_answer_now(settings: Se
     url = database.role_url(settings, "authserver")
     standby = make_conninfo(url, options="-c default_transaction_read_only=on")
     app = authserver.app.create(replace(settings, role_urls={"authserver": standby}))
-    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         answer = client.post("/oauth/register", json={"redirect_uris": [CALLBACK]})
 
     assert answer.status_code == 503

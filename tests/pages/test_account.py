@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from authserver.people.passwords import Hasher
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, Welcome
 from tests.oauth.visitor import Visitor, forms
@@ -231,7 +232,7 @@ def test_the_zones_are_read_once_and_not_kept_from_a_database_that_gave_none(
     ):
         pytest.skip("only a superuser can take the list of zones away")
     app = authserver.app.create(settings, hasher=Hasher(CHEAP))
-    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as another:
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as another:
         browser = Visitor(another, dict(alice_browser.cookies))
         owner.execute("revoke select on pg_catalog.pg_timezone_names from public")
         try:

@@ -18,6 +18,7 @@ from authserver.people import passkeys, sessions
 from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import CHEAP, Welcome
 from tests.oauth.visitor import Application, Visitor, forms
@@ -559,7 +560,7 @@ def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
     name = sessions.seal(chosen).cookie_name
     app = authserver.app.create(chosen, hasher=Hasher(CHEAP))
 
-    with TestClient(app, origin, raise_server_exceptions=False) as client:
+    with AppClient(app, origin, raise_server_exceptions=False) as client:
         browser = Visitor(client, {name: cookie})
         sign_in_page = Visitor(client).get("/sign-in")
         methods = browser.get(PAGE)

@@ -25,6 +25,7 @@ from authserver.people.passwords import Hasher
 from shared import settings as settings_of
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD
 from tests.oauth.visitor import Application, Visitor, forms
@@ -83,7 +84,7 @@ def server_with_provider(settings: Settings, listener: Issuer) -> Iterator[TestC
         domains=("example.org",),
     )
     app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
-    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
 
@@ -1195,7 +1196,7 @@ def test_a_provider_that_is_not_there_is_an_ordinary_failure(
     chosen = settings_of.Provider("http://127.0.0.1:9", "svc", "secret", "Example")
     app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
 
-    with TestClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
         page = refused(depart(Visitor(client)), 503)
 
     assert "Try again in a while, or sign in another way." in page

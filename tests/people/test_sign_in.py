@@ -25,6 +25,7 @@ from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
+from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.oauth.conftest import CHEAP, PASSWORD, Welcome
 from tests.oauth.visitor import Application, Visitor, forms, parameters
@@ -132,7 +133,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
 def https(settings: Settings) -> Iterator[TestClient]:
     """The same server as people reach it over https."""
     app = authserver.app.create(replace(settings, auth_url="https://auth.example"))
-    with TestClient(app, "https://auth.example") as client:
+    with AppClient(app, "https://auth.example") as client:
         yield client
 
 
@@ -507,7 +508,7 @@ def test_whether_there_is_an_account_makes_no_difference_to_the_work(
     counting = CountingHasher()
     app = authserver.app.create(settings, hasher=Hasher(counting))
 
-    with TestClient(app, "http://localhost:8400") as client:
+    with AppClient(app, "http://localhost:8400") as client:
         for email in ("alice@example.org", bob.email, "nobody@example.org", "no address"):
             for password in ("not the password", "", "p" * 1025):
                 counting.verified = 0

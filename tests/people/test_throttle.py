@@ -28,6 +28,7 @@ from authserver.web.server import Server, server
 from shared import queries
 from shared.settings import Settings
 from tests import processes
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD
 from tests.oauth.visitor import Visitor, forms
@@ -199,7 +200,7 @@ def proxied(settings: Settings) -> Iterator[TestClient]:
     """The authorization server behind a proxy that it trusts."""
     app: Any = authserver.app.create(settings, hasher=Hasher(CHEAP))
     behind: Any = ProxyHeadersMiddleware(app, ["testclient"])
-    with TestClient(behind, "http://localhost:8400", raise_server_exceptions=False) as client:
+    with AppClient(behind, "http://localhost:8400", raise_server_exceptions=False) as client:
         yield client
 
 

@@ -16,6 +16,7 @@ from resourceserver.timeline import jobs, rollups
 from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import MakeRollups, Person
 from tests.endpoints.histories import ask
 
@@ -240,7 +241,7 @@ def test_an_answer_that_would_take_too_long_is_a_refusal_that_says_so(
     headers = alice.headers("read:activity")
 
     try:
-        with TestClient(resourceserver.app.create(chosen)) as impatient, owner.transaction():
+        with AppClient(resourceserver.app.create(chosen)) as impatient, owner.transaction():
             owner.execute("lock table activity.app_session in access exclusive mode")
             answer = impatient.get(
                 "/api/v1/analytics/app-usage",

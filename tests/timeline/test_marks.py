@@ -15,6 +15,7 @@ from deploy.migrate import SQL_DIR
 from resourceserver.timeline import jobs, rollups
 from shared import database
 from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import MakeRollups, Person, mark_all_days
 from tests.endpoints.histories import add_coding, add_sessions
 from tests.endpoints.timeline import CodingSession, Session, since_epoch
@@ -194,7 +195,7 @@ def test_a_server_makes_rollups_by_itself(
         replace(deployment, jobs=True), roll_up_every=timedelta(milliseconds=50)
     )
 
-    with TestClient(app):
+    with AppClient(app):
         wait_for(lambda: not due(owner), "the rollups of all marked days")
 
     assert owner.execute(
@@ -212,7 +213,7 @@ def test_a_database_that_is_gone_ends_no_server(
     )
     app = resourceserver.app.create(nowhere, roll_up_every=timedelta(milliseconds=10))
 
-    with TestClient(app) as server:
+    with AppClient(app) as server:
         wait_for(lambda: "rollups are made later" in caplog.text, "a turn that failed")
         answer = server.get("/api/v1/capabilities")
 
