@@ -51,6 +51,7 @@ hypothesis.settings.load_profile("suite")
 
 TEMPLATE = f"svc_test_{os.getpid()}"
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+MOST_WORKERS: Final = 8
 
 
 @dataclass
@@ -70,7 +71,9 @@ class Server:
         self.directory.chmod(0o755)
         self.url = os.environ.get("TEST_DATABASE_URL", "")
         if not self.url:
-            self.embedded = EmbeddedPostgres(self.directory / "postgres", settings=FAST)
+            # The servers and tests of one worker hold some thirty connections at once.
+            settings = FAST | {"max_connections": f"{60 * MOST_WORKERS}"}
+            self.embedded = EmbeddedPostgres(self.directory / "postgres", settings=settings)
             self.embedded.start()
             self.url = self.embedded.url
         self._administer(sql.SQL("create database {}"), TEMPLATE)
@@ -117,7 +120,7 @@ class WorkerSetup:
 
 def pytest_xdist_auto_num_workers() -> int:
     """Use one worker more than there are cores: tests also wait for servers, browsers and locks."""
-    return (os.cpu_count() or 1) + 1
+    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
