@@ -5,6 +5,7 @@ and databases. Nothing of ours is replaced by a stand-in anywhere.
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -165,6 +166,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return min(ranks, default=len(LONGEST_FIRST))
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected, which stays to the end, out of all garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def interrupt(config: pytest.Config, *_: object) -> None:
