@@ -402,15 +402,23 @@ class DayRange(LocalDayRange):
 
 def parse(model: type[Params], given: QueryParams) -> Params:
     """Return the parameters of a request. Raises ParameterProblem, which names the first bad one."""
-    fields = {field.alias or name for name, field in model.model_fields.items()}
-    pairs = [(name, value) for name, value in given.multi_items() if name in fields]
-    doubled = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
-    if doubled:
-        raise InvalidParameter(doubled[0], "is given more than once")
+    names = _names(model)
+    pairs = [(name, value) for name, value in given.multi_items() if name in names]
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        times = Counter(name for name, _ in pairs)
+        raise InvalidParameter(
+            next(name for name in times if times[name] > 1), "is given more than once"
+        )
     try:
-        return model.model_validate(dict(pairs))
+        return model.model_validate(values)
     except ValidationError as error:
         raise _problem(error) from error
+
+
+@cache
+def _names(model: type[Params]) -> frozenset[str]:
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 
 def _problem(error: ValidationError) -> ParameterProblem:
