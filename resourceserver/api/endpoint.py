@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pydantic import BaseModel
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver.api import parameters, session
 from resourceserver.api.errors import PRIVATE, ParameterProblem
+from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
 from resourceserver.api.session import Reader
 from shared import pipeline
@@ -65,7 +64,6 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
         )
         if endpoint.finish is not None:
             body = endpoint.finish(body)
-        return Response(body, headers=PRIVATE, media_type="application/json")
+        return packed(Response(body, headers=PRIVATE, media_type="application/json"))
 
-    packed = Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    return Route(endpoint.path, answer, name=endpoint.name, middleware=[packed])
+    return Route(endpoint.path, answer, name=endpoint.name)

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from starlette.datastructures import QueryParams
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -34,6 +32,7 @@ from resourceserver.api.errors import (
     Unauthorized,
 )
 from resourceserver.api.operation import INGEST, SERVICE, Operation
+from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
 from resourceserver.description import capabilities, probes
 from resourceserver.endpoints import ENDPOINTS
@@ -99,10 +98,9 @@ def routes(chosen: Settings) -> list[Route]:
 
     async def openapi(_: Request) -> Response:
         headers = {"Cache-Control": "public, max-age=300"}
-        return Response(body, headers=headers, media_type="application/json")
+        return packed(Response(body, headers=headers, media_type="application/json"))
 
-    packed = Middleware(GZipMiddleware, minimum_size=1024)
-    return [Route(PATH, openapi, name="openapi", middleware=[packed])]
+    return [Route(PATH, openapi, name="openapi")]
 
 
 def text(chosen: Settings) -> str:

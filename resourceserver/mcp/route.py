@@ -19,8 +19,6 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -37,6 +35,7 @@ from resourceserver.api.errors import (
     Problem,
     Unauthorized,
 )
+from resourceserver.api.packing import packed
 from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.arguments import ArgumentsProblem
@@ -92,9 +91,8 @@ def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Rout
         origins=frozenset({chosen.base_url, *chosen.mcp_origins}),
         pace=Pace(chosen.mcp_calls_per_minute),
     )
-    packed = Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     # An application of its own, and no function, so that it answers every method itself.
-    return [Route(PATH, endpoint, name="mcp", middleware=[packed])]
+    return [Route(PATH, endpoint, name="mcp")]
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class MCPEndpoint:
         if origins and is_welcome:
             response.headers["Access-Control-Allow-Origin"] = origins[0]
             response.headers["Access-Control-Expose-Headers"] = _EXPOSED
-        await response(scope, receive, send)
+        await packed(response)(scope, receive, send)
 
     async def _post(self, request: Request) -> Response:
         try:
