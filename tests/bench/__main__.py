@@ -216,6 +216,7 @@ def bench(directory: Path) -> None:
             closing(psycopg.connect(postgres.url, autocommit=True)) as owner,
             processes.service(chosen, directory) as service,
             probe(service.settings, directory) as probe_port,
+            uvicorn("tests.bench.bare:create", service.settings, {}, directory) as bare_port,
             assistants.serving(
                 replace(service.settings, mcp_calls_per_minute=0), directory
             ) as assistants_port,
@@ -231,12 +232,13 @@ def bench(directory: Path) -> None:
             assistants.live(chosen, alice)
             figures = compare(
                 {
+                    "bare": http(bare_port, getting("/")),
+                    "simplest": http(base_port, getting(RESOURCE_METADATA)),
                     "refresh": http(auth_port, refreshing),
                     "refresh probe": http(probe_port, refreshing),
                     "refresh bare": http(auth_port, getting(processes.METADATA)),
                     "me": http(base_port, getting("/api/v1/me", text)),
                     "me probe": http(probe_port, getting("/api/v1/me", text)),
-                    "me bare": http(base_port, getting(RESOURCE_METADATA)),
                     "me pgbench": same_statements(service.settings, directory, text),
                     **assistants.contestants(alice, partial(http, assistants_port), CONNECTIONS),
                     "wrong": RefusedSignIn(browser, owner, alice.email),
@@ -247,6 +249,16 @@ def bench(directory: Path) -> None:
     contest.table(ingested)
     click.echo(
         f"{CONNECTIONS} connections, one process a server, {ROUNDS} rounds of {SECONDS:.0f} s each\n"
+    )
+    table(
+        "a bare Starlette route on uvicorn",
+        figures,
+        {
+            "bare": "bare route, no middleware, no log",
+            "simplest": f"GET {RESOURCE_METADATA}",
+            "me": "GET /api/v1/me",
+        },
+        of_first=True,
     )
     table(
         "a refresh, with rotation",
@@ -263,7 +275,6 @@ def bench(directory: Path) -> None:
         {
             "me": "GET /api/v1/me",
             "me probe": "bare probe, the same statements",
-            "me bare": f"GET {RESOURCE_METADATA}",
             "me pgbench": "pgbench, the same statements, no HTTP",
         },
     )
@@ -280,12 +291,15 @@ def bench(directory: Path) -> None:
     )
 
 
-def table(title: str, figures: dict[str, float], labels: dict[str, str]) -> None:
-    """Print what each contestant reached, and the first one's ratio to it."""
+def table(
+    title: str, figures: dict[str, float], labels: dict[str, str], *, of_first: bool = False
+) -> None:
+    """Print what each contestant reached, and the first one's ratio to it, or its ratio ``of_first``."""
     first = figures[next(iter(labels))]
     click.echo(f"{title:48}{'per second':>12}{'ratio':>8}")
     for name, label in labels.items():
-        click.echo(f"  {label:46}{figures[name]:12.0f}{first / figures[name]:8.2f}")
+        ratio = figures[name] / first if of_first else first / figures[name]
+        click.echo(f"  {label:46}{figures[name]:12.0f}{ratio:8.2f}")
     click.echo()
 
 
@@ -309,13 +323,23 @@ def person(owner: psycopg.Connection[Any]) -> Person:
 @contextmanager
 def probe(chosen: Settings, directory: Path) -> Iterator[int]:
     """Run the bare probe; yields its port."""
+    roles = processes.role_urls(chosen, ("authserver", "reader"))
+    with uvicorn("tests.bench.probe:create", chosen, roles, directory) as port:
+        yield port
+
+
+@contextmanager
+def uvicorn(
+    factory: str, chosen: Settings, role_urls: dict[str, str], directory: Path
+) -> Iterator[int]:
+    """Run an application as our servers run theirs; yields its port."""
     (port,) = processes.free_ports(1)
     with processes.running(
-        ["tests.bench.probe:create", "--factory", f"--port={port}", "--no-access-log"],
+        [factory, "--factory", f"--port={port}", "--no-access-log"],
         chosen,
-        processes.role_urls(chosen, ("authserver", "reader")),
+        role_urls,
         f"http://localhost:{port}/",
-        directory / "probe.log",
+        directory / f"{factory.partition(':')[0]}.log",
         module="uvicorn",
     ):
         yield port
