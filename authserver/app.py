@@ -39,9 +39,9 @@ from authserver.web.failures import Failures
 from authserver.web.page import OneName
 from authserver.web.server import Server, server
 from shared import settings
+from shared.application import Application, Refusals
 from shared.probes import Probes
 from shared.settings import Settings
-from shared.web import HeaderLimit, LastResort, RefusedBody, RequestLog
 
 
 def create(
@@ -75,22 +75,19 @@ def create(
         if this.provider is not None:
             await this.provider.close()
 
-    app = Starlette(
+    return Application(
         routes=[*for_machines, *page_routes(this), static_files()],
-        middleware=[
-            Middleware(RefusedBody),
-            Middleware(RequestLog),
-            Middleware(OpenToAllOrigins, paths=machine_paths),
-            Middleware(HeaderLimit, answer=failures.always(HeadersTooLarge())),
-            Middleware(LastResort, answer=failures.always(ServerError())),
-            Middleware(OneName, issuer=this.settings.auth_url, except_paths=machine_paths),
-        ],
+        refusals=Refusals(
+            internal_error=failures.always(ServerError()),
+            headers_too_large=failures.always(HeadersTooLarge()),
+        ),
         exception_handlers=failures.handlers(),
         lifespan=lifespan,
+        error_middleware=[Middleware(OpenToAllOrigins, paths=machine_paths)],
+        route_middleware=[
+            Middleware(OneName, issuer=this.settings.auth_url, except_paths=machine_paths)
+        ],
     )
-    # A path with a slash too many is another path, and there is nothing.
-    app.router.redirect_slashes = False
-    return app
 
 
 def machine_routes(this: Server) -> list[Route]:

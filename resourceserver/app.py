@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 
 from resourceserver.api import endpoint, metadata, usage
 from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
@@ -20,10 +19,10 @@ from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
 from shared import database, settings
+from shared.application import Application, Refusals
 from shared.pipeline import Pipelines
 from shared.probes import Probes
 from shared.settings import Settings
-from shared.web import AddressLimit, HeaderLimit, LastResort, RefusedBody, RequestLog
 
 WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
@@ -76,7 +75,7 @@ def create(
         for connections in (reader, writers, worker):
             connections.close()
 
-    app = Starlette(
+    return Application(
         routes=[
             # Tried in this order, and every call of every tool comes here.
             *mcp.routes(chosen, reader, tools),
@@ -90,16 +89,11 @@ def create(
             *openapi.routes(chosen),
             *docs.routes(),
         ],
-        middleware=[
-            Middleware(RefusedBody),
-            Middleware(RequestLog),
-            Middleware(AddressLimit, answer=lambda _: answers.of(AddressTooLong())),
-            Middleware(HeaderLimit, answer=lambda _: answers.of(HeadersTooLarge())),
-            Middleware(LastResort, answer=lambda _: answers.of(InternalError())),
-        ],
+        refusals=Refusals(
+            internal_error=lambda _: answers.of(InternalError()),
+            headers_too_large=lambda _: answers.of(HeadersTooLarge()),
+            address_too_long=lambda _: answers.of(AddressTooLong()),
+        ),
         exception_handlers=answers.handlers(),
         lifespan=lifespan,
     )
-    # A path with a slash too many is another path, and there is nothing.
-    app.router.redirect_slashes = False
-    return app
