@@ -96,6 +96,8 @@ _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
     str: str.encode,
     bool: lambda value: b"true" if value else b"false",
     int: lambda value: b"%d" % value,
+    # The shortest text that reads back as the same number. Postgres knows nan and inf as Python writes them.
+    float: lambda value: repr(value).encode(),
     UUID: lambda value: value.hex.encode(),
     bytes: lambda value: b"\\x" + value.hex().encode(),
     datetime: lambda value: value.isoformat().encode(),

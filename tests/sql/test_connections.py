@@ -1,7 +1,10 @@
 """Connections shared by many requests: whose answer is whose."""
 
 import asyncio
+import math
 import socket
+import struct
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -157,6 +160,29 @@ def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None
         assert answer.get_value(0, 0) == (
             '["plain","quote \\"","back\\\\slash","comma, {brace}","","NULL","ü"]'.encode()
         )
+
+    with_pipelines(deployment, use)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(0.0, -0.0, 0.1, -1.5, 1 / 3, 1e22, 123456789.123456789),
+        *(sys.float_info.max, sys.float_info.min, 5e-324, sys.float_info.epsilon),
+        *(math.nan, math.inf, -math.inf),
+    ],
+)
+def test_a_float_arrives_as_the_same_number_bit_for_bit(
+    deployment: Settings, number: float
+) -> None:
+    bits = pipeline.statement("select float8send(%(number)s::float8)::text, %(number)s::float8")
+
+    async def use(shared: Pipelines) -> None:
+        (answer,) = await shared.run(((bits, {"number": number}),))
+
+        assert answer.get_value(0, 0) == b"\\x" + struct.pack(">d", number).hex().encode()
+        back = float(answer.get_value(0, 1) or b"")
+        assert struct.pack(">d", back) == struct.pack(">d", number)
 
     with_pipelines(deployment, use)
 
