@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 
 from resourceserver.api import endpoint, metadata, usage
 from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
-from resourceserver.api.session import PATIENT_S, QUICK_S, Reader
+from resourceserver.api.session import PATIENT_S, Reader
 from resourceserver.description import capabilities, docs, openapi
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
@@ -21,11 +21,14 @@ from resourceserver.timeline import rollups, summaries
 from shared import database, settings
 from shared.application import Application, Refusals
 from shared.pipeline import Pipelines
+from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
 
 WRITERS = 5
 """Most connections of one process for ingest; reading has its own, so that neither starves the other."""
+JOB_CONNECTIONS = 3
+"""Most connections of one process for its jobs: summaries, rollups, and when tokens were used last."""
 
 
 def create(
@@ -52,27 +55,20 @@ def create(
         patience_s=PATIENT_S,
         prepare=chosen.prepare,
     )
-    worker = Pipelines.to(
-        database.login(chosen, "worker"),
-        size=1,
-        depth=1,
-        patience_s=QUICK_S,
-        prepare=chosen.prepare,
-    )
-
+    workers = Pool.to(database.login(chosen, "worker"), size=JOB_CONNECTIONS)
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as running:
-            uses = usage.written(reader.usage, worker, note_uses_every if chosen.jobs else None)
+            await running.enter_async_context(workers)
+            uses = usage.written(reader.usage, workers, note_uses_every if chosen.jobs else None)
             await running.enter_async_context(uses)
             if chosen.jobs:
-                login = database.login(chosen, "worker")
-                await running.enter_async_context(summaries.made(login, sum_up_every))
-                await running.enter_async_context(rollups.made(login, roll_up_every))
+                await running.enter_async_context(summaries.made(workers, sum_up_every))
+                await running.enter_async_context(rollups.made(workers, roll_up_every))
             yield
-        for connections in (reader, writers, worker):
+        for connections in (reader, writers):
             connections.close()
 
     return Application(

@@ -13,9 +13,9 @@ import psycopg
 from authserver.cli import terminal
 from deploy.operators import people
 from resourceserver.timeline import jobs, rollups
-from resourceserver.timeline.jobs import Connection
 from resourceserver.timeline.rollups import Difference
 from shared import database
+from shared.pool import Connection
 from shared.settings import Settings
 
 _SHOWN: Final = 20

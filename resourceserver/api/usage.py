@@ -20,13 +20,13 @@ from uuid import UUID
 
 import psycopg
 
-from shared import pipeline, schema
-from shared.pipeline import Pipelines
+from shared import pipeline, queries, schema
+from shared.pool import Pool
 from shared.tokens import Token
 
 log = logging.getLogger("svc.usage")
 
-SQL: Final = pipeline.load(Path(__file__).with_name("usage.sql"))
+SQL: Final = queries.load(Path(__file__).with_name("usage.sql"))
 
 INTERVAL: Final = timedelta(minutes=1)
 MOST: Final = 100_000
@@ -52,52 +52,43 @@ class Usage:
         if len(self.waiting) < MOST or token.hash in self.waiting:
             self.waiting[token.hash] = (token.user_id, time.time())
 
-    async def write(self, worker: Pipelines) -> None:
+    async def write(self, workers: Pool) -> None:
         """Write down what is waiting. Raises psycopg.Error; what was not written waits on."""
         due = list(self.waiting.items())
         for start in range(0, len(due), BATCH):
             batch = due[start : start + BATCH]
-            locked = await _write(worker, batch)
+            locked = await _write(workers, batch)
             for token_hash, use in batch:
                 # It may have been used again since.
                 if token_hash not in locked and self.waiting[token_hash] is use:
                     del self.waiting[token_hash]
 
 
-async def _write(worker: Pipelines, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
+async def _write(workers: Pool, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
     """Write uses down, and return the hashes of tokens that could not be reached now."""
-    (result,) = await worker.run(
-        (
-            (
-                SQL["note_uses"],
-                {
-                    "user_ids": [str(user_id) for _, (user_id, _) in batch],
-                    "token_hashes": [f"\\x{token_hash.hex()}" for token_hash, _ in batch],
-                    "used_at": [
-                        datetime.fromtimestamp(used_at, UTC).isoformat()
-                        for _, (_, used_at) in batch
-                    ],
-                    **schema.VERSION,
-                },
-            ),
-        )
-    )
-    found = (result.get_value(row, 0) or b"" for row in range(result.ntuples))
-    return {bytes.fromhex(text.decode()) for text in found}
+    uses = {
+        "user_ids": [user_id for _, (user_id, _) in batch],
+        "token_hashes": [token_hash for token_hash, _ in batch],
+        "used_at": [datetime.fromtimestamp(used_at, UTC) for _, (_, used_at) in batch],
+    }
+    async with workers.connection() as worker:
+        with pipeline.first_statement():
+            found = await worker.execute(SQL["note_uses"], {**uses, **schema.VERSION})
+        return {token_hash for (token_hash,) in await found.fetchall()}
 
 
 @asynccontextmanager
 async def written(
-    usage: Usage, worker: Pipelines, every: timedelta | None = INTERVAL
+    usage: Usage, workers: Pool, every: timedelta | None = INTERVAL
 ) -> AsyncIterator[None]:
     """Write ``usage`` down about ``every`` minute until the end of the block, and then once more.
 
-    ``worker`` is a connection of the ``worker`` role. With None for ``every`` it is written at the end alone.
+    ``workers`` are connections of the ``worker`` role. With None for ``every`` it is written only at the end.
     """
     turns = (
         []
         if every is None
-        else [asyncio.create_task(_take_turns(usage, worker, every.total_seconds()))]
+        else [asyncio.create_task(_take_turns(usage, workers, every.total_seconds()))]
     )
     try:
         yield
@@ -107,18 +98,18 @@ async def written(
         await asyncio.gather(*turns, return_exceptions=True)
         try:
             async with asyncio.timeout(_LAST_TURN_S):
-                await usage.write(worker)
+                await usage.write(workers)
         except (psycopg.Error, TimeoutError) as error:
             if not (isinstance(error, psycopg.Error) and schema.log_mismatch(error)):
                 log.warning("when tokens were used last is not noted: %s", type(error).__name__)
 
 
-async def _take_turns(usage: Usage, worker: Pipelines, interval_s: float) -> None:
+async def _take_turns(usage: Usage, workers: Pool, interval_s: float) -> None:
     # Servers that are started together shall not all come at once.
     await asyncio.sleep(interval_s * random.random())  # noqa: S311 -- nobody gains by guessing it
     while True:
         try:
-            await usage.write(worker)
+            await usage.write(workers)
         except psycopg.Error as error:
             if not schema.log_mismatch(error):
                 log.warning("when tokens were used last is noted later: %s", type(error).__name__)

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
 from shared import schema
+from shared.pool import Connection, Pool
 
-Connection = psycopg.AsyncConnection[Any]
 Days = tuple[date, date]
 """The first and the last of some days in a row."""
 MONTH: Final = 31
@@ -23,17 +23,17 @@ MONTH: Final = 31
 @asynccontextmanager
 async def repeated(
     work: Callable[[Connection], Awaitable[object]],
-    url: str,
+    workers: Pool,
     every: timedelta,
     log: logging.Logger,
     failure: str,
 ) -> AsyncIterator[None]:
     """Have ``work`` done about ``every`` so often until the end of the block.
 
-    ``url`` is where the ``worker`` role connects. Where it cannot be done, ``log`` is told ``failure``.
+    ``workers`` are connections of the ``worker`` role. Where it cannot be done, ``log`` is told ``failure``.
     What is under way at the end is given up, and done by whoever comes next.
     """
-    turns = asyncio.create_task(_take_turns(work, url, every.total_seconds(), log, failure))
+    turns = asyncio.create_task(_take_turns(work, workers, every.total_seconds(), log, failure))
     try:
         yield
     finally:
@@ -43,7 +43,7 @@ async def repeated(
 
 async def _take_turns(
     work: Callable[[Connection], Awaitable[object]],
-    url: str,
+    workers: Pool,
     interval_s: float,
     log: logging.Logger,
     failure: str,
@@ -52,7 +52,7 @@ async def _take_turns(
     await asyncio.sleep(interval_s * random.random())  # noqa: S311 -- nobody gains by guessing it
     while True:
         try:
-            async with connected(url) as worker:
+            async with workers.connection() as worker:
                 await work(worker)
         except psycopg.Error as error:
             if not schema.log_mismatch(error):
@@ -65,7 +65,7 @@ async def _take_turns(
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Connection]:
-    """A connection for the time of the block; its statements are seldom enough not to be prepared."""
+    """A connection for the time of the block, for a command, which needs one alone and only once."""
     worker = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
     try:
         yield worker

@@ -25,8 +25,8 @@ import psycopg
 from psycopg.errors import QueryCanceled
 
 from resourceserver.timeline import jobs
-from resourceserver.timeline.jobs import Connection
 from shared import pipeline, queries, schema
+from shared.pool import Connection, Pool
 
 log = logging.getLogger("svc.rollups")
 
@@ -58,12 +58,12 @@ _CHECKS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 _NOBODY: Final = UUID(int=0)
 
 
-def made(url: str, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
+def made(workers: Pool, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
     """Have rollups made about ``every`` so often until the end of the block.
 
-    ``url`` is where the ``worker`` role connects.
+    ``workers`` are connections of the ``worker`` role.
     """
-    return jobs.repeated(make_due, url, every, log, "rollups are made later")
+    return jobs.repeated(make_due, workers, every, log, "rollups are made later")
 
 
 async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:

@@ -21,8 +21,9 @@ from uuid import UUID
 import psycopg
 
 from resourceserver.timeline import jobs
-from resourceserver.timeline.jobs import Connection, Days
+from resourceserver.timeline.jobs import Days
 from shared import pipeline, queries, schema
+from shared.pool import Connection, Pool
 
 log = logging.getLogger("svc.summaries")
 
@@ -47,12 +48,12 @@ Mark = tuple[date, datetime]
 EVER: Final[Days] = (date.min, date.max)
 
 
-def made(url: str, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
+def made(workers: Pool, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
     """Have days summed up about ``every`` so often until the end of the block.
 
-    ``url`` is where the ``worker`` role connects.
+    ``workers`` are connections of the ``worker`` role.
     """
-    return jobs.repeated(make_due, url, every, log, "days are summed up later")
+    return jobs.repeated(make_due, workers, every, log, "days are summed up later")
 
 
 async def make_due(worker: Connection) -> int:

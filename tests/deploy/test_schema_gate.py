@@ -20,6 +20,7 @@ from deploy.migrate import _STANDING, SQL_DIR, MigrationError, migrate
 from resourceserver.description import probes
 from resourceserver.timeline import jobs, rollups, summaries
 from shared import SCHEMA_VERSION, database, schema, tokens
+from shared.pool import Connection
 from shared.settings import Settings
 from tests.client import AppClient
 from tests.conftest import Person, person
@@ -290,7 +291,7 @@ def test_jobs_and_exports_say_where_the_schema_is_from_before_there_were_version
         owner.execute("drop table svc.schema_version cascade")
         owner.execute("drop function svc.people_with_summaries_due, svc.people_with_rollups_due")
 
-    async def run(work: Callable[[jobs.Connection], Awaitable[int]]) -> None:
+    async def run(work: Callable[[Connection], Awaitable[int]]) -> None:
         async with jobs.connected(database.login(chosen, "worker")) as worker:
             await work(worker)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +13,7 @@ import resourceserver.app
 from resourceserver.api import usage
 from resourceserver.api.usage import Usage
 from shared import SCHEMA_VERSION, database, schema, tokens
-from shared.pipeline import Pipelines
+from shared.pool import Pool
 from shared.settings import Settings
 from shared.tokens import Token
 from tests.client import AppClient
@@ -46,17 +45,17 @@ def at(minute: int, second: int = 0) -> float:
 def write(chosen: Settings, noted: Usage) -> None:
     """Write ``noted`` down once, as the server does."""
 
-    async def run(worker: Pipelines) -> None:
-        await noted.write(worker)
+    async def run(workers: Pool) -> None:
+        await noted.write(workers)
 
     with_worker(chosen, run)
 
 
-def with_worker(chosen: Settings, use: Callable[[Pipelines], Awaitable[None]]) -> None:
+def with_worker(chosen: Settings, use: Callable[[Pool], Awaitable[None]]) -> None:
     async def run() -> None:
         login = database.login(chosen, "worker")
-        with closing(Pipelines.to(login, size=1, depth=1, patience_s=10, prepare=True)) as worker:
-            await use(worker)
+        async with Pool.to(login, size=1) as workers:
+            await use(workers)
 
     asyncio.run(run())
 
@@ -221,8 +220,8 @@ def test_a_token_that_is_used_while_its_use_is_written_waits_again(
     token = token_of(alice)
     noted = Usage({token.hash: (token.user_id, at(1))})
 
-    async def use(worker: Pipelines) -> None:
-        writing = asyncio.create_task(noted.write(worker))
+    async def use(workers: Pool) -> None:
+        writing = asyncio.create_task(noted.write(workers))
         await asyncio.sleep(0)
         noted.note(token)
         await writing
@@ -313,8 +312,8 @@ def test_an_error_is_raised_also_where_the_server_is_outdated(
     noted.note(token_of(alice))
     (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
 
-    async def fail(worker: Pipelines) -> None:
-        async with usage.written(noted, worker, None):
+    async def fail(workers: Pool) -> None:
+        async with usage.written(noted, workers, None):
             raise ValueError("of the block")
 
     owner.execute("update svc.schema_version set oldest_code = 9000")

@@ -24,9 +24,9 @@ import psycopg
 import pytest
 
 from resourceserver.timeline import jobs, rollups
-from resourceserver.timeline.jobs import Connection
 from resourceserver.timeline.rollups import Difference
 from shared import database
+from shared.pool import Connection
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import MakeRollups, person

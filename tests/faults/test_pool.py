@@ -1,0 +1,83 @@
+"""Pools whose way to the database is cut or silent: refused in time, and good again by themselves."""
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from shared import database
+from shared.pool import Pool
+from shared.settings import Settings
+from tests.faults.proxy import Proxy, proxy
+
+
+@pytest.fixture
+def url(deployment: Settings) -> str:
+    return database.login(deployment, "worker")
+
+
+@pytest.fixture
+def worker_way(url: str) -> Iterator[Proxy]:
+    """A way to the database."""
+    with proxy(url) as opened:
+        yield opened
+
+
+async def works(workers: Pool) -> bool:
+    try:
+        async with workers.connection() as connection:
+            await connection.execute("select 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_after_an_outage_there_are_connections_again_at_once(
+    url: str, worker_way: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "WAIT_S", 0.3)
+
+    async def run() -> None:
+        async with Pool.to(worker_way.url(url), size=2) as workers:
+            assert await works(workers)
+            worker_way.cut()
+            # More often than so many could wait at the same time.
+            while_cut = [await works(workers) for _ in range(20)]
+            worker_way.restore()
+
+            assert not any(while_cut)
+            # The first may still wait for an attempt that began before.
+            assert await works(workers) or await works(workers)
+
+    asyncio.run(run())
+
+
+def test_a_way_that_is_silent_holds_nobody_up_who_wants_a_connection(
+    url: str, worker_way: Proxy
+) -> None:
+    async def run() -> None:
+        async with Pool.to(worker_way.url(url), size=2) as workers:
+            assert await works(workers)
+            idle = await workers.take()
+            worker_way.stop()
+            refused = asyncio.create_task(works(workers))
+            async with asyncio.timeout(3 * database.WAIT_S):
+                assert await refused is False
+            worker_way.restore()
+            await workers.give_back(idle)
+            assert await works(workers)
+
+    asyncio.run(run())
+
+
+def test_a_connection_is_taken_without_asking_the_server(url: str, worker_way: Proxy) -> None:
+    async def run() -> None:
+        async with Pool.to(worker_way.url(url), size=1) as workers:
+            assert await works(workers)
+            before = worker_way.round_trips
+            await workers.give_back(await workers.take())
+
+            assert worker_way.round_trips == before
+
+    asyncio.run(run())
