@@ -55,13 +55,15 @@ def create(
         patience_s=PATIENT_S,
         prepare=chosen.prepare,
     )
+    exports = Pool.to(database.login(chosen, "reader"), size=export.AT_ONCE)
     workers = Pool.to(database.login(chosen, "worker"), size=JOB_CONNECTIONS)
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as running:
-            await running.enter_async_context(workers)
+            for pool in (exports, workers):
+                await running.enter_async_context(pool)
             uses = usage.written(reader.usage, workers, note_uses_every if chosen.jobs else None)
             await running.enter_async_context(uses)
             if chosen.jobs:
@@ -77,7 +79,7 @@ def create(
             *mcp.routes(chosen, reader, tools),
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
             *ingest.routes(chosen, reader, writers),
-            *export.routes(chosen, reader),
+            *export.routes(chosen, reader, exports),
             *metadata.routes(chosen),
             *Probes(chosen, reader.quick).routes(),
             *capabilities.routes(chosen),

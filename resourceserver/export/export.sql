@@ -2,6 +2,10 @@
 -- column, a row as JSON, the oldest first; `starts_at` and `ends_at` are the edges of the days that were
 -- asked for, `from` and `to` the days themselves, infinite where nobody asked.
 
+-- name: begin
+-- Begins the transaction, all of whose statements see one moment.
+begin isolation level repeatable read, read only
+
 -- name: lock_version
 -- Waits for a migration that excludes older code, and keeps others from starting until the transaction ends.
 lock table svc.schema_version in access share mode

@@ -1,8 +1,8 @@
 """What an export is asked for, and the one transaction that reads it.
 
-The transaction sees one moment, on a connection of its own, so that a long export holds nobody up. Rows come
-through a cursor, a batch at a time, and only as fast as they are taken; so memory does not grow with what
-there is.
+The transaction sees one moment, on a connection that it has alone, so that a long export holds nobody up.
+Rows come through a cursor, a batch at a time, and only as fast as they are taken; so memory does not grow
+with what there is.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from datetime import date
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 import psycopg
-from psycopg import IsolationLevel, sql
+from psycopg import sql
 from psycopg.pq.abc import PGresult
 from psycopg.rows import dict_row
 from pydantic import Field, WithJsonSchema, model_validator
@@ -25,7 +25,8 @@ from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.parameters import Day, Params, Zone, some_of
 from resourceserver.api.session import Credential
 from resourceserver.export.resources import PROFILE, RESOURCES, SQL, Resource
-from shared import database, pipeline
+from shared import pipeline
+from shared.pool import Connection, Pool
 
 SCOPE: Final = "read:activity"
 
@@ -78,7 +79,7 @@ class ExportParams(Params):
 class Export:
     """One export, whose transaction has begun."""
 
-    connection: psycopg.AsyncConnection[Any]
+    connection: Connection
     about: Mapping[str, Any]
     """Whose it is, of what, and of when."""
     resources: list[Resource]
@@ -111,22 +112,21 @@ class Export:
             return [row for (row,) in await cursor.fetchall()] if cursor.description else []
 
 
-async def begin(url: str, who: Credential, asked: ExportParams) -> Export:
-    """Return an export that the ``reader`` role reads, which logs in at ``url``.
+async def begin(exports: Pool, who: Credential, asked: ExportParams) -> Export:
+    """Return an export on one of ``exports``, which are connections of the ``reader`` role.
 
-    Raises Unauthorized, InsufficientScope and DatabaseUnavailable. Its connection is the caller's to close.
+    Raises Unauthorized, InsufficientScope and DatabaseUnavailable. The caller must give its connection
+    back, which ends the transaction.
     """
     try:
-        async with asyncio.timeout(database.WAIT_S):
-            # Each statement runs once on it, so that nothing need be prepared.
-            connection = await psycopg.AsyncConnection.connect(url, prepare_threshold=None)
-    except (TimeoutError, psycopg.OperationalError) as error:
-        raise DatabaseUnavailable from error
+        connection = await exports.take()
+    except psycopg.OperationalError as error:
+        raise session.problem(error, who) from error
     try:
         async with asyncio.timeout(session.QUICK_S):
             return await _begin(connection, who, asked)
     except BaseException as error:
-        await connection.close()
+        await exports.give_back(connection)
         if isinstance(error, TimeoutError):
             raise DatabaseUnavailable from error
         if isinstance(error, psycopg.Error):
@@ -134,11 +134,8 @@ async def begin(url: str, who: Credential, asked: ExportParams) -> Export:
         raise
 
 
-async def _begin(
-    connection: psycopg.AsyncConnection[Any], who: Credential, asked: ExportParams
-) -> Export:
-    await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
-    await connection.set_read_only(True)
+async def _begin(connection: Connection, who: Credential, asked: ExportParams) -> Export:
+    await connection.execute(SQL["begin"])
     # A migration that excludes older code holds this lock. Waiting for it takes no snapshot, while
     # `open_session` would wait with the transaction's only one, and check the version as it was before.
     with pipeline.first_statement():

@@ -35,7 +35,7 @@ from resourceserver.export import reading
 from resourceserver.export.formats import FORMATS
 from resourceserver.export.reading import SCOPE, Export, ExportParams
 from resourceserver.export.resources import RESOURCES
-from shared import database
+from shared.pool import Pool
 from shared.settings import Settings
 from shared.web import error_log
 
@@ -144,6 +144,7 @@ class _Answer:
 
     places: Places
     user_id: UUID
+    exports: Pool
     export: Export
     asked: ExportParams
 
@@ -167,7 +168,7 @@ class _Answer:
             error_log.warning("request_id=%s export given up", scope["svc.request_id"])
         finally:
             self.places.taken.remove(self.user_id)
-            await self.export.connection.close()
+            await self.exports.give_back(self.export.connection)
 
 
 def _headers(asked: ExportParams) -> dict[str, str]:
@@ -181,10 +182,12 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield
 
 
-def routes(chosen: Settings, reader: Reader) -> list[Route]:
-    """Return the routes of the export, which pages of the authorization server may use too."""
+def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
+    """Return the routes of the export, which pages of the authorization server may use too.
+
+    ``exports`` are connections of the ``reader`` role.
+    """
     places = Places()
-    url = database.login(chosen, "reader")
 
     async def answer(request: Request) -> Response:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))
@@ -205,12 +208,12 @@ def routes(chosen: Settings, reader: Reader) -> list[Route]:
             raise Busy
         places.taken.append(user_id)
         try:
-            export = await reading.begin(url, who, asked)
+            export = await reading.begin(exports, who, asked)
         except BaseException:
             places.taken.remove(user_id)
             raise
         reader.usage.note(who.token)
-        return cast("Response", _Answer(places, user_id, export, asked))
+        return cast("Response", _Answer(places, user_id, exports, export, asked))
 
     readable = [
         Middleware(cors.OpenTo, origin=chosen.auth_url),

@@ -315,3 +315,53 @@ def test_a_process_has_a_few_exports_at_once(
     soon(owner, 0)
 
     assert other.status == 503
+
+
+def connected(owner: Rows) -> set[int]:
+    """Return the backends of the reader's connections, whether they are in use or not."""
+    found = owner.execute(
+        """
+        select pid
+          from pg_stat_activity
+         where application_name = 'svc reader'
+           and datname = current_database()
+        """
+    ).fetchall()
+    return {pid for (pid,) in found}
+
+
+@pytest.mark.usefixtures("much")
+def test_exports_one_after_the_other_share_a_connection_and_nothing_else(
+    port: int, alice: Person, bob: Person, owner: Rows
+) -> None:
+    used: set[int] = set()
+    for _ in range(5):
+        with download(port, alice) as answer:
+            answer.read_until(b'"idempotency_key":"k1"')
+            used.update(soon(owner, 1))
+            answer.read_all()
+        soon(owner, 0)
+    with download(port, bob) as other:
+        other.read_all()
+
+    # Whichever tests came before may have left several connections.
+    assert len(used) < 5
+    assert used <= connected(owner)
+    assert other.body["user"]["id"] == str(bob.user_id)
+    assert other.body["resources"]["app_sessions"] == []
+
+
+@pytest.mark.usefixtures("much")
+def test_an_export_that_was_broken_off_leaves_a_good_connection(
+    port: int, alice: Person, owner: Rows
+) -> None:
+    # More often than there are connections.
+    for _ in range(5):
+        with download(port, alice) as answer:
+            answer.read_until(b'"idempotency_key":"k1"')
+            soon(owner, 1)
+        soon(owner, 0)
+    with download(port, alice) as last:
+        last.read_all()
+
+    assert len(last.body["resources"]["app_sessions"]) == 20000
