@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from authserver import janitor, rows
+from authserver import janitor
 from authserver.errors import HeadersTooLarge, ServerError
 from authserver.oauth import authorize, consent, metadata, registration, revocation, token
 from authserver.pages import (
@@ -38,8 +38,9 @@ from authserver.web.cors import OpenToAllOrigins
 from authserver.web.failures import Failures
 from authserver.web.page import OneName
 from authserver.web.server import Server, server
-from shared import settings
+from shared import database, settings
 from shared.application import Application, Refusals
+from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
 
@@ -64,11 +65,9 @@ def create(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as running:
             if this.settings.jobs:
-                # The janitor has a connection of its own, so that no request waits behind what it does.
-                own = await running.enter_async_context(
-                    rows.connected(this.settings, size=1, depth=1)
-                )
-                await running.enter_async_context(janitor.at_work(own, clean_every))
+                login = database.login(this.settings, "authserver")
+                workers = await running.enter_async_context(Pool.to(login, size=1))
+                await running.enter_async_context(janitor.at_work(workers, clean_every))
             yield
         this.database.close()
         this.slow.close()

@@ -16,19 +16,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 import psycopg
 
 from authserver import rows
 from authserver.people import sessions
-from authserver.rows import Database
-from shared import schema
-from shared.pipeline import NotConnectedError, Statement
+from shared import pipeline, queries, schema
+from shared.pool import Connection, Pool
 
 log = logging.getLogger("svc.janitor")
 
-SQL: Final = rows.load("janitor.sql", "people/throttle.sql")
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(_HERE / "janitor.sql", _HERE / "people/throttle.sql")
 
 INTERVAL: Final = timedelta(minutes=10)
 BATCH: Final = 200
@@ -43,8 +44,8 @@ class Kind:
     """What can go for one reason, and the statement that removes a batch of it."""
 
     name: str
-    statement: Statement
-    before: Statement | None = None
+    statement: str
+    before: str | None = None
     """Comes to its end first; it removes nothing."""
 
 
@@ -81,36 +82,33 @@ class Removal:
     """In one line."""
 
 
-async def clean(database: Database, *, batch: int = BATCH) -> list[Removal]:
+async def clean(connection: Connection, *, batch: int = BATCH) -> list[Removal]:
     """Remove what can go, ``batch`` rows at a time, and return what that was.
 
-    Raises psycopg.OperationalError where the database is not to be had, in which case there is no use in
-    going on.
+    Raises psycopg.Error where the connection is lost.
     """
-    return [await _remove(database, kind, batch) for kind in KINDS]
+    return [await _remove(connection, kind, batch) for kind in KINDS]
 
 
-async def _remove(database: Database, kind: Kind, batch: int) -> Removal:
+async def _remove(connection: Connection, kind: Kind, batch: int) -> Removal:
     removed = 0
     try:
         if kind.before is not None:
-            async for _ in _batches(database, kind.before, batch):
+            async for _ in _batches(connection, kind.before, batch):
                 pass
-        async for count in _batches(database, kind.statement, batch):
+        async for count in _batches(connection, kind.statement, batch):
             removed += count
     except psycopg.Error as error:
-        # What Postgres says of a statement has a class of its own, as has a connection that broke on it.
-        if type(error) in {psycopg.OperationalError, NotConnectedError}:
+        if connection.broken:
             raise
         return Removal(kind.name, removed, rows.reason(error))
     return Removal(kind.name, removed)
 
 
-async def _batches(database: Database, statement: Statement, batch: int) -> AsyncIterator[int]:
+async def _batches(connection: Connection, statement: str, batch: int) -> AsyncIterator[int]:
     """Yield how many rows each batch was, until there is no full one."""
-    parameters = {"batch": batch, "idle_lifetime": sessions.IDLE_LIFETIME}
     for _ in range(_MOST_BATCHES):
-        count = await rows.execute(database, statement, parameters)
+        count = await remove_batch(connection, statement, batch)
         yield count
         if count < batch:
             break
@@ -118,13 +116,23 @@ async def _batches(database: Database, statement: Statement, batch: int) -> Asyn
         await asyncio.sleep(_PAUSE_S)
 
 
+async def remove_batch(connection: Connection, statement: str, batch: int) -> int:
+    """Remove at most ``batch`` rows, and return how many that was. Raises psycopg.Error."""
+    parameters = {"batch": batch, "idle_lifetime": sessions.IDLE_LIFETIME}
+    async with connection.transaction():
+        with pipeline.first_statement():
+            await connection.execute(schema.CHECK, schema.VERSION)
+        removed = await connection.execute(statement, parameters)
+    return removed.rowcount
+
+
 @asynccontextmanager
-async def at_work(database: Database, interval: timedelta = INTERVAL) -> AsyncIterator[None]:
+async def at_work(workers: Pool, interval: timedelta = INTERVAL) -> AsyncIterator[None]:
     """Have the janitor come about every ``interval`` until the end of the block.
 
-    ``database`` is best its own: whoever shares a connection with it waits for what it waits for.
+    ``workers`` are connections of the ``authserver`` role.
     """
-    turns = asyncio.create_task(_take_turns(database, interval.total_seconds()))
+    turns = asyncio.create_task(_take_turns(workers, interval.total_seconds()))
     try:
         yield
     finally:
@@ -132,13 +140,14 @@ async def at_work(database: Database, interval: timedelta = INTERVAL) -> AsyncIt
         await asyncio.gather(turns, return_exceptions=True)
 
 
-async def _take_turns(database: Database, interval_s: float) -> None:
+async def _take_turns(workers: Pool, interval_s: float) -> None:
     # Servers that are started together shall not all come at once, now or later.
     wait_s = interval_s * _between(0, 1)
     while True:
         await asyncio.sleep(wait_s)
         try:
-            _note(await clean(database))
+            async with workers.connection() as connection:
+                _note(await clean(connection))
         except psycopg.Error as error:
             if not schema.log_mismatch(error):
                 log.warning("the janitor comes again later: %s", rows.reason(error))

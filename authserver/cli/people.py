@@ -9,11 +9,14 @@ from authserver import events, janitor
 from authserver.cli import terminal
 from authserver.cli.grants import client, grant, token
 from authserver.events import Noted
+from authserver.janitor import Removal
 from authserver.people import accounts, first_account, sessions
 from authserver.people.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
 from authserver.people.passwords import Hasher, UnacceptablePassword
 from authserver.people.sessions import SignIn
 from authserver.rows import Database
+from shared import database
+from shared.pool import Connection
 from shared.settings import Settings
 
 _SESSION_COLUMNS: Final = ("SIGNED IN", "LAST SEEN", "ADDRESS", "BROWSER")
@@ -25,7 +28,7 @@ _LONGEST_BROWSER: Final = 60
 @click.pass_context
 def clean(context: click.Context) -> None:
     """Remove what nobody needs any more, as each server does every ten minutes."""
-    removals = terminal.ask(context.obj, janitor.clean)
+    removals = terminal.run(_clean(context.obj))
     for removal in removals:
         click.echo(f"{removal.count:>9}  {removal.kind}")
     failed = [removal for removal in removals if removal.error is not None]
@@ -33,6 +36,14 @@ def clean(context: click.Context) -> None:
         click.echo(f"Error: could not remove {removal.kind}: {removal.error}", err=True)
     if failed:
         context.exit(1)
+
+
+async def _clean(chosen: Settings) -> list[Removal]:
+    login = database.login(chosen, "authserver")
+    # One connection for one turn needs no pool.
+    connection = await Connection.connect(login, autocommit=True, prepare_threshold=None)
+    async with connection:
+        return await janitor.clean(connection)
 
 
 @click.group()

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 import psycopg
@@ -31,9 +31,14 @@ def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answ
         async with rows.connected(chosen) as connection:
             return await work(connection)
 
+    return run(connected())
+
+
+def run(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Return what ``work`` answers. Raises ClickException where the database does not do it."""
     try:
         with log_on_stderr():
-            return asyncio.run(connected())
+            return asyncio.run(work)
     except psycopg.Error as error:
         raise failure(error) from error
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import httpx2
@@ -17,9 +17,9 @@ from psycopg import sql
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver import janitor, rows
-from shared import schema, tokens
-from shared.pipeline import Pipelines, Statement
+from authserver import janitor
+from shared import database, pipeline, schema, tokens
+from shared.pool import Connection, Pool
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.client import AppClient
@@ -56,6 +56,11 @@ Clean = Callable[..., dict[str, int]]
 Pass = Callable[[str], None]
 
 
+async def connected(settings: Settings) -> Connection:
+    login = database.login(settings, "authserver")
+    return await Connection.connect(login, autocommit=True, prepare_threshold=None)
+
+
 @pytest.fixture
 def clean(settings: Settings, owner: Rows) -> Clean:
     """Has the janitor come once, and tells what was removed."""
@@ -63,8 +68,8 @@ def clean(settings: Settings, owner: Rows) -> Clean:
 
     def run(**options: Any) -> dict[str, int]:
         async def once() -> list[janitor.Removal]:
-            async with rows.connected(settings) as database:
-                return await janitor.clean(database, **options)
+            async with await connected(settings) as connection:
+                return await janitor.clean(connection, **options)
 
         return {removal.kind: removal.count for removal in asyncio.run(once()) if removal.count}
 
@@ -724,11 +729,10 @@ def test_of_each_kind_a_batch_goes_at_a_time_and_nothing_that_is_locked(
     at_first: dict[str, int] = {}
     while_locked: dict[str, int] = {}
 
-    async def remove(statement: Statement, batch: int) -> int:
-        parameters = {"batch": batch, "idle_lifetime": timedelta(days=30)}
-        async with rows.connected(settings) as database:
+    async def remove(statement: str, batch: int) -> int:
+        async with await connected(settings) as connection:
             with anyio.fail_after(5):
-                return await rows.execute(database, statement, parameters)
+                return await janitor.remove_batch(connection, statement, batch)
 
     with closing(psycopg.connect(settings.database_url or "")) as other:
         for kind in janitor.KINDS:
@@ -1041,7 +1045,8 @@ def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) 
 
     statements = [(kind.name, kind.statement) for kind in janitor.KINDS]
     statements += [(f"before {each.name}", each.before) for each in janitor.KINDS if each.before]
-    for number, (kind, statement) in enumerate(statements):
+    for number, (kind, text) in enumerate(statements):
+        statement = pipeline.statement(text)
         declared = ", ".join(types[name] for name in statement.parameters)
         given = ", ".join(values[name] for name in statement.parameters)
         owner.execute(f"prepare look_{number} ({declared}) as {statement.text.decode()}")
@@ -1092,12 +1097,15 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
     nowhere = replace(settings, jobs=True, role_urls={"authserver": "host=127.0.0.1 port=1 user=x"})
     app = authserver.app.create(nowhere, clean_every=timedelta(milliseconds=20))
 
+    def said() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.name == "svc.schema"]
+
     with AppClient(app, raise_server_exceptions=False) as client:
-        wait_for(lambda: len(caplog.records) >= 2, "a second try")
+        wait_for(lambda: len(said()) >= 2, "a second try")
         answer = client.get("/.well-known/oauth-authorization-server")
 
     assert answer.status_code == 200
-    lines = [record.getMessage() for record in caplog.records if record.name == "svc.schema"]
+    lines = said()
     assert len(lines) >= 2
     assert all(line.startswith("the database does not answer; ") for line in lines)
     assert all("\n" not in line for line in lines)
@@ -1106,17 +1114,17 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
 def test_a_janitor_that_meets_what_nobody_thought_of_says_so_and_comes_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # No connection string at all, which is nothing that psycopg.Error stands for.
-    unencodable = Pipelines.to("host=\udcff", size=1, depth=1, patience_s=1, prepare=True)
+    # No pool at all, which is nothing that psycopg.Error stands for.
+    nothing = cast("Pool", None)
 
     async def work() -> None:
-        async with janitor.at_work(unencodable, timedelta(milliseconds=5)):
+        async with janitor.at_work(nothing, timedelta(milliseconds=5)):
             await wait_for_async(lambda: len(caplog.records) >= 2, "two failures")
 
     asyncio.run(work())
 
     assert caplog.messages[:2] == ["the janitor comes again later"] * 2
-    assert "UnicodeEncodeError" in caplog.text
+    assert "AttributeError" in caplog.text
 
 
 def test_a_server_that_stops_does_not_wait_for_its_janitor(

@@ -14,10 +14,11 @@ from httpx2 import Response
 from psycopg import sql
 from starlette.testclient import TestClient
 
-from authserver import janitor, rows
+from authserver import janitor
 from deploy.demo.command import demo
 from deploy.operators.rollups import rollup
 from shared import database
+from shared.pool import Connection
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.conftest import Connect, Person
@@ -103,8 +104,9 @@ def clean(settings: Settings) -> Clean:
 
     def run(**options: Any) -> int:
         async def once() -> list[janitor.Removal]:
-            async with rows.connected(settings) as connected:
-                return await janitor.clean(connected, **options)
+            login = database.login(settings, "authserver")
+            async with await Connection.connect(login, autocommit=True) as connection:
+                return await janitor.clean(connection, **options)
 
         removals = asyncio.run(once())
         assert [removal.error for removal in removals if removal.error] == []
