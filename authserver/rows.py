@@ -19,8 +19,6 @@ Database = Pipelines
 it the database checks that our version fits the schema."""
 Parameters = Mapping[str, Any]
 
-_LINES: Final = 8
-"""Most connections of one process. A commit waits for the disk, and others on its connection wait with it."""
 _DEPTH: Final = 32
 _PATIENCE_S: Final = 12.0
 """How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
@@ -31,14 +29,15 @@ def load(*files: str) -> dict[str, Statement]:
     return pipeline.load(*(Path(__file__).parent / file for file in files))
 
 
-def connect(chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH) -> Database:
+def connect(chosen: Settings, *, size: int | None = None, depth: int = _DEPTH) -> Database:
     """Return the database as the authorization server sees it; it connects when it is first asked.
 
-    It has at most ``size`` connections, and ``depth`` statements under way on each.
+    It has at most ``size`` connections, by default as many as are set, and ``depth`` statements under way on
+    each. A commit waits for the disk, and others on its connection wait with it.
     """
     return Pipelines.to(
         database.login(chosen, "authserver"),
-        size=size,
+        size=size or chosen.auth_connections,
         depth=depth,
         patience_s=_PATIENCE_S,
         prepare=chosen.prepare,
@@ -46,11 +45,9 @@ def connect(chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH) -> Dat
 
 
 @asynccontextmanager
-async def connected(
-    chosen: Settings, *, size: int = _LINES, depth: int = _DEPTH
-) -> AsyncIterator[Database]:
+async def connected(chosen: Settings) -> AsyncIterator[Database]:
     """The database for the time of the block, as ``connect`` returns it."""
-    connection = connect(chosen, size=size, depth=depth)
+    connection = connect(chosen)
     try:
         yield connection
     finally:

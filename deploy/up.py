@@ -192,6 +192,7 @@ def _run(chosen: Settings, signals: _Signals, running: ExitStack) -> None:
     with signals.urgent():
         _check_database(url, name)
         migrate(chosen, _say)
+    _warn_of_shortages(chosen, servers)
     reading_end, writing_end = os.pipe()
     running.callback(os.close, writing_end)
     running.callback(os.close, reading_end)
@@ -285,6 +286,14 @@ def _check_database(url: str, name: str) -> None:
         psycopg.connect(url, connect_timeout=timeout).close()
     except psycopg.Error as error:
         raise UpError(f"{name} cannot be reached: {_one_line(error)}") from error
+
+
+def _warn_of_shortages(chosen: Settings, servers: tuple[_Server, _Server]) -> None:
+    """Say where the database takes fewer connections than both servers together may open."""
+    roles = [role for server in servers for role in server.roles]
+    role_urls = {role: database.role_url(chosen, role) for role in roles}
+    for line in database.connection_shortages(role_urls, chosen.connections):
+        _say(f"svc: {line}", is_error=True)
 
 
 def _welcome(chosen: Settings) -> str:

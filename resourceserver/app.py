@@ -25,11 +25,6 @@ from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
 
-WRITERS = 5
-"""Most connections of one process for ingest; reading has its own, so that neither starves the other."""
-JOB_CONNECTIONS = 3
-"""Most connections of one process for its jobs: summaries, rollups, and when tokens were used last."""
-
 
 def create(
     chosen: Settings | None = None,
@@ -48,15 +43,16 @@ def create(
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
+    # Reading and writing have connections of their own, so that neither starves the other.
     writers = Pipelines.to(
         database.login(chosen, "ingester"),
-        size=WRITERS,
+        size=chosen.ingest_connections,
         depth=1,
         patience_s=PATIENT_S,
         prepare=chosen.prepare,
     )
-    exports = Pool.to(database.login(chosen, "reader"), size=export.AT_ONCE)
-    workers = Pool.to(database.login(chosen, "worker"), size=JOB_CONNECTIONS)
+    exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
+    workers = Pool.to(database.login(chosen, "worker"), size=chosen.job_connections)
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager

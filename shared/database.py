@@ -1,9 +1,17 @@
 """Logins: where each role connects, so that it notices within seconds when the database is gone."""
 
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import psycopg
 from psycopg import conninfo
 
-from shared import settings
+from shared import queries, settings
 from shared.settings import Settings, SettingsError
+
+_SQL: Final = queries.load(Path(__file__).with_name("database.sql"))
 
 WAIT_S = 1.5
 """How long a request waits for a connection before it is answered 503."""
@@ -38,3 +46,36 @@ def login(chosen: Settings, role: str) -> str:
         keepalives_interval=2,
         keepalives_count=3,
     )
+
+
+def connection_shortages(urls: Mapping[str, str], needed: Mapping[str, int]) -> list[str]:
+    """Return a line for each database server that takes fewer connections than are ``needed`` at most.
+
+    Both are by role. A server that does not answer now is left out.
+    """
+    by_server: dict[tuple[object, ...], Counter[str]] = {}
+    for role, url in urls.items():
+        where = conninfo.conninfo_to_dict(url)
+        server = tuple(where.get(name) for name in ("host", "hostaddr", "port"))
+        by_server.setdefault(server, Counter())[role] = needed[role]
+    lines = []
+    for roles in by_server.values():
+        limit = _connection_limit(urls[next(iter(roles))])
+        if limit is not None and roles.total() > limit:
+            lines.append(
+                f"under full load up to {roles.total()} connections are opened, and the database takes "
+                f"{limit}: raise its max_connections, or lower SVC_..._CONNECTIONS, unless a connection "
+                "pooler stands between"
+            )
+    return lines
+
+
+def _connection_limit(url: str) -> int | None:
+    """Return how many connections the server at ``url`` takes from us, or None where it does not answer."""
+    try:
+        with psycopg.connect(conninfo.make_conninfo(url, connect_timeout=2)) as connection:
+            row = connection.execute(_SQL["connection_limit"]).fetchone()
+    except psycopg.Error:
+        # Requests will say so; a server starts without its database, too.
+        return None
+    return None if row is None else int(row[0])

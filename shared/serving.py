@@ -1,13 +1,17 @@
 """Runs one of the two applications in one or more worker processes (uvicorn)."""
 
+import logging
 import os
+from typing import Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from shared import lifeline, listening, settings, web
+from shared import database, lifeline, listening, settings, web
 from shared.listening import Listen
 from shared.settings import Settings
+
+log: Final = logging.getLogger("svc.serving")
 
 
 def serve(
@@ -28,6 +32,10 @@ def serve(
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):
         os.environ.pop(name, None)
     web.configure_logging()
+    # No reason not to start: it is a matter of full load, and a pooler can hand so many on through fewer.
+    needed = {role: workers * chosen.connections[role] for role in role_urls}
+    for line in database.connection_shortages(role_urls, needed):
+        log.warning("%s", line)
     config = uvicorn.Config(
         application,
         factory=True,

@@ -11,7 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
@@ -75,6 +75,22 @@ class Settings:
     """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for registered http loopback redirects."""
     prepare: bool = True
     """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
+    quick_connections: int = 2
+    """SVC_QUICK_CONNECTIONS: most connections to the database that one process of the resource server has for
+    questions that an index answers at once. Many questions share one."""
+    patient_connections: int = 5
+    """SVC_PATIENT_CONNECTIONS: the same for questions that may take long, each of which has one alone."""
+    ingest_connections: int = 3
+    """SVC_INGEST_CONNECTIONS: the same for batches of events."""
+    export_connections: int = 3
+    """SVC_EXPORT_CONNECTIONS: the same for exports; so many can be under way at once in a process."""
+    job_connections: int = 2
+    """SVC_JOB_CONNECTIONS: the same for rollups, summaries and when tokens were last used."""
+    auth_connections: int = 6
+    """SVC_AUTH_CONNECTIONS: most connections that one process of the authorization server has for what takes
+    a moment. Many requests share one."""
+    auth_slow_connections: int = 2
+    """SVC_AUTH_SLOW_CONNECTIONS: the same for what may take long. The janitor has one more."""
     trusted_proxies: tuple[str, ...] = ()
     """SVC_TRUSTED_PROXIES: addresses and networks, with commas between them, of the reverse proxies whose
     word about a client's address is taken (X-Forwarded-For); by default nobody's is."""
@@ -100,6 +116,16 @@ class Settings:
     def is_https(self) -> bool:
         """Whether people reach the authorization server over https."""
         return self.auth_url.startswith("https://")
+
+    @property
+    def connections(self) -> dict[str, int]:
+        """How many connections one process has at most, by the role it logs in as."""
+        return {
+            "authserver": self.auth_connections + self.auth_slow_connections + 1,
+            "reader": self.quick_connections + self.patient_connections + self.export_connections,
+            "ingester": self.ingest_connections,
+            "worker": self.job_connections,
+        }
 
     @property
     def auth_listeners(self) -> Listen:
@@ -144,6 +170,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         full_urls=_switch(environment, "SVC_FULL_URLS", default=False),
         loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
+        **{name: _size(environment, name) for name in _SIZES},
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
         provider=_provider(environment),
         mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
@@ -168,6 +195,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
         "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
+        **{_variable(name): str(getattr(chosen, name)) for name in _SIZES},
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
         "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
@@ -276,6 +304,24 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     if not (given.isascii() and given.isdecimal() and len(given) <= 9):
         raise SettingsError(f"{name}: {given!r} is not a whole number of at most nine digits")
     return int(given)
+
+
+_SIZES: Final = tuple(
+    field.name for field in fields(Settings) if field.name.endswith("_connections")
+)
+_LARGEST_SIZE: Final = 1000
+
+
+def _variable(name: str) -> str:
+    return f"SVC_{name.upper()}"
+
+
+def _size(environment: Mapping[str, str], name: str) -> int:
+    """Return how many connections the field ``name`` allows."""
+    size = _count(environment, _variable(name), getattr(Settings, name))
+    if not 1 <= size <= _LARGEST_SIZE:
+        raise SettingsError(f"{_variable(name)}: {size} is not between 1 and {_LARGEST_SIZE}")
+    return size
 
 
 def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -1,7 +1,6 @@
 """What every handler of the authorization server is given."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from starlette.requests import Request
 
@@ -24,8 +23,6 @@ from authserver.rows import Database
 from authserver.web import page
 from authserver.web.page import Pages
 from shared.settings import Settings
-
-_SLOW_CONNECTIONS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +86,6 @@ def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
         hasher=hasher or Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),
-        slow=rows.connect(chosen, size=_SLOW_CONNECTIONS, depth=1),
+        slow=rows.connect(chosen, size=chosen.auth_slow_connections, depth=1),
         provider=provider.provider(chosen),
     )

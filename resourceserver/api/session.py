@@ -42,9 +42,6 @@ OPEN_SESSION: Final = pipeline.statement(SQL["open_session"])
 _HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
 _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 
-QUICK_CONNECTIONS: Final = 2
-PATIENT_CONNECTIONS: Final = 8
-"""Most connections of one process for each kind of question."""
 QUICK_S: Final = 5.0
 PATIENT_S: Final = 25.0
 """How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
@@ -118,10 +115,18 @@ class Reader:
         url = database.login(chosen, "reader")
         return cls(
             Pipelines.to(
-                url, size=QUICK_CONNECTIONS, depth=256, patience_s=QUICK_S, prepare=chosen.prepare
+                url,
+                size=chosen.quick_connections,
+                depth=256,
+                patience_s=QUICK_S,
+                prepare=chosen.prepare,
             ),
             Pipelines.to(
-                url, size=PATIENT_CONNECTIONS, depth=1, patience_s=PATIENT_S, prepare=chosen.prepare
+                url,
+                size=chosen.patient_connections,
+                depth=1,
+                patience_s=PATIENT_S,
+                prepare=chosen.prepare,
             ),
         )
 

@@ -41,9 +41,8 @@ from shared.web import error_log
 
 PATH: Final = "/api/v1/export"
 
-AT_ONCE: Final = 4
 PER_PERSON: Final = 2
-"""Most exports of one process at the same time, and of those, of one person."""
+"""Most exports of one person at the same time in one process."""
 STALLED_S: Final = 30.0
 """How long a client may take for one piece before it is given up."""
 LONGEST_S: Final = 3600.0
@@ -130,12 +129,14 @@ EXPORT: Final = Operation(
 class Places:
     """The exports of one process that are under way."""
 
+    most: int
+    """How many there may be."""
     taken: list[UUID] = field(default_factory=list)
     """Whose they are."""
 
     def is_free(self, user_id: UUID) -> bool:
         """Tell whether one more of this person may begin."""
-        return len(self.taken) < AT_ONCE and self.taken.count(user_id) < PER_PERSON
+        return len(self.taken) < self.most and self.taken.count(user_id) < PER_PERSON
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
 
     ``exports`` are connections of the ``reader`` role.
     """
-    places = Places()
+    places = Places(chosen.export_connections)
 
     async def answer(request: Request) -> Response:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))

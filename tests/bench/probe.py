@@ -30,7 +30,7 @@ def create() -> Starlette:
     database_of_grants = rows.connect(chosen)
     database_of_data = Pipelines.to(
         database.login(chosen, "reader"),
-        size=session.QUICK_CONNECTIONS,
+        size=chosen.quick_connections,
         depth=256,
         patience_s=session.QUICK_S,
         prepare=True,

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -37,6 +38,13 @@ def way(deployment: Settings) -> Iterator[Proxy]:
 @pytest.fixture(scope="module")
 def port(deployment: Settings) -> Iterator[int]:
     """The port of a resource server that listens on the loopback interface."""
+    with listening(deployment) as number:
+        yield number
+
+
+@contextmanager
+def listening(deployment: Settings) -> Iterator[int]:
+    """Run a resource server for the time of the block; yields its port on the loopback interface."""
     listener = socket.create_server(("127.0.0.1", 0))
     number = listener.getsockname()[1]
     chosen = replace(deployment, base_url=f"http://127.0.0.1:{number}")

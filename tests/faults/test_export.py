@@ -9,7 +9,7 @@ import socket
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
@@ -19,6 +19,7 @@ from resourceserver.export import route
 from resourceserver.export.resources import SQL
 from shared.settings import Settings
 from tests.conftest import Person
+from tests.faults.conftest import listening
 from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
@@ -303,11 +304,11 @@ def test_one_person_has_two_exports_at_once_and_others_have_places_left(
 
 @pytest.mark.usefixtures("much")
 def test_a_process_has_a_few_exports_at_once(
-    port: int, alice: Person, bob: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
+    deployment: Settings, alice: Person, bob: Person, owner: Rows
 ) -> None:
-    monkeypatch.setattr(route, "AT_ONCE", 1)
+    chosen = replace(deployment, export_connections=1)
 
-    with download(port, alice) as first:
+    with listening(chosen) as port, download(port, alice) as first:
         first.read_until(b'"idempotency_key":"k1"')
         soon(owner, 1)
         with download(port, bob) as other:

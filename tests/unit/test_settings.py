@@ -1,6 +1,7 @@
 """What the environment may say, and how a mistake in it is named."""
 
 import stat
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
             "SVC_TRUSTED_PROXIES": " 10.0.0.0/8, 2001:DB8::1,",
             "SVC_MCP_ORIGINS": " https://Inspector.example:443, http://localhost:6274/, http://[::1]:80,",
             "SVC_MCP_CALLS_PER_MINUTE": "60",
+            "SVC_QUICK_CONNECTIONS": "11",
+            "SVC_PATIENT_CONNECTIONS": "12",
+            "SVC_INGEST_CONNECTIONS": "13",
+            "SVC_EXPORT_CONNECTIONS": "14",
+            "SVC_JOB_CONNECTIONS": "15",
+            "SVC_AUTH_CONNECTIONS": "16",
+            "SVC_AUTH_SLOW_CONNECTIONS": "1000",
             "SVC_JOBS": "off",
             "SVC_LIFELINE": "7",
         }
@@ -59,6 +67,13 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         trusted_proxies=("10.0.0.0/8", "2001:db8::1/128"),
         mcp_origins=("https://inspector.example", "http://localhost:6274", "http://[::1]"),
         mcp_calls_per_minute=60,
+        quick_connections=11,
+        patient_connections=12,
+        ingest_connections=13,
+        export_connections=14,
+        job_connections=15,
+        auth_connections=16,
+        auth_slow_connections=1000,
         jobs=False,
         lifeline=7,
     )
@@ -184,6 +199,13 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_MCP_CALLS_PER_MINUTE", "-1"),
         ("SVC_MCP_CALLS_PER_MINUTE", "1.5"),
         ("SVC_MCP_CALLS_PER_MINUTE", "9999999999"),
+        ("SVC_QUICK_CONNECTIONS", "0"),
+        ("SVC_PATIENT_CONNECTIONS", "1001"),
+        ("SVC_INGEST_CONNECTIONS", "-1"),
+        ("SVC_EXPORT_CONNECTIONS", "some"),
+        ("SVC_JOB_CONNECTIONS", "0"),
+        ("SVC_AUTH_CONNECTIONS", "0"),
+        ("SVC_AUTH_SLOW_CONNECTIONS", "0"),
         ("SVC_TRUSTED_PROXIES", "*"),
         ("SVC_TRUSTED_PROXIES", "0.0.0.0/0"),
         ("SVC_TRUSTED_PROXIES", "::/0"),
@@ -242,3 +264,30 @@ def test_a_public_address_is_spelled_as_browsers_spell_an_origin(
     chosen = settings.read({f"SVC_{name.upper()}": given})
 
     assert getattr(chosen, name) == origin
+
+
+def test_by_default_five_resource_processes_and_two_authorization_processes_fit_into_a_database() -> (
+    None
+):
+    # PostgreSQL takes 100 connections, 3 of them from superusers alone.
+    connections = settings.read({}).connections
+
+    resource = connections["reader"] + connections["ingester"] + connections["worker"]
+    assert 5 * resource + 2 * connections["authserver"] < 97
+
+
+def test_the_readme_says_how_many_connections_there_are_by_default() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in readme.splitlines() if "_CONNECTIONS`" in line]
+
+    said = {
+        name.strip("` "): int(size)
+        for _, names, _, sizes, _ in rows
+        for name, size in zip(names.split(","), sizes.split(","), strict=True)
+    }
+
+    assert said == {
+        f"SVC_{field.name.upper()}": field.default
+        for field in fields(Settings)
+        if field.name.endswith("_connections")
+    }
