@@ -1,0 +1,74 @@
+"""How long an answer may take, whether it is made of one statement or of several."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from resourceserver.api import session
+from resourceserver.api.errors import TookTooLong
+from resourceserver.api.session import Credential, Question, Reader
+from shared import pipeline, tokens
+from shared.settings import Settings
+from tests.conftest import Connect, Person
+
+FRAME = pipeline.statement("select '{}' from (select pg_sleep(%(seconds)s)) as slept")
+PART = pipeline.statement("select 'slept' from (select pg_sleep(%(seconds)s)) as slept")
+
+
+def with_reader(deployment: Settings, use: Callable[[Reader], Awaitable[None]]) -> None:
+    async def run() -> None:
+        reader = Reader.of(replace(deployment, patient_connections=1))
+        try:
+            await use(reader)
+        finally:
+            reader.close()
+
+    asyncio.run(run())
+
+
+def credential(person: Person) -> Credential:
+    token = tokens.parse(tokens.ACCESS, person.token("read:activity"))
+    assert token is not None
+    return Credential(token, ("read:activity",), ())
+
+
+def asking(frame_s: float, part_s: float) -> Question:
+    parts = {"part": (PART, {"seconds": part_s})}
+    return Question((FRAME, {"seconds": frame_s}), (PART,), lambda _: parts)
+
+
+def test_one_statement_has_as_long_as_several_and_the_server_waits_longer(
+    connect_as: Connect,
+) -> None:
+    (limit,) = connect_as("reader").execute("show statement_timeout").fetchone() or ("",)
+
+    assert limit == f"{session.PARTS_MS // 1000}s"
+    assert session.PATIENT_S * 1000 > session.PARTS_MS
+
+
+def test_what_the_frame_takes_is_missing_to_the_parts(deployment: Settings, alice: Person) -> None:
+    async def use(reader: Reader) -> None:
+        hurried = replace(reader, parts_ms=1000)
+        who = credential(alice)
+        await hurried.read_parts(who, asking(0.0, 0.5))
+
+        with pytest.raises(TookTooLong):
+            await hurried.read_parts(who, asking(0.8, 0.5))
+
+    with_reader(deployment, use)
+
+
+def test_a_part_that_would_take_for_ever_ends_with_the_answer_and_not_with_its_own_limit(
+    deployment: Settings, alice: Person
+) -> None:
+    async def use(reader: Reader) -> None:
+        hurried = replace(reader, parts_ms=1000)
+
+        # Twenty seconds is what a statement has by itself.
+        async with asyncio.timeout(15):
+            with pytest.raises(TookTooLong):
+                await hurried.read_parts(credential(alice), asking(0.0, 60.0))
+
+    with_reader(deployment, use)
