@@ -36,7 +36,7 @@ from authserver.people.passwords import Hasher
 from authserver.web import page
 from authserver.web.cors import OpenToAllOrigins
 from authserver.web.failures import Failures
-from authserver.web.page import OneName
+from authserver.web.page import CanonicalHost
 from authserver.web.server import Server, server
 from shared import database, settings
 from shared.application import Application, Refusals
@@ -67,7 +67,7 @@ def create(
             if this.settings.jobs:
                 login = database.login(this.settings, "authserver")
                 workers = await running.enter_async_context(Pool.to(login, size=1))
-                await running.enter_async_context(janitor.at_work(workers, clean_every))
+                await running.enter_async_context(janitor.running(workers, clean_every))
             yield
         this.database.close()
         this.slow.close()
@@ -84,7 +84,7 @@ def create(
         lifespan=lifespan,
         error_middleware=[Middleware(OpenToAllOrigins, paths=machine_paths)],
         route_middleware=[
-            Middleware(OneName, issuer=this.settings.auth_url, except_paths=machine_paths)
+            Middleware(CanonicalHost, issuer=this.settings.auth_url, except_paths=machine_paths)
         ],
     )
 

@@ -27,20 +27,20 @@ SQL: Final = rows.load("events.sql")
 
 
 @dataclass(frozen=True)
-class Occasion:
-    """When something happened: in the answer to which request, and who asked."""
+class RequestOrigin:
+    """Which request did something, and from which address it came."""
 
     request_id: str | None = None
     address: str | None = None
 
     @property
     def parameters(self) -> Parameters:
-        """What a statement that notes events takes of it."""
+        """The parameters of statements that record events."""
         return {"request_id": self.request_id, "address": self.address}
 
 
-COMMAND: Final = Occasion()
-"""Something that the operator does, on the command line."""
+COMMAND: Final = RequestOrigin()
+"""For what the operator does on the command line, without a request."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def cursor(at_microseconds: int, event_id: str) -> Cursor:
     return Cursor(_EPOCH + timedelta(microseconds=at_microseconds), UUID(hex=event_id))
 
 
-def occasion(request: Request) -> Occasion:
-    """Return the occasion that ``request`` is."""
-    return Occasion(request.scope["svc.request_id"], _address(request))
+def request_origin(request: Request) -> RequestOrigin:
+    """Return the origin of what ``request`` does."""
+    return RequestOrigin(request.scope["svc.request_id"], _address(request))
 
 
 def _address(request: Request) -> str | None:
@@ -129,7 +129,7 @@ async def happen(
     database: Database,
     statement: Statement,
     parameters: Parameters,
-    at: Occasion,
+    origin: RequestOrigin,
     *,
     after: Statement | None = None,
 ) -> list[Event]:
@@ -137,15 +137,17 @@ async def happen(
 
     ``after`` comes before it in the same transaction, with the same parameters.
     """
-    given = {**parameters, **at.parameters}
+    given = {**parameters, **origin.parameters}
     happened = await rows.every(database, Event, statement, given, after=after)
-    record(happened, at)
+    record(happened, origin)
     return happened
 
 
-async def note_failed_sign_in(database: Database, user_id: UUID | None, at: Occasion) -> None:
+async def note_failed_sign_in(
+    database: Database, user_id: UUID | None, origin: RequestOrigin
+) -> None:
     """Note that somebody tried to sign in in vain; ``user_id`` is None where there is no such account."""
-    await happen(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, at)
+    await happen(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, origin)
 
 
 async def of_user(database: Database, user_id: UUID, limit: int) -> list[Noted]:
@@ -160,7 +162,7 @@ async def stories(database: Database, user_id: UUID, before: Cursor, limit: int)
     return await rows.every(database, Story, SQL["stories"], parameters)
 
 
-def record(happened: Iterable[Event], at: Occasion) -> None:
+def record(happened: Iterable[Event], origin: RequestOrigin) -> None:
     """Write what is committed to the log."""
     for event in happened:
         log.info(
@@ -169,6 +171,6 @@ def record(happened: Iterable[Event], at: Occasion) -> None:
             event.user_id,
             event.client_id or "-",
             event.grant_id or "-",
-            at.address or "-",
-            at.request_id or "-",
+            origin.address or "-",
+            origin.request_id or "-",
         )

@@ -127,7 +127,7 @@ async def remove_batch(connection: Connection, statement: str, batch: int) -> in
 
 
 @asynccontextmanager
-async def at_work(workers: Pool, interval: timedelta = INTERVAL) -> AsyncIterator[None]:
+async def running(workers: Pool, interval: timedelta = INTERVAL) -> AsyncIterator[None]:
     """Have the janitor come about every ``interval`` until the end of the block.
 
     ``workers`` are connections of the ``authserver`` role.

@@ -208,7 +208,7 @@ def create_token(
                 name=name.strip(),
                 scopes=granted,
                 lifetime=None if expires_in is None else timedelta(days=expires_in),
-                at=events.COMMAND,
+                origin=events.COMMAND,
             )
         except TooManyAPITokens as error:
             raise click.ClickException(error.description) from error

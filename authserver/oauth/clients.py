@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from authserver import events, rows
-from authserver.events import Event, Occasion
+from authserver.events import Event, RequestOrigin
 from authserver.rows import Database
 from shared import tokens
 
@@ -100,7 +100,7 @@ async def permissions(database: Database, client_id: str) -> list[Permission]:
 
 
 async def remove(
-    database: Database, client_id: str, at: Occasion, *, batch: int = _BATCH
+    database: Database, client_id: str, origin: RequestOrigin, *, batch: int = _BATCH
 ) -> list[Event]:
     """Remove a client with all its grants, of which those that lived are returned as revoked.
 
@@ -111,8 +111,8 @@ async def remove(
     whose = {"client_id": client_id, "batch": batch}
     ended: list[Event] = []
     while await rows.execute(database, SQL["unrevoked"], whose):
-        ended += await events.happen(database, SQL["revoke"], whose, at, after=SQL["hold"])
+        ended += await events.happen(database, SQL["revoke"], whose, origin, after=SQL["hold"])
     for statement in ("remove_refresh_tokens", "remove_access_tokens", "remove_grants"):
         while await rows.execute(database, SQL[statement], whose) == batch:
             pass
-    return ended + await events.happen(database, SQL["remove"], whose, at, after=SQL["hold"])
+    return ended + await events.happen(database, SQL["remove"], whose, origin, after=SQL["hold"])

@@ -50,7 +50,7 @@ async def decide(server: Server, request: Request) -> Response:
     browser = await server.browser(request)
     if browser.person is None:
         raise StaleForm
-    server.seal.check_form(request, form, browser, request_id.text)
+    server.signer.check_form(request, form, browser, request_id.text)
     waiting = PendingKey(request_id, browser.session)
     pending = await requests.find(server.database, waiting)
     if pending is None or pending.scopes is None:
@@ -61,7 +61,11 @@ async def decide(server: Server, request: Request) -> Response:
         location = await _decline(server, waiting, pending)
     else:
         code = await grants.issue_code(
-            server.database, browser.person.user_id, waiting, granted, events.occasion(request)
+            server.database,
+            browser.person.user_id,
+            waiting,
+            granted,
+            events.request_origin(request),
         )
         if code is None:
             return await _gone(server, browser, waiting)

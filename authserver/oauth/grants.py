@@ -39,7 +39,7 @@ from authserver.errors import (
     UnknownClient,
     VerifierMismatch,
 )
-from authserver.events import Event, Occasion
+from authserver.events import Event, RequestOrigin
 from authserver.oauth import clients
 from authserver.oauth.requests import PendingKey
 from authserver.people import sessions
@@ -169,7 +169,11 @@ class _Scope:
 
 
 async def issue_code(
-    database: Database, user_id: UUID, waiting: PendingKey, scopes: tuple[str, ...], at: Occasion
+    database: Database,
+    user_id: UUID,
+    waiting: PendingKey,
+    scopes: tuple[str, ...],
+    origin: RequestOrigin,
 ) -> Token | None:
     """Return a code for the ``scopes`` of a waiting request; None where it waits no more."""
     code = tokens.mint(tokens.CODE, user_id)
@@ -183,12 +187,14 @@ async def issue_code(
             "code_hash": code.hash,
             "lifetime": CODE_LIFETIME,
         },
-        at,
+        origin,
     )
     return code if consented else None
 
 
-async def redeem_code(database: Database, presented: CodePresentation, at: Occasion) -> TokenPair:
+async def redeem_code(
+    database: Database, presented: CodePresentation, origin: RequestOrigin
+) -> TokenPair:
     """Return the first token pair of a grant and spend its code.
 
     Raises UnknownClient, InvalidGrant and InvalidTarget; a code that was not spent before is not spent
@@ -212,17 +218,19 @@ async def redeem_code(database: Database, presented: CodePresentation, at: Occas
             "code_challenge": presented.code_challenge,
             "resource": presented.resource,
             **_issue(access_token, refresh_token),
-            **at.parameters,
+            **origin.parameters,
         },
     )
     if issued is None:
-        raise await _code_refusal(database, code, presented, at)
+        raise await _code_refusal(database, code, presented, origin)
     created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
-    events.record([created], at)
+    events.record([created], origin)
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
-async def rotate(database: Database, presented: RefreshPresentation, at: Occasion) -> TokenPair:
+async def rotate(
+    database: Database, presented: RefreshPresentation, origin: RequestOrigin
+) -> TokenPair:
     """Return the next token pair of a grant; the presented refresh token is worth nothing afterwards.
 
     Raises UnknownClient, InvalidGrant, InvalidTarget and InvalidScope; a token that was current stays
@@ -248,12 +256,15 @@ async def rotate(database: Database, presented: RefreshPresentation, at: Occasio
         },
     )
     if issued is None:
-        raise await _refresh_refusal(database, token, presented, at)
+        raise await _refresh_refusal(database, token, presented, origin)
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
 async def check_replay(
-    database: Database, codes: Iterable[Token], refresh_tokens: Iterable[Token], at: Occasion
+    database: Database,
+    codes: Iterable[Token],
+    refresh_tokens: Iterable[Token],
+    origin: RequestOrigin,
 ) -> None:
     """Revoke the grant of each spent code and each rotated refresh token among these.
 
@@ -262,11 +273,11 @@ async def check_replay(
     """
     replays: list[InvalidGrant] = []
     for code in codes:
-        stored_code = await _replayed_code(database, code, at)
+        stored_code = await _replayed_code(database, code, origin)
         if stored_code is not None and stored_code.is_spent:
             replays.append(CodeSpent())
     for refresh_token in refresh_tokens:
-        stored_token = await _replayed_refresh_token(database, refresh_token, at)
+        stored_token = await _replayed_refresh_token(database, refresh_token, origin)
         if stored_token is not None and stored_token.is_rotated:
             replays.append(RefreshTokenRotated())
     if replays:
@@ -274,7 +285,7 @@ async def check_replay(
 
 
 async def revoke_by_token(
-    database: Database, token: Token, client_id: str | None, at: Occasion
+    database: Database, token: Token, client_id: str | None, origin: RequestOrigin
 ) -> None:
     """End what ``token`` stands for (RFC 7009), unless ``client_id`` is given and is not the token's."""
     name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
@@ -282,14 +293,14 @@ async def revoke_by_token(
         database,
         SQL[f"revoke_by_{name}_token"],
         {"user_id": token.user_id, "token_hash": token.hash, "client_id": client_id},
-        at,
+        origin,
     )
 
 
-async def revoke(database: Database, user_id: UUID, grant_id: UUID, at: Occasion) -> bool:
+async def revoke(database: Database, user_id: UUID, grant_id: UUID, origin: RequestOrigin) -> bool:
     """Revoke a grant as its owner; False where it is not theirs or was revoked before."""
     parameters = {"user_id": user_id, "grant_id": grant_id}
-    return bool(await events.happen(database, SQL["revoke_grant"], parameters, at))
+    return bool(await events.happen(database, SQL["revoke_grant"], parameters, origin))
 
 
 async def issue_api_token(
@@ -299,7 +310,7 @@ async def issue_api_token(
     name: str,
     scopes: tuple[str, ...],
     lifetime: timedelta | None,
-    at: Occasion,
+    origin: RequestOrigin,
     grant_id: UUID | None = None,
     session: Token | None = None,
     most: int = MAX_API_TOKENS,
@@ -325,7 +336,7 @@ async def issue_api_token(
             "last_four": token.last_four,
             "lifetime": lifetime,
         },
-        at,
+        origin,
         after=SQL["hold_user"],
     )
     if not made:
@@ -371,12 +382,12 @@ def _issue(access_token: Token, refresh_token: Token) -> dict[str, object]:
 
 
 async def _code_refusal(
-    database: Database, code: Token, presented: CodePresentation, at: Occasion
+    database: Database, code: Token, presented: CodePresentation, origin: RequestOrigin
 ) -> OAuthError:
     """Return why a code was not redeemed: the first of these that holds."""
     # A rival may have spent the code since: a statement sees what was committed before it began, so
     # this one, unlike the one that found nothing to redeem, sees the rival's.
-    stored = await _replayed_code(database, code, at)
+    stored = await _replayed_code(database, code, origin)
     if stored is not None and stored.is_spent:
         return CodeSpent()
     if await clients.find(database, presented.client_id) is None:
@@ -396,10 +407,10 @@ async def _code_refusal(
 
 
 async def _refresh_refusal(
-    database: Database, token: Token, presented: RefreshPresentation, at: Occasion
+    database: Database, token: Token, presented: RefreshPresentation, origin: RequestOrigin
 ) -> OAuthError:
     """Return why a refresh token was not rotated: the first of these that holds."""
-    stored = await _replayed_refresh_token(database, token, at)
+    stored = await _replayed_refresh_token(database, token, origin)
     if stored is not None and stored.is_rotated:
         return RefreshTokenRotated()
     if await clients.find(database, presented.client_id) is None:
@@ -417,23 +428,23 @@ async def _refresh_refusal(
     return next(error for holds, error in reasons if holds)
 
 
-async def _replayed_code(database: Database, code: Token, at: Occasion) -> _Code | None:
+async def _replayed_code(database: Database, code: Token, origin: RequestOrigin) -> _Code | None:
     """Return ``code`` as it is stored; where it is spent, its grant is revoked."""
     key = {"user_id": code.user_id, "code_hash": code.hash}
     stored = await rows.one(database, _Code, SQL["code"], key)
     if stored is not None and stored.is_spent:
-        await events.happen(database, SQL["revoke_grant_of_spent_code"], key, at)
+        await events.happen(database, SQL["revoke_grant_of_spent_code"], key, origin)
     return stored
 
 
 async def _replayed_refresh_token(
-    database: Database, token: Token, at: Occasion
+    database: Database, token: Token, origin: RequestOrigin
 ) -> _RefreshToken | None:
     """Return ``token`` as it is stored; where it is rotated, its grant is revoked."""
     key = {"user_id": token.user_id, "token_hash": token.hash}
     stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:
-        await events.happen(database, SQL["revoke_grant_of_rotated_refresh_token"], key, at)
+        await events.happen(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)
     return stored
 
 

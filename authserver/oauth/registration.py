@@ -31,7 +31,7 @@ class _Metadata(BaseModel):
 
 async def register(server: Server, request: Request) -> Response:
     """Answer a registration request with the client as it was registered."""
-    await server.throttle.count_registration(events.occasion(request).address)
+    await server.throttle.count_registration(events.request_origin(request).address)
     if forms.media_type(request) != "application/json":
         raise InvalidClientMetadata("the body must be application/json")
     client = _client(_parse(await forms.read_body(request)))

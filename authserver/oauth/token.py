@@ -38,21 +38,21 @@ async def issue(server: Server, request: Request) -> Response:
     so. Only what is no form at all, such as JSON, and what has more than 50 parameters is not searched.
     """
     form = await forms.read(request)
-    at = events.occasion(request)
+    origin = events.request_origin(request)
     codes = mentioned(tokens.CODE, "code", request, form)
     refresh_tokens = mentioned(tokens.REFRESH, "refresh_token", request, form)
     events.name_client(request, form.get("client_id"))
     try:
         presented = presentation(request, form, server.settings.base_url)
     except OAuthError:
-        await grants.check_replay(server.database, codes, refresh_tokens, at)
+        await grants.check_replay(server.database, codes, refresh_tokens, origin)
         raise
     if isinstance(presented, CodePresentation):
-        await grants.check_replay(server.database, [], refresh_tokens, at)
-        pair = await grants.redeem_code(server.database, presented, at)
+        await grants.check_replay(server.database, [], refresh_tokens, origin)
+        pair = await grants.redeem_code(server.database, presented, origin)
     else:
-        await grants.check_replay(server.database, codes, [], at)
-        pair = await grants.rotate(server.database, presented, at)
+        await grants.check_replay(server.database, codes, [], origin)
+        pair = await grants.rotate(server.database, presented, origin)
     web.notes(request).update(grant_id=pair.grant_id)
     return _answer(pair)
 

@@ -72,7 +72,7 @@ async def save(server: Server, request: Request) -> Response:
     visit = await server.visit(request, PATH)
     known = await server.zones.known()
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.signer.check_form(request, form, visit.browser)
     except StaleForm:
         page = _page(_typed(form, {}), known, problem=sign_in.OUT_OF_DATE, status=403)
         return server.pages.render(page, visit.browser)

@@ -35,17 +35,17 @@ async def end(server: Server, request: Request) -> Response:
     form.check()
     visit = await server.visit(request, PATH)
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.signer.check_form(request, form, visit.browser)
     except StaleForm:
         return await _answer(server, visit, problem=sign_in.OUT_OF_DATE, status=403)
     own = visit.browser.session
-    user_id, at = visit.person.user_id, events.occasion(request)
+    user_id, origin = visit.person.user_id, events.request_origin(request)
     match form.get("what"):
         case "others":
-            await sessions.sign_out_everywhere(server.database, user_id, at, keeping=own)
+            await sessions.sign_out_everywhere(server.database, user_id, origin, keeping=own)
             return server.pages.redirect_browser(f"{PATH}?done=others", visit.browser)
         case "all":
-            await sessions.sign_out_everywhere(server.database, user_id, at)
+            await sessions.sign_out_everywhere(server.database, user_id, origin)
             # What waits in this browser waits for whoever signs in here next.
             nobodys = await sessions.sign_out(server.database, visit.browser, request)
             return server.pages.redirect("/sign-in", nobodys)
@@ -59,10 +59,10 @@ async def _end_one(server: Server, request: Request, visit: Visit, key: str) -> 
     if key == visit.browser.session.hash.hex():
         nobodys = await sessions.sign_out(server.database, visit.browser, request)
         return server.pages.redirect("/sign-in", nobodys)
-    at = events.occasion(request)
+    origin = events.request_origin(request)
     session_hash = _hash(key)
     if session_hash is not None and await sessions.end(
-        server.database, visit.person.user_id, session_hash, at
+        server.database, visit.person.user_id, session_hash, origin
     ):
         return server.pages.redirect_browser(f"{PATH}?done=ended", visit.browser)
     return await _answer(server, visit, problem=_GONE, status=404)

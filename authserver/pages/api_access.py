@@ -128,7 +128,7 @@ async def create(server: Server, request: Request) -> Response:
             name=draft.name,
             scopes=draft.scopes,
             lifetime=_lifetime(draft, now),
-            at=events.occasion(request),
+            origin=events.request_origin(request),
             grant_id=_grant_id(visit.person, draft),
             session=visit.browser.session,
         )

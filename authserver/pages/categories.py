@@ -257,7 +257,7 @@ async def _received(server: Server, request: Request) -> tuple[Form, Visit]:
 
 def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.signer.check_form(request, form, visit.browser)
     except StaleForm:
         return True
     return False

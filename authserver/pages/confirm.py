@@ -59,7 +59,7 @@ async def submit(server: Server, request: Request) -> Response:
     going_to = _path(form)
     visit = await server.visit(request, going_to)
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.signer.check_form(request, form, visit.browser)
     except StaleForm:
         return await _render(server, visit, going_to, sign_in.OUT_OF_DATE, status=403)
     try:
@@ -86,7 +86,7 @@ async def _proved(server: Server, visit: Visit, form: Form, request: Request) ->
     if answer is not None:
         return await passkeys.sign_in(server, visit.browser, answer, request)
     account = await accounts.authenticate(
-        server, visit.person.email, form.get("password") or "", events.occasion(request)
+        server, visit.person.email, form.get("password") or "", events.request_origin(request)
     )
     if account is None or account.user_id != visit.person.user_id:
         raise Unusable(_FAILED)
@@ -117,7 +117,7 @@ async def _render(
         "next": going_to,
         "has_password": ways.has_password,
         "has_provider": ways.has_provider,
-        "passkey_options": passkeys.confirm_options(server.seal, visit.browser, known),
+        "passkey_options": passkeys.confirm_options(server.signer, visit.browser, known),
         "problem": problem,
     }
     return server.pages.render(

@@ -59,7 +59,7 @@ async def submit(server: Server, request: Request) -> Response:
         server.database,
         SQL["delete_account"],
         {"user_id": session.user_id, "session_hash": session.hash},
-        events.occasion(request),
+        events.request_origin(request),
     )
     if not ended:
         # The sign-in has ended or grown old since it was looked at.

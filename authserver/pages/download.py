@@ -75,7 +75,7 @@ async def make_token(server: Server, request: Request) -> Response:
             name=_TOKEN_NAME,
             scopes=ticked,
             lifetime=LIFETIME,
-            at=events.occasion(request),
+            origin=events.request_origin(request),
             # The form's id alone would let somebody give their grant the id of another person's.
             grant_id=uuid5(user_id, f"download {draft_id}"),
             session=visit.browser.session,

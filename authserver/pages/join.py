@@ -35,13 +35,13 @@ async def submit(server: Server, request: Request) -> Response:
     form.check()
     link = _link(form)
     browser = await server.browser(request)
-    server.seal.check_form(request, form, browser, link.text)
+    server.signer.check_form(request, form, browser, link.text)
     invitation = await _invitation(server, link)
     email = form.get("email") or ""
     wanted = NewAccount(email=email, password=form.get("password") or "")
     try:
         user_id = await accounts.join(
-            server.database, server.hasher, link, wanted, events.occasion(request)
+            server.database, server.hasher, link, wanted, events.request_origin(request)
         )
     except (UnacceptableEmail, AddressTaken) as error:
         page = _page(link, invitation, email, email_problem=error.__doc__)

@@ -85,16 +85,16 @@ async def depart(server: Server, request: Request) -> Response:
     link = tokens.parse(tokens.LINK, form.get("link") or "")
     going_to = form.get("next") or ""
     try:
-        server.seal.check_form(request, form, browser, _subject(browser, going_to, link))
+        server.signer.check_form(request, form, browser, _subject(browser, going_to, link))
     except StaleForm:
         if link is not None:
             raise
         if browser.person is not None:
-            return server.pages.redirect_browser(sign_in.way_on(going_to), browser)
+            return server.pages.redirect_browser(sign_in.next_path(going_to), browser)
         return sign_in.render(server, browser, going_to, problem=sign_in.OUT_OF_DATE, status=403)
     if link is None:
         person = browser.person
-        errand = Errand(sign_in.carried(going_to), None if person is None else person.user_id)
+        errand = Errand(sign_in.form_next(going_to), None if person is None else person.user_id)
     else:
         errand = await _invited(server, link)
     return await _send(server, request, provider, browser, errand)
@@ -121,7 +121,7 @@ async def connect(server: Server, request: Request) -> Response:
     visit = await server.visit(request, sign_in_methods.PATH, is_fresh=True)
     form = await forms.read(request)
     form.check()
-    server.seal.check_form(request, form, visit.browser)
+    server.signer.check_form(request, form, visit.browser)
     errand = Errand(sign_in_methods.PATH, visit.person.user_id, is_connecting=True)
     return await _send(server, request, provider, visit.browser, errand)
 
@@ -132,10 +132,10 @@ async def disconnect(server: Server, request: Request) -> Response:
     visit = await server.visit(request, sign_in_methods.PATH, is_fresh=True)
     form = await forms.read(request)
     form.check()
-    server.seal.check_form(request, form, visit.browser)
+    server.signer.check_form(request, form, visit.browser)
     issuer, user_id = provider.chosen.issuer, visit.person.user_id
     is_gone = await identities.disconnect(
-        server.database, user_id, issuer, events.occasion(request)
+        server.database, user_id, issuer, events.request_origin(request)
     )
     if not is_gone and await identities.connection(server.database, user_id, issuer) is not None:
         return _problem(server, visit.browser, Errand(sign_in_methods.PATH), _LAST_WAY_IN)
@@ -157,15 +157,15 @@ async def arrive(server: Server, request: Request) -> Response:
     if browser.person is not None and arrival.user_id is None and arrival.invitation_hash is None:
         # Another tab was faster, perhaps as somebody else. Whom the provider names is not even asked: who
         # is signed in here never changes unasked, and what comes next says who it is.
-        return server.pages.redirect_browser(sign_in.way_on(arrival.going_to), browser)
+        return server.pages.redirect_browser(sign_in.next_path(arrival.going_to), browser)
     try:
         proof = await _proof(provider, query, arrival)
     except _Declined:
         return _problem(server, browser, arrival, _DECLINED)
     except ProviderFailed as error:
         if _is_confirming(arrival) and not isinstance(error, ProviderDown):
-            at = events.occasion(request)
-            await events.note_failed_sign_in(server.database, arrival.user_id, at)
+            origin = events.request_origin(request)
+            await events.note_failed_sign_in(server.database, arrival.user_id, origin)
         return _failed(server, request, browser, arrival, error)
     if arrival.is_connecting:
         return await _connect(server, request, browser, arrival, proof)
@@ -197,7 +197,7 @@ async def _send(
         must_ask_again=_is_confirming(errand),
     )
     try:
-        await server.throttle.count_departure(events.occasion(request).address)
+        await server.throttle.count_departure(events.request_origin(request).address)
         location = await provider.location(attempt)
     except TooManyRequests as error:
         refused = _problem(server, browser, errand, _TOO_MANY, status=error.status)
@@ -231,7 +231,9 @@ async def _sign_in(
 ) -> Response:
     owner = await identities.use(server.database, proof)
     if arrival.user_id is not None and (owner is None or owner.user_id != arrival.user_id):
-        await events.note_failed_sign_in(server.database, arrival.user_id, events.occasion(request))
+        await events.note_failed_sign_in(
+            server.database, arrival.user_id, events.request_origin(request)
+        )
         return _problem(server, browser, arrival, _ANOTHER)
     if owner is None:
         try:
@@ -256,15 +258,15 @@ async def _sign_in(
     )
     if session is None:
         return _problem(server, browser, arrival, _FAILED)
-    return server.pages.redirect(sign_in.way_on(arrival.going_to), session)
+    return server.pages.redirect(sign_in.next_path(arrival.going_to), session)
 
 
 async def _join(server: Server, request: Request, arrival: Arrival, proof: Proof) -> Owner:
     domains = _configured(server).chosen.domains
-    at = events.occasion(request)
+    origin = events.request_origin(request)
     try:
         return await identities.join(
-            server.database, proof, domains, at, invitation_hash=arrival.invitation_hash
+            server.database, proof, domains, origin, invitation_hash=arrival.invitation_hash
         )
     except AddressTaken:
         # Perhaps by the same person, a moment ago in another tab.
@@ -277,7 +279,9 @@ async def _join(server: Server, request: Request, arrival: Arrival, proof: Proof
 async def _connect(
     server: Server, request: Request, browser: Browser, arrival: Arrival, proof: Proof
 ) -> Response:
-    if not await identities.connect(server.database, proof, browser, events.occasion(request)):
+    if not await identities.connect(
+        server.database, proof, browser, events.request_origin(request)
+    ):
         return _problem(server, browser, arrival, _CANNOT_CONNECT)
     return server.pages.redirect_browser(f"{sign_in_methods.PATH}?done=connected", browser)
 
@@ -310,6 +314,6 @@ def _problem(
     told = text.format(name=_configured(server).name)
     if browser.person is None:
         return sign_in.render(server, browser, errand.going_to, problem=told, status=status)
-    way_back = sign_in.way_on(errand.going_to)
+    way_back = sign_in.next_path(errand.going_to)
     page = Page("provider_problem.html", {"text": told, "way_back": way_back}, status)
     return server.pages.render(page, browser)

@@ -30,7 +30,7 @@ async def submit(server: Server, request: Request) -> Response:
     link = _link(form)
     browser = await server.browser(request)
     try:
-        server.seal.check_form(request, form, browser, link.text)
+        server.signer.check_form(request, form, browser, link.text)
     except StaleForm:
         return await _render(server, browser, link, problem=sign_in.OUT_OF_DATE, status=403)
     password = form.get("password") or ""

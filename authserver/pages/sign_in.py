@@ -37,7 +37,7 @@ _FAILED: Final = (
 OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
-def way_on(text: str) -> str:
+def next_path(text: str) -> str:
     """Return the path to go on to after sign-in: a pending request, a path of our list, else home.
 
     No part of ``text`` becomes part of an address but an id, which has letters and digits alone.
@@ -48,7 +48,7 @@ def way_on(text: str) -> str:
     return text if text in PATHS else "/"
 
 
-def carried(text: str) -> str:
+def form_next(text: str) -> str:
     """Return what of ``text`` a form carries along: a pending request or a path of our list, else nothing."""
     is_request = tokens.parse(tokens.REQUEST, text) is not None
     return text if is_request or text in PATHS else ""
@@ -59,7 +59,7 @@ async def show(server: Server, request: Request) -> Response:
     going_to = forms.decode(request.scope["query_string"]).get("next") or ""
     browser = await server.browser(request)
     if browser.person is not None:
-        return server.pages.redirect_browser(way_on(going_to), browser)
+        return server.pages.redirect_browser(next_path(going_to), browser)
     return render(server, browser, going_to)
 
 
@@ -71,11 +71,11 @@ async def submit(server: Server, request: Request) -> Response:
     browser = await server.browser(request)
     email = form.get("email") or ""
     try:
-        server.seal.check_form(request, form, browser, going_to)
+        server.signer.check_form(request, form, browser, going_to)
     except StaleForm:
         if browser.person is not None:
             # Another tab was faster. The form has no say here, and there is nothing left to do.
-            return server.pages.redirect_browser(way_on(going_to), browser)
+            return server.pages.redirect_browser(next_path(going_to), browser)
         return render(server, browser, going_to, email, problem=OUT_OF_DATE, status=403)
     try:
         session = await _proved(server, browser, form, request)
@@ -86,7 +86,7 @@ async def submit(server: Server, request: Request) -> Response:
         refused = render(server, browser, going_to, email, problem=problem, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
-    return server.pages.redirect(way_on(going_to), session)
+    return server.pages.redirect(next_path(going_to), session)
 
 
 async def _proved(server: Server, browser: Browser, form: Form, request: Request) -> Token:
@@ -95,7 +95,7 @@ async def _proved(server: Server, browser: Browser, form: Form, request: Request
     if answer is not None:
         return await passkeys.sign_in(server, browser, answer, request)
     account = await accounts.authenticate(
-        server, form.get("email") or "", form.get("password") or "", events.occasion(request)
+        server, form.get("email") or "", form.get("password") or "", events.request_origin(request)
     )
     if account is None:
         raise Unusable(_FAILED)
@@ -117,7 +117,7 @@ async def leave(server: Server, request: Request) -> Response:
     form.check()
     going_to = form.get("next") or ""
     browser = await server.browser(request)
-    server.seal.check_form(request, form, browser, going_to)
+    server.signer.check_form(request, form, browser, going_to)
     session = await sessions.sign_out(server.database, browser, request)
     request_id = tokens.parse(tokens.REQUEST, going_to)
     suffix = "" if request_id is None else f"?next={request_id.text}"
@@ -134,12 +134,12 @@ def render(
     status: int = 200,
 ) -> Response:
     """Return the page with the forms to sign in, and with what went wrong, if anything."""
-    onward = carried(going_to)
+    onward = form_next(going_to)
     content = {
         "next": onward,
         "is_for_client": onward not in ("", *PATHS),
         "email": email,
-        "passkey_options": passkeys.sign_in_options(server.seal, browser),
+        "passkey_options": passkeys.sign_in_options(server.signer, browser),
         "problem": problem,
     }
     page = Page("sign_in.html", content, status, subject=onward, may_end_at_client=True)

@@ -40,11 +40,11 @@ async def revoke(server: Server, request: Request) -> Response:
     visit = await server.visit(request, "/")
     subject = await _subject(server, visit, form)
     try:
-        server.seal.check_form(request, form, visit.browser)
+        server.signer.check_form(request, form, visit.browser)
     except StaleForm:
         return _ask(server, visit, subject, problem=sign_in.OUT_OF_DATE, status=403)
     is_revoked = await grants.revoke(
-        server.database, visit.person.user_id, subject.grant_id, events.occasion(request)
+        server.database, visit.person.user_id, subject.grant_id, events.request_origin(request)
     )
     done = "revoked" if is_revoked else "ended"
     return server.pages.redirect_browser(f"{subject.list_path}?done={done}", visit.browser)

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from authserver import events, rows
 from authserver.errors import TooManyRequests
-from authserver.events import Event, Occasion
+from authserver.events import Event, RequestOrigin
 from authserver.people import passwords, sessions
 from authserver.people.passwords import Hasher, TooManyAtOnce
 from authserver.people.server import Server
@@ -105,18 +105,20 @@ async def find(database: Database, email: str) -> Account | None:
     return await rows.one(database, Account, SQL["account"], {"email": _folded(email)})
 
 
-async def authenticate(server: Server, email: str, password: str, at: Occasion) -> Account | None:
+async def authenticate(
+    server: Server, email: str, password: str, origin: RequestOrigin
+) -> Account | None:
     """Return whose e-mail address and password these are, or None.
 
     It takes the same time whether there is no such account, the password is wrong, or the attempt comes
     too early and nothing is found out. Raises TooManyRequests, passwords.TooManyAtOnce.
     """
-    with server.throttle.place(at.address):
+    with server.throttle.place(origin.address):
         account = await find(server.database, email)
         stored = None if account is None else account.password_hash
         user_id = None if account is None else account.user_id
         try:
-            guess = await server.throttle.count_guess(_folded(email), user_id, at.address)
+            guess = await server.throttle.count_guess(_folded(email), user_id, origin.address)
         except TooManyRequests:
             # It is not noted as an event: strangers could fill the table while they wait.
             await server.hasher.verify(None, password)
@@ -127,7 +129,7 @@ async def authenticate(server: Server, email: str, password: str, at: Occasion) 
             await server.throttle.take_back(guess)
             raise
     if account is None or stored is None or not is_right:
-        await events.note_failed_sign_in(server.database, user_id, at)
+        await events.note_failed_sign_in(server.database, user_id, origin)
         return None
     await server.throttle.clear(guess)
     if server.hasher.is_outdated(stored):
@@ -148,7 +150,7 @@ async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> 
     )
 
 
-async def add(database: Database, hasher: Hasher, new: NewAccount, at: Occasion) -> UUID:
+async def add(database: Database, hasher: Hasher, new: NewAccount, origin: RequestOrigin) -> UUID:
     """Make an account and return its id.
 
     Raises UnacceptableEmail, passwords.UnacceptablePassword, UnknownTimezone and AddressTaken.
@@ -164,14 +166,14 @@ async def add(database: Database, hasher: Hasher, new: NewAccount, at: Occasion)
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        made = await events.happen(database, SQL["add_account"], parameters, at)
+        made = await events.happen(database, SQL["add_account"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
     return made[0].user_id
 
 
 async def change_password(
-    database: Database, hasher: Hasher, account: Account, password: str, at: Occasion
+    database: Database, hasher: Hasher, account: Account, password: str, origin: RequestOrigin
 ) -> None:
     """Give an account another password and end all its sign-ins.
 
@@ -179,7 +181,7 @@ async def change_password(
     """
     passwords.check(password, account.email)
     parameters = {"user_id": account.user_id, "password_hash": await hasher.hash(password)}
-    await events.happen(database, SQL["change_password"], parameters, at, after=SQL["hold"])
+    await events.happen(database, SQL["change_password"], parameters, origin, after=SQL["hold"])
 
 
 async def change_own_password(
@@ -201,7 +203,7 @@ async def change_own_password(
         server.database,
         SQL["change_own_password"],
         parameters,
-        events.occasion(request),
+        events.request_origin(request),
         after=SQL["hold"],
     )
     return session if changed else None
@@ -245,7 +247,7 @@ async def reset_password(
         server.database,
         SQL["reset_password"],
         parameters,
-        events.occasion(request),
+        events.request_origin(request),
         after=SQL["hold"],
     )
     if not happened:
@@ -279,7 +281,7 @@ async def invitation(database: Database, link: Token) -> Invitation:
 
 
 async def join(
-    database: Database, hasher: Hasher, link: Token, new: NewAccount, at: Occasion
+    database: Database, hasher: Hasher, link: Token, new: NewAccount, origin: RequestOrigin
 ) -> UUID:
     """Make an account by a one-time link and return its id; the first account is an administrator.
 
@@ -297,7 +299,7 @@ async def join(
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        made = await events.happen(database, SQL["join"], parameters, at)
+        made = await events.happen(database, SQL["join"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
     if not made:
@@ -312,12 +314,12 @@ def end(chosen: Settings, account: Account) -> bool:
     """
     if chosen.database_url is None:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
-    at = events.COMMAND
+    origin = events.COMMAND
     with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
         connection.execute(_OWNERS["become_owner"])
         schema.check(connection)
         with connection.cursor(row_factory=class_row(Event)) as cursor:
-            parameters = {"user_id": account.user_id, **at.parameters}
+            parameters = {"user_id": account.user_id, **origin.parameters}
             ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()
-    events.record(ended, at)
+    events.record(ended, origin)
     return bool(ended)

@@ -14,7 +14,7 @@ from uuid import UUID
 from psycopg.errors import UniqueViolation
 
 from authserver import events, rows
-from authserver.events import Event, Occasion
+from authserver.events import Event, RequestOrigin
 from authserver.people import accounts
 from authserver.people.accounts import AddressTaken, LinkUsed, UnacceptableEmail
 from authserver.people.provider import Proof
@@ -113,7 +113,7 @@ async def join(
     database: Database,
     proof: Proof,
     domains: tuple[str, ...],
-    at: Occasion,
+    origin: RequestOrigin,
     *,
     invitation_hash: bytes | None,
 ) -> Owner:
@@ -125,7 +125,7 @@ async def join(
     email = parameters["email"]
     if invitation_hash is not None:
         invited = {**parameters, "invitation_hash": invitation_hash}
-        happened = await _join(database, SQL["join_by_invitation"], invited, at)
+        happened = await _join(database, SQL["join_by_invitation"], invited, origin)
         if not happened:
             raise NoAddress if email is None else LinkUsed
         return Owner(happened[0].user_id, None)
@@ -135,35 +135,39 @@ async def join(
         raise AddressTaken
     if email.rpartition("@")[2] not in domains:
         raise NotInvited
-    happened = await _join(database, SQL["join_by_domain"], parameters, at)
+    happened = await _join(database, SQL["join_by_domain"], parameters, origin)
     if not happened:
         raise NotInvited
     return Owner(happened[0].user_id, None)
 
 
 async def _join(
-    database: Database, statement: Statement, parameters: Parameters, at: Occasion
+    database: Database, statement: Statement, parameters: Parameters, origin: RequestOrigin
 ) -> list[Event]:
     try:
-        return await events.happen(database, statement, parameters, at)
+        return await events.happen(database, statement, parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
 
 
-async def connect(database: Database, proof: Proof, browser: Browser, at: Occasion) -> bool:
+async def connect(
+    database: Database, proof: Proof, browser: Browser, origin: RequestOrigin
+) -> bool:
     """Let whoever is signed in in ``browser`` in through this identity; False: it cannot be theirs."""
     parameters = {
         **_identity(proof),
         "user_id": browser.session.user_id,
         "session_hash": browser.session.hash,
     }
-    return bool(await events.happen(database, SQL["connect"], parameters, at))
+    return bool(await events.happen(database, SQL["connect"], parameters, origin))
 
 
-async def disconnect(database: Database, user_id: UUID, issuer: str, at: Occasion) -> bool:
+async def disconnect(database: Database, user_id: UUID, issuer: str, origin: RequestOrigin) -> bool:
     """Take the provider away as a way in; False: there was nothing to take, or it is the last one."""
     parameters = {"user_id": user_id, "issuer": issuer}
-    return bool(await events.happen(database, SQL["disconnect"], parameters, at, after=SQL["hold"]))
+    return bool(
+        await events.happen(database, SQL["disconnect"], parameters, origin, after=SQL["hold"])
+    )
 
 
 async def connection(database: Database, user_id: UUID, issuer: str | None) -> Connection | None:

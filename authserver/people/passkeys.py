@@ -40,7 +40,7 @@ from webauthn.helpers.structs import (
 from authserver import PRODUCT, events, rows
 from authserver.people import sessions
 from authserver.people.server import Server
-from authserver.people.sessions import Browser, Person, Seal, Visit
+from authserver.people.sessions import Browser, Person, Signer, Visit
 from authserver.rows import Database, Parameters
 from shared.tokens import Token
 
@@ -121,11 +121,11 @@ class _Challenge:
 
 
 def challenge(
-    seal: Seal, session: Token, purpose: Purpose, lifetime: timedelta = CHALLENGE_LIFETIME
+    signer: Signer, session: Token, purpose: Purpose, lifetime: timedelta = CHALLENGE_LIFETIME
 ) -> str:
     """Return a new challenge that is good in this browser, for this purpose, for a while."""
     body = f"{secrets.token_urlsafe(24)}.{int(time.time() + lifetime.total_seconds())}"
-    signature = seal.challenges.get_signature(_signed(session.hash, purpose, body))
+    signature = signer.challenges.get_signature(_signed(session.hash, purpose, body))
     return f"{body}.{signature.decode()}"
 
 
@@ -134,13 +134,13 @@ def _signed(session_hash: bytes, purpose: Purpose, body: str) -> str:
 
 
 def _parse_challenge(
-    seal: Seal, session_hashes: Sequence[bytes], purpose: Purpose, answered: bytes
+    signer: Signer, session_hashes: Sequence[bytes], purpose: Purpose, answered: bytes
 ) -> _Challenge:
     """Return the challenge that was answered. Raises Unusable for another's, another use's, a late one."""
     text = answered[:_MAX_CHALLENGE_CHARACTERS].decode("ascii", "replace")
     body, _, signature = text.rpartition(".")
     is_ours = text.isascii() and any(
-        seal.challenges.verify_signature(_signed(session_hash, purpose, body), signature)
+        signer.challenges.verify_signature(_signed(session_hash, purpose, body), signature)
         for session_hash in session_hashes
     )
     if not is_ours:
@@ -151,15 +151,15 @@ def _parse_challenge(
     return _Challenge(text, datetime.fromtimestamp(expires_at, UTC))
 
 
-def _host(seal: Seal) -> str:
+def _host(signer: Signer) -> str:
     """Return the name that passkeys are bound to."""
-    return urlsplit(seal.origin).hostname or ""
+    return urlsplit(signer.origin).hostname or ""
 
 
-def are_possible(seal: Seal) -> bool:
+def are_possible(signer: Signer) -> bool:
     """Tell whether browsers have passkeys here: only for names (WebAuthn, level 3, section 5.1.3)."""
     try:
-        ip_address(_host(seal))
+        ip_address(_host(signer))
     except ValueError:
         return True
     return False
@@ -187,27 +187,27 @@ def _descriptors(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor
     ]
 
 
-def sign_in_options(seal: Seal, browser: Browser) -> str | None:
+def sign_in_options(signer: Signer, browser: Browser) -> str | None:
     """Return as JSON what the browser is asked for at sign-in: any passkey of this service.
 
     None, here and below: there is nothing to ask for.
     """
-    return _request_options(seal, browser, "sign in", ()) if are_possible(seal) else None
+    return _request_options(signer, browser, "sign in", ()) if are_possible(signer) else None
 
 
-def confirm_options(seal: Seal, browser: Browser, known: Sequence[Passkey]) -> str | None:
+def confirm_options(signer: Signer, browser: Browser, known: Sequence[Passkey]) -> str | None:
     """Return as JSON what the browser is asked for where a person is to prove who they are."""
-    is_any = bool(known) and are_possible(seal)
-    return _request_options(seal, browser, "confirm", known) if is_any else None
+    is_any = bool(known) and are_possible(signer)
+    return _request_options(signer, browser, "confirm", known) if is_any else None
 
 
 def _request_options(
-    seal: Seal, browser: Browser, purpose: Purpose, known: Sequence[Passkey]
+    signer: Signer, browser: Browser, purpose: Purpose, known: Sequence[Passkey]
 ) -> str:
     return options_to_json(
         webauthn.generate_authentication_options(
-            rp_id=_host(seal),
-            challenge=challenge(seal, browser.session, purpose).encode(),
+            rp_id=_host(signer),
+            challenge=challenge(signer, browser.session, purpose).encode(),
             timeout=_TIMEOUT_MS,
             allow_credentials=_descriptors(known),
             user_verification=UserVerificationRequirement.REQUIRED,
@@ -216,19 +216,19 @@ def _request_options(
 
 
 def add_options(
-    seal: Seal, browser: Browser, person: Person, known: Sequence[Passkey]
+    signer: Signer, browser: Browser, person: Person, known: Sequence[Passkey]
 ) -> str | None:
     """Return as JSON what the browser is asked to make."""
-    if len(known) >= MOST or not are_possible(seal):
+    if len(known) >= MOST or not are_possible(signer):
         return None
     return options_to_json(
         webauthn.generate_registration_options(
-            rp_id=_host(seal),
+            rp_id=_host(signer),
             rp_name=PRODUCT,
             user_id=person.user_id.bytes,
             user_name=person.email,
             user_display_name=person.display_name or person.email,
-            challenge=challenge(seal, browser.session, "add").encode(),
+            challenge=challenge(signer, browser.session, "add").encode(),
             timeout=_TIMEOUT_MS,
             authenticator_selection=AuthenticatorSelectionCriteria(
                 resident_key=ResidentKeyRequirement.REQUIRED,
@@ -244,15 +244,15 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
 
     Where somebody is signed in there, it proves that it is them. Raises Unusable, TooManyRequests.
     """
-    at = events.occasion(request)
+    origin = events.request_origin(request)
     # It is counted before it is tried; nobody can guess a key, but everybody can make us work.
-    attempt = await server.throttle.count_passkey(at.address)
+    attempt = await server.throttle.count_passkey(origin.address)
     user_id = None if browser.person is None else browser.person.user_id
     try:
         credential = _authentication(answer)
         purpose: Purpose = "sign in" if browser.person is None else "confirm"
         answered = _client_challenge(credential.response.client_data_json)
-        asked = _parse_challenge(server.seal, (browser.session.hash,), purpose, answered)
+        asked = _parse_challenge(server.signer, (browser.session.hash,), purpose, answered)
         known = await _known(server, browser.person, credential)
         user_id = known.user_id
         session, opening = sessions.succeed(browser, known.user_id, request)
@@ -263,16 +263,16 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
                 "user_id": known.user_id,
                 "credential_id": credential.raw_id,
                 "signed_out_at": known.signed_out_at,
-                "sign_count": _verified_count(server.seal, credential, asked, known),
+                "sign_count": _verified_count(server.signer, credential, asked, known),
                 **asked.spending,
                 **opening,
             },
-            at,
+            origin,
         )
         if "signed_in" not in [each.event for each in happened]:
             raise Unusable(NOT_TAKEN)
     except Unusable:
-        await events.note_failed_sign_in(server.database, user_id, at)
+        await events.note_failed_sign_in(server.database, user_id, origin)
         raise
     await server.throttle.take_back(attempt)
     return session
@@ -321,15 +321,15 @@ async def _known(
 
 
 def _verified_count(
-    seal: Seal, credential: AuthenticationCredential, asked: _Challenge, known: _Known
+    signer: Signer, credential: AuthenticationCredential, asked: _Challenge, known: _Known
 ) -> int:
     """Return what the authenticator of a valid answer has counted to. Raises Unusable."""
     try:
         verified = webauthn.verify_authentication_response(
             credential=credential,
             expected_challenge=asked.text.encode(),
-            expected_rp_id=_host(seal),
-            expected_origin=seal.origin,
+            expected_rp_id=_host(signer),
+            expected_origin=signer.origin,
             credential_public_key=known.public_key,
             # The statement compares it, so that what is compared is what is stored at that moment, and
             # only an answer that is valid otherwise is called a copy's.
@@ -350,13 +350,13 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
     except Exception as error:
         raise Unusable(UNREADABLE) from error
     answered = _client_challenge(credential.response.client_data_json)
-    asked = _parse_challenge(server.seal, visit.browser.form_hashes, "add", answered)
+    asked = _parse_challenge(server.signer, visit.browser.form_hashes, "add", answered)
     try:
         made = webauthn.verify_registration_response(
             credential=credential,
             expected_challenge=asked.text.encode(),
-            expected_rp_id=_host(server.seal),
-            expected_origin=server.seal.origin,
+            expected_rp_id=_host(server.signer),
+            expected_origin=server.signer.origin,
             require_user_verification=True,
         )
     except Exception as error:
@@ -380,7 +380,7 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
             "most": MOST,
             **asked.spending,
         },
-        events.occasion(request),
+        events.request_origin(request),
         after=SQL["hold"],
     )
     if not added:
@@ -402,7 +402,7 @@ async def remove(server: Server, visit: Visit, passkey_id: UUID, request: Reques
         server.database,
         SQL["remove_passkey"],
         parameters,
-        events.occasion(request),
+        events.request_origin(request),
         after=SQL["hold"],
     )
     return bool(removed)

@@ -7,7 +7,7 @@ renders pages: commands about accounts start half a second sooner without them.
 from typing import Protocol
 
 from authserver.people.passwords import Hasher
-from authserver.people.sessions import Seal
+from authserver.people.sessions import Signer
 from authserver.people.throttle import Throttle
 from authserver.rows import Database
 
@@ -24,7 +24,7 @@ class Server(Protocol):
         """How passwords are hashed."""
 
     @property
-    def seal(self) -> Seal:
+    def signer(self) -> Signer:
         """How cookies and forms are signed."""
 
     @property

@@ -17,12 +17,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from itsdangerous import Signer
+import itsdangerous
 from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, rows
-from authserver.events import Occasion
+from authserver.events import RequestOrigin
 from authserver.forms import Form
 from authserver.rows import Database, Parameters
 from shared import settings, tokens
@@ -126,12 +126,12 @@ class OldSignIn(StaleForm):
 
 
 @dataclass(frozen=True, repr=False)
-class Seal:
+class Signer:
     """Signs cookies, forms and challenges with the deployment's key."""
 
-    cookies: Signer
-    forms: Signer
-    challenges: Signer
+    cookies: itsdangerous.Signer
+    forms: itsdangerous.Signer
+    challenges: itsdangerous.Signer
     origin: str
     is_https: bool
 
@@ -142,11 +142,11 @@ class Seal:
 
     def session_in(self, request: Request) -> Token | None:
         """Return the session in the cookie of ``request``, or None where it has none of ours."""
-        sealed = cookie(request, self.cookie_name)
+        signed = cookie(request, self.cookie_name)
         # A signature that is not ASCII makes the comparison raise instead of fail.
-        if sealed is None or not sealed.isascii() or len(sealed) > 300:
+        if signed is None or not signed.isascii() or len(signed) > 300:
             return None
-        text, _, signature = sealed.rpartition(".")
+        text, _, signature = signed.rpartition(".")
         if not self.cookies.verify_signature(text, signature):
             return None
         return tokens.parse(tokens.SESSION, text)
@@ -203,19 +203,19 @@ def cookie(request: Request, name: str) -> str | None:
     return found
 
 
-def seal(chosen: Settings) -> Seal:
-    """Return the seal of a deployment. Raises SettingsError where it has no key."""
+def signer(chosen: Settings) -> Signer:
+    """Return the signer of a deployment. Raises SettingsError if it has no signing key."""
     key = settings.signing_key(chosen)
 
-    def signer(purpose: str) -> Signer:
-        return Signer(
+    def keyed(purpose: str) -> itsdangerous.Signer:
+        return itsdangerous.Signer(
             key, salt=f"svc {purpose}", key_derivation="hmac", digest_method=hashlib.sha256
         )
 
-    return Seal(
-        cookies=signer("cookie"),
-        forms=signer("form"),
-        challenges=signer("challenge"),
+    return Signer(
+        cookies=keyed("cookie"),
+        forms=keyed("form"),
+        challenges=keyed("challenge"),
         origin=chosen.auth_url,
         is_https=chosen.is_https,
     )
@@ -225,9 +225,9 @@ def _form_subject(session_hash: bytes, subject: str) -> str:
     return f"{session_hash.hex()} {subject}"
 
 
-async def browser(seal: Seal, database: Database, request: Request) -> Browser:
+async def browser(signer: Signer, database: Database, request: Request) -> Browser:
     """Return who asks; a browser without a live session gets a new one that is nobody's."""
-    session = seal.session_in(request)
+    session = signer.session_in(request)
     if session is None:
         return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
     if session.user_id == tokens.NOBODY:
@@ -264,7 +264,9 @@ async def sign_in(
     """
     session, opening = succeed(browser, user_id, request, authenticated_at)
     parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **opening}
-    opened = await events.happen(database, SQL["sign_in"], parameters, events.occasion(request))
+    opened = await events.happen(
+        database, SQL["sign_in"], parameters, events.request_origin(request)
+    )
     return session if opened else None
 
 
@@ -286,7 +288,7 @@ async def sign_out(database: Database, browser: Browser, request: Request) -> To
     """End the browser's session and return its new one, which is nobody's."""
     session = tokens.mint(tokens.SESSION, tokens.NOBODY)
     succession = _succession(browser.session, session)
-    await events.happen(database, SQL["sign_out"], succession, events.occasion(request))
+    await events.happen(database, SQL["sign_out"], succession, events.request_origin(request))
     return session
 
 
@@ -306,20 +308,22 @@ async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
     return await rows.every(database, SignIn, SQL["sign_ins"], _lasting(user_id))
 
 
-async def end(database: Database, user_id: UUID, session_hash: bytes, at: Occasion) -> bool:
+async def end(
+    database: Database, user_id: UUID, session_hash: bytes, origin: RequestOrigin
+) -> bool:
     """Sign somebody out in one of their browsers; False where it is not theirs, or has ended."""
     parameters = {**_lasting(user_id), "session_hash": session_hash}
-    return bool(await events.happen(database, SQL["end_sign_in"], parameters, at))
+    return bool(await events.happen(database, SQL["end_sign_in"], parameters, origin))
 
 
 async def sign_out_everywhere(
-    database: Database, user_id: UUID, at: Occasion, *, keeping: Token | None = None
+    database: Database, user_id: UUID, origin: RequestOrigin, *, keeping: Token | None = None
 ) -> int:
     """End everything that somebody is signed in with, but for ``keeping``; return how many that were."""
     kept = None if keeping is None else keeping.hash
     parameters = {**_lasting(user_id), "kept_hash": kept}
     ended = await events.happen(
-        database, SQL["sign_out_everywhere"], parameters, at, after=SQL["hold"]
+        database, SQL["sign_out_everywhere"], parameters, origin, after=SQL["hold"]
     )
     return len(ended)
 

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from authserver import PRODUCT
-from authserver.people.sessions import CSRF_FIELD, Browser, Person, Seal
+from authserver.people.sessions import CSRF_FIELD, Browser, Person, Signer
 from shared.settings import Settings
 from shared.tokens import Token
 
@@ -98,7 +98,7 @@ class Pages:
     """Renders pages and redirects, with the cookie where it is due."""
 
     templates: Environment
-    seal: Seal
+    signer: Signer
     data_url: str
     """Where the resource server is."""
     has_provider: bool = False
@@ -106,7 +106,7 @@ class Pages:
     def render(self, page: Page, browser: Browser | None = None) -> Response:
         """Return ``page`` as ``browser`` gets it; without one it has no form and sets no cookie."""
         form_token = (
-            None if browser is None else self.seal.form_token(browser.session, page.subject)
+            None if browser is None else self.signer.form_token(browser.session, page.subject)
         )
         html = self.templates.get_template(page.template).render(
             {"done": None, "problem": None, **page.content},
@@ -121,7 +121,7 @@ class Pages:
             policy += f"; connect-src {self.data_url}"
         response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
-            self.seal.set_cookie(response, browser.session)
+            self.signer.set_cookie(response, browser.session)
         return response
 
     def redirect(self, location: str, session: Token | None = None) -> Response:
@@ -129,7 +129,7 @@ class Pages:
         # Starlette's own redirect would encode once more what a registered URI may have in it.
         response = Response(status_code=303, headers={**_HEADERS, "Location": location})
         if session is not None:
-            self.seal.set_cookie(response, session)
+            self.signer.set_cookie(response, session)
         return response
 
     def redirect_browser(self, location: str, browser: Browser) -> Response:
@@ -137,7 +137,7 @@ class Pages:
         return self.redirect(location, browser.session if browser.is_cookie_due else None)
 
 
-def pages(seal: Seal, chosen: Settings) -> Pages:
+def pages(signer: Signer, chosen: Settings) -> Pages:
     """Return the renderer of this deployment's pages."""
     templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
@@ -155,7 +155,7 @@ def pages(seal: Seal, chosen: Settings) -> Pages:
         provider_name=None if chosen.provider is None else chosen.provider.name,
     )
     templates.filters["moment"] = _moment
-    return Pages(templates, seal, chosen.base_url, has_provider=chosen.provider is not None)
+    return Pages(templates, signer, chosen.base_url, has_provider=chosen.provider is not None)
 
 
 @cache
@@ -175,7 +175,7 @@ def _moment(context: Context, at: datetime) -> Markup:
 
 
 @dataclass(frozen=True)
-class OneName:
+class CanonicalHost:
     """A middleware that sends whoever asks for a page under another host name to the issuer's.
 
     Cookies and passkeys belong to a name, and ``127.0.0.1`` is not ``localhost``. Endpoints for

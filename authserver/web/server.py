@@ -13,7 +13,7 @@ from authserver.people.sessions import (
     Browser,
     ConfirmationNeeded,
     OldSignIn,
-    Seal,
+    Signer,
     SignInNeeded,
     Visit,
 )
@@ -31,7 +31,7 @@ class Server:
 
     settings: Settings
     database: Database
-    seal: Seal
+    signer: Signer
     pages: Pages
     hasher: Hasher
     throttle: Throttle
@@ -48,7 +48,7 @@ class Server:
 
     async def browser(self, request: Request) -> Browser:
         """Return who asks for a page."""
-        return await sessions.browser(self.seal, self.database, request)
+        return await sessions.browser(self.signer, self.database, request)
 
     async def visit(self, request: Request, path: str, *, is_fresh: bool = False) -> Visit:
         """Return who asks for a page of their own; ``path`` is the one to come back to after sign-in.
@@ -69,7 +69,7 @@ class Server:
         Raises ForgedForm, StaleForm, and OldSignIn where nothing but the sign-in is too old: the form is
         then to be shown again with what was typed into it (``confirm.problem``).
         """
-        self.seal.check_form(request, form, visit.browser)
+        self.signer.check_form(request, form, visit.browser)
         if not visit.person.is_fresh:
             raise OldSignIn
 
@@ -77,12 +77,12 @@ class Server:
 def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
     """Return a server for ``chosen``, by default with a hasher of its own. Raises SettingsError."""
     database = rows.connect(chosen)
-    seal = sessions.seal(chosen)
+    signer = sessions.signer(chosen)
     return Server(
         settings=chosen,
         database=database,
-        seal=seal,
-        pages=page.pages(seal, chosen),
+        signer=signer,
+        pages=page.pages(signer, chosen),
         hasher=hasher or Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),

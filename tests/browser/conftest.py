@@ -161,7 +161,7 @@ def open_signed_in(service: Service, owner: psycopg.Connection[Any], person: str
     Her session is a row and a cookie, as sign-in would make them. A sign-in costs 0.2 s of computing, most
     of it for the password's hash, and has tests of its own (test_authorization.py).
     """
-    seal = sessions.seal(service.settings)
+    signer = sessions.signer(service.settings)
     row = owner.execute("select user_id from identity.user where email = %s", [person]).fetchone()
     assert row is not None
     (user_id,) = row
@@ -175,8 +175,8 @@ def open_signed_in(service: Service, owner: psycopg.Connection[Any], person: str
         page.context.add_cookies(
             [
                 {
-                    "name": seal.cookie_name,
-                    "value": seal.cookies.sign(session.text).decode(),
+                    "name": signer.cookie_name,
+                    "value": signer.cookies.sign(session.text).decode(),
                     "url": service.auth_url,
                     "httpOnly": True,
                     "sameSite": "Lax",

@@ -68,7 +68,7 @@ def welcome(
     server: TestClient, settings: Settings, owner: psycopg.Connection[Any], password_hash: str
 ) -> Welcome:
     """Gives a person a password, and a browser in which they are signed in."""
-    seal = sessions.seal(settings)
+    signer = sessions.signer(settings)
 
     def sign_in(person: Person) -> Visitor:
         session = tokens.mint(tokens.SESSION, person.user_id)
@@ -81,8 +81,8 @@ def welcome(
             "insert into identity.session (user_id, session_hash) values (%s, %s)",
             [person.user_id, session.hash],
         )
-        cookie = seal.cookies.sign(session.text).decode()
-        return Visitor(server, {seal.cookie_name: cookie})
+        cookie = signer.cookies.sign(session.text).decode()
+        return Visitor(server, {signer.cookie_name: cookie})
 
     return sign_in
 

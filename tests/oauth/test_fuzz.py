@@ -420,7 +420,7 @@ class Fuzzed:
     """The authorization server, and what a good request to it holds."""
 
     client: TestClient
-    seal: sessions.Seal
+    signer: sessions.Signer
     owner: Rows
     alice: Person
     welcome: Welcome
@@ -429,14 +429,14 @@ class Fuzzed:
     def browser(self, *, is_signed_in: bool) -> Browser:
         """Return a browser of alice's, or one in which nobody is signed in."""
         if is_signed_in:
-            cookie = self.welcome(self.alice).cookies[self.seal.cookie_name]
+            cookie = self.welcome(self.alice).cookies[self.signer.cookie_name]
         else:
             text = tokens.mint(tokens.SESSION, tokens.NOBODY).text
-            cookie = self.seal.cookies.sign(text).decode()
+            cookie = self.signer.cookies.sign(text).decode()
         session = tokens.parse(tokens.SESSION, cookie.rpartition(".")[0])
         assert session is not None
         return Browser(
-            self.seal.cookie_name, cookie, lambda about: self.seal.form_token(session, about)
+            self.signer.cookie_name, cookie, lambda about: self.signer.form_token(session, about)
         )
 
     def values(self, path: str, browser: Browser) -> Values:
@@ -495,7 +495,7 @@ def fuzzed(
     application: Application,
 ) -> Fuzzed:
     """The authorization server, as random requests find it."""
-    return Fuzzed(server, sessions.seal(settings), owner, alice, welcome, application)
+    return Fuzzed(server, sessions.signer(settings), owner, alice, welcome, application)
 
 
 ALLOWED_IN_DESCRIPTIONS: Final = re.compile(r"[\x20-\x21\x23-\x5b\x5d-\x7e]+")

@@ -1118,7 +1118,7 @@ def test_a_janitor_that_meets_what_nobody_thought_of_says_so_and_comes_again(
     nothing = cast("Pool", None)
 
     async def work() -> None:
-        async with janitor.at_work(nothing, timedelta(milliseconds=5)):
+        async with janitor.running(nothing, timedelta(milliseconds=5)):
             await wait_for_async(lambda: len(caplog.records) >= 2, "two failures")
 
     asyncio.run(work())

@@ -279,11 +279,11 @@ def test_a_challenge_is_good_for_its_purpose_and_for_ten_minutes(
     refusal: str | None,
 ) -> None:
     page = visitor.get("/sign-in")
-    seal = sessions.seal(settings)
-    session, _, signature = visitor.cookies[seal.cookie_name].rpartition(".")
+    signer = sessions.signer(settings)
+    session, _, signature = visitor.cookies[signer.cookie_name].rpartition(".")
     token = tokens.parse(tokens.SESSION, session)
     assert token is not None
-    text = passkeys.challenge(seal, token, purpose, lifetime)
+    text = passkeys.challenge(signer, token, purpose, lifetime)
     asked = options(page) | {"challenge": base64.urlsafe_b64encode(text.encode()).decode()}
 
     response = send(visitor, page, passkey.sign(asked))
@@ -557,7 +557,7 @@ def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
 ) -> None:
     chosen = replace(settings, auth_url=origin)
     (cookie,) = alice_browser.cookies.values()
-    name = sessions.seal(chosen).cookie_name
+    name = sessions.signer(chosen).cookie_name
     app = authserver.app.create(chosen, hasher=Hasher(CHEAP))
 
     with AppClient(app, origin, raise_server_exceptions=False) as client:

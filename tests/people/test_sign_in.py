@@ -366,7 +366,7 @@ def test_line_57_next_leads_nowhere_else(
     already = alice_browser.get("/sign-in", params={"next": going_to})
     late = alice_browser.submit(page, email="", password="", next=going_to)
 
-    assert sign_in.way_on(going_to) == "/"
+    assert sign_in.next_path(going_to) == "/"
     for each in (response, already, late):
         assert each.status_code == 303
         assert each.headers["location"] == "/"
@@ -380,7 +380,7 @@ def test_line_57_signing_out_leads_nowhere_else(
 ) -> None:
     session = tokens.parse(tokens.SESSION, alice_browser.cookies["svc_session"].rpartition(".")[0])
     assert session is not None
-    good = sessions.seal(settings).form_token(session, going_to)
+    good = sessions.signer(settings).form_token(session, going_to)
 
     response = alice_browser.post("/sign-out", {"next": going_to, "csrf": good})
 
@@ -394,8 +394,8 @@ def test_a_request_id_with_a_forged_checksum_carries_no_characters_of_its_own() 
     body = honest.text[:29] + "&x=//evil.example\r\n" + "0" * 24
     forged = body + tokens._checksum(body)
 
-    assert sign_in.way_on(honest.text) == f"/oauth/consent?request={honest.text}"
-    assert sign_in.way_on(forged) == "/"
+    assert sign_in.next_path(honest.text) == f"/oauth/consent?request={honest.text}"
+    assert sign_in.next_path(forged) == "/"
 
 
 COSTLY = 'a="' + "\\" * 120_000 + '"'
@@ -440,11 +440,11 @@ def test_cookies_are_read_as_they_stand_and_never_unquoted(
 
 def in_cookies(settings: Settings, person: Person, cookies: str) -> UUID | None:
     """Return whose session is read from a header that holds a good one of ``person`` at {}."""
-    seal = sessions.seal(settings)
-    text = seal.cookies.sign(tokens.mint(tokens.SESSION, person.user_id).text).decode()
+    signer = sessions.signer(settings)
+    text = signer.cookies.sign(tokens.mint(tokens.SESSION, person.user_id).text).decode()
     header = (b"cookie", cookies.replace("{}", text).encode())
 
-    session = seal.session_in(Request({"type": "http", "headers": [header]}))
+    session = signer.session_in(Request({"type": "http", "headers": [header]}))
 
     return None if session is None else session.user_id
 

@@ -21,7 +21,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 import authserver.app
 from authserver import rows
 from authserver.errors import TooManyRequests
-from authserver.events import Occasion
+from authserver.events import RequestOrigin
 from authserver.people import accounts, passwords, throttle
 from authserver.people.passwords import Hasher
 from authserver.web.server import Server, server
@@ -641,9 +641,9 @@ def authenticate(settings: Settings, hasher: Hasher, email: str, password: str) 
 
     async def ask() -> str | int:
         async with serving_with(settings, hasher) as this:
-            at = Occasion(None, HOME)
+            origin = RequestOrigin(None, HOME)
             try:
-                account = await accounts.authenticate(this, email, password, at)
+                account = await accounts.authenticate(this, email, password, origin)
             except TooManyRequests as error:
                 return error.status
             return "nobody" if account is None else account.email
@@ -699,8 +699,8 @@ def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
         ):
 
             async def enter(address: str) -> None:
-                at = Occasion(None, address)
-                await accounts.authenticate(this, "alice@example.org", WRONG, at)
+                origin = RequestOrigin(None, address)
+                await accounts.authenticate(this, "alice@example.org", WRONG, origin)
 
             for _ in range(4):
                 waiting.start_soon(enter, HOME)
@@ -760,8 +760,8 @@ def test_a_right_password_is_taken_though_there_is_no_place_to_hash_it_anew(
                 held.released.set()
 
             others.start_soon(fill_the_queue)
-            at = Occasion(None, HOME)
-            entered.append(await accounts.authenticate(this, "alice@example.org", PASSWORD, at))
+            origin = RequestOrigin(None, HOME)
+            entered.append(await accounts.authenticate(this, "alice@example.org", PASSWORD, origin))
             others.cancel_scope.cancel()
 
     anyio.run(crowd)
@@ -787,7 +787,7 @@ def test_an_attempt_that_finds_the_queue_full_is_not_counted(
 
             with pytest.raises(passwords.TooManyAtOnce):
                 await accounts.authenticate(
-                    this, "alice@example.org", PASSWORD, Occasion(None, HOME)
+                    this, "alice@example.org", PASSWORD, RequestOrigin(None, HOME)
                 )
 
             waiting.cancel_scope.cancel()
