@@ -54,7 +54,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Noted:
+class StoredEvent:
     """An event as it is kept."""
 
     occurred_at: datetime
@@ -66,7 +66,7 @@ class Noted:
 
 
 @dataclass(frozen=True)
-class Story:
+class AccountEvent:
     """An event as the person to whom it happened is told it."""
 
     occurred_at: datetime
@@ -119,50 +119,52 @@ def _address(request: Request) -> str | None:
     return str(getattr(found, "ipv4_mapped", None) or found)
 
 
-def name_client(request: Request, client_id: str | None) -> None:
+def log_client_id(request: Request, client_id: str | None) -> None:
     """Name the client in the request's log line, whoever it is, where its id is shaped like ours."""
     if client_id is not None and tokens.is_client_id(client_id):
         web.notes(request).update(client_id=client_id)
 
 
-async def happen(
+async def execute(
     database: Database,
     statement: Statement,
     parameters: Parameters,
     origin: RequestOrigin,
     *,
-    after: Statement | None = None,
+    preceded_by: Statement | None = None,
 ) -> list[Event]:
     """Run a statement that answers what happened, write that to the log, and return it.
 
-    ``after`` comes before it in the same transaction, with the same parameters.
+    ``preceded_by`` runs first, in the same transaction and with the same parameters.
     """
     given = {**parameters, **origin.parameters}
-    happened = await rows.every(database, Event, statement, given, after=after)
-    record(happened, origin)
+    happened = await rows.every(database, Event, statement, given, preceded_by=preceded_by)
+    write_log(happened, origin)
     return happened
 
 
-async def note_failed_sign_in(
+async def record_failed_sign_in(
     database: Database, user_id: UUID | None, origin: RequestOrigin
 ) -> None:
     """Note that somebody tried to sign in in vain; ``user_id`` is None where there is no such account."""
-    await happen(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, origin)
+    await execute(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, origin)
 
 
-async def of_user(database: Database, user_id: UUID, limit: int) -> list[Noted]:
+async def of_user(database: Database, user_id: UUID, limit: int) -> list[StoredEvent]:
     """Return what happened to somebody's account and grants, newest first, at most ``limit`` events."""
     parameters = {"user_id": user_id, "limit": limit}
-    return await rows.every(database, Noted, SQL["events"], parameters)
+    return await rows.every(database, StoredEvent, SQL["events"], parameters)
 
 
-async def stories(database: Database, user_id: UUID, before: Cursor, limit: int) -> list[Story]:
+async def account_events(
+    database: Database, user_id: UUID, before: Cursor, limit: int
+) -> list[AccountEvent]:
     """Return what happened to somebody's account before one event, newest first."""
     parameters = {"user_id": user_id, "limit": limit, **vars(before)}
-    return await rows.every(database, Story, SQL["stories"], parameters)
+    return await rows.every(database, AccountEvent, SQL["event_page"], parameters)
 
 
-def record(happened: Iterable[Event], origin: RequestOrigin) -> None:
+def write_log(happened: Iterable[Event], origin: RequestOrigin) -> None:
     """Write what is committed to the log."""
     for event in happened:
         log.info(

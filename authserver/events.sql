@@ -2,8 +2,8 @@
 -- of `happened`, and the same statement writes it down. So nothing happens unnoted, and nothing is noted
 -- that did not happen.
 
--- fragment: noted
-noted as (
+-- fragment: recorded
+recorded as (
     insert into identity.security_event (user_id, event, client_id, grant_id, address, request_id)
     select user_id,
            event,
@@ -11,44 +11,44 @@ noted as (
            grant_id,
            %(address)s,
            %(request_id)s
-      from happened
+      from new_event
     returning event,
               user_id,
               client_id,
               grant_id
 )
 
--- fragment: told
+-- fragment: recorded_events
 select event,
        user_id,
        client_id,
        grant_id
-  from noted
+  from recorded
 
 -- name: failed_sign_in
 -- Somebody named this account, or none (a user id of zeros), and did not have its password.
-with happened as (
+with new_event as (
     select 'sign_in_failed' as event,
            %(user_id)s::uuid as user_id,
            null::text as client_id,
            null::uuid as grant_id
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
--- name: stories
+-- name: event_page
 -- What happened to one account and its grants before one event, newest first, with the name of the API
 -- token or application that it was about, where there still is one.
 select event.occurred_at,
        event.event_id,
        event.event,
        event.client_id,
-       coalesce(bond.name, client.client_name, client.client_id) as title,
+       coalesce(grant_row.name, client.client_name, client.client_id) as title,
        event.address
   from identity.security_event as event
-  left join oauth.grant as bond
-    on bond.user_id = %(user_id)s
-   and bond.grant_id = event.grant_id
+  left join oauth.grant as grant_row
+    on grant_row.user_id = %(user_id)s
+   and grant_row.grant_id = event.grant_id
   left join oauth.client
     on client.client_id = event.client_id
  where event.user_id = %(user_id)s

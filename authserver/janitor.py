@@ -59,16 +59,16 @@ KINDS: Final = (
     Kind("access tokens, a day after their end", SQL["expired_access_tokens"]),
     Kind("rotated refresh tokens that expired", SQL["expired_refresh_tokens"]),
     Kind("refresh tokens of grants revoked a day ago", SQL["refresh_tokens_of_revoked_grants"]),
-    Kind("grants revoked a day ago", SQL["revoked_grants"], before=SQL["last_uses"]),
+    Kind("grants revoked a day ago", SQL["revoked_grants"], before=SQL["record_last_use"]),
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
     Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
     Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
     Kind("applications that nobody let in within a day", SQL["unauthorized_clients"]),
     Kind("applications that nobody has used for 90 days", SQL["idle_clients"]),
-    Kind("counts of attempts with nothing left to remember", SQL["forget_attempts"]),
+    Kind("counts of attempts with nothing left to remember", SQL["delete_idle_keys"]),
     Kind("security events older than 400 days", SQL["old_security_events"]),
     # It may take longest, so it comes last.
-    Kind("data of accounts that were deleted", SQL["data_of_departed"]),
+    Kind("data of accounts that were deleted", SQL["data_of_deleted_accounts"]),
 )
 
 

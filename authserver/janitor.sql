@@ -103,9 +103,9 @@ with expired as (
     select access_token.user_id,
            access_token.token_hash
       from oauth.access_token
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where access_token.expires_at < now() - interval '1 day'
-       and bond.client_id is not null
+       and grant_row.client_id is not null
      order by access_token.expires_at
      limit %(batch)s
        for update of access_token skip locked
@@ -138,10 +138,10 @@ delete from oauth.refresh_token
 with dead as (
     select refresh_token.user_id,
            refresh_token.token_hash
-      from oauth.grant as bond
+      from oauth.grant as grant_row
       join oauth.refresh_token using (user_id, grant_id)
-     where bond.revoked_at < now() - interval '1 day'
-     order by bond.revoked_at
+     where grant_row.revoked_at < now() - interval '1 day'
+     order by grant_row.revoked_at
      limit %(batch)s
        for update of refresh_token skip locked
 )
@@ -150,13 +150,13 @@ delete from oauth.refresh_token
  where refresh_token.user_id = dead.user_id
    and refresh_token.token_hash = dead.token_hash
 
--- fragment: end_of_dead
+-- fragment: delete_dead_grants
 delete from oauth.grant
  using dead
  where oauth.grant.user_id = dead.user_id
    and oauth.grant.grant_id = dead.grant_id
 
--- name: last_uses
+-- name: record_last_use
 -- Removes nothing: it notes for clients until when they had the grants that go next, which nobody could
 -- tell afterwards, and answers the grants that it looked at. Only a revoked grant can have been of use in
 -- the last 90 days. The newest come first, so that a look at one is enough for all others of its client.
@@ -165,12 +165,12 @@ delete from oauth.grant
 -- left out, and its grants stay.
 with ended as (
     select client.client_id,
-           bond.revoked_at
-      from oauth.grant as bond
+           grant_row.revoked_at
+      from oauth.grant as grant_row
       join oauth.client using (client_id)
-     where bond.revoked_at < now() - interval '1 day'
-       and (client.last_used_at is null or client.last_used_at < bond.revoked_at)
-     order by bond.revoked_at desc
+     where grant_row.revoked_at < now() - interval '1 day'
+       and (client.last_used_at is null or client.last_used_at < grant_row.revoked_at)
+     order by grant_row.revoked_at desc
      limit %(batch)s
        for no key update of client skip locked
 ),
@@ -192,93 +192,93 @@ select from ended
 -- Grants that were revoked, once their tokens are gone and their client's last use is noted; an API token
 -- goes with its grant.
 with dead as (
-    select bond.user_id,
-           bond.grant_id
-      from oauth.grant as bond
+    select grant_row.user_id,
+           grant_row.grant_id
+      from oauth.grant as grant_row
       left join oauth.client using (client_id)
-     where bond.revoked_at < now() - interval '1 day'
-       and (bond.client_id is null or client.last_used_at >= bond.revoked_at)
+     where grant_row.revoked_at < now() - interval '1 day'
+       and (grant_row.client_id is null or client.last_used_at >= grant_row.revoked_at)
        and not exists (
                select from oauth.refresh_token
-                where refresh_token.user_id = bond.user_id
-                  and refresh_token.grant_id = bond.grant_id
+                where refresh_token.user_id = grant_row.user_id
+                  and refresh_token.grant_id = grant_row.grant_id
            )
        and not exists (
                select from oauth.access_token
-                where access_token.user_id = bond.user_id
-                  and access_token.grant_id = bond.grant_id
-                  and bond.client_id is not null
+                where access_token.user_id = grant_row.user_id
+                  and access_token.grant_id = grant_row.grant_id
+                  and grant_row.client_id is not null
            )
-     order by bond.revoked_at
+     order by grant_row.revoked_at
      limit %(batch)s
-       for update of bond skip locked
+       for update of grant_row skip locked
 )
---include end_of_dead
+--include delete_dead_grants
 
 -- name: lapsed_grants
 -- Grants whose application did not come back in time to refresh, once all other tokens are gone.
 with dead as (
-    select bond.user_id,
-           bond.grant_id
+    select grant_row.user_id,
+           grant_row.grant_id
       from oauth.refresh_token as renewal
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where renewal.expires_at < now() - interval '1 day'
        and renewal.rotated_at is null
        and not exists (
                select from oauth.refresh_token
-                where refresh_token.user_id = bond.user_id
-                  and refresh_token.grant_id = bond.grant_id
+                where refresh_token.user_id = grant_row.user_id
+                  and refresh_token.grant_id = grant_row.grant_id
                   and refresh_token.rotated_at is not null
            )
        and not exists (
                select from oauth.access_token
-                where access_token.user_id = bond.user_id
-                  and access_token.grant_id = bond.grant_id
+                where access_token.user_id = grant_row.user_id
+                  and access_token.grant_id = grant_row.grant_id
            )
      order by renewal.expires_at
      limit %(batch)s
-       for update of bond skip locked
+       for update of grant_row skip locked
 )
---include end_of_dead
+--include delete_dead_grants
 
 -- name: unredeemed_grants
 -- Grants of which nobody ever got a token: their one code has expired, and was not spent.
 with dead as (
-    select bond.user_id,
-           bond.grant_id
+    select grant_row.user_id,
+           grant_row.grant_id
       from oauth.authorization_code
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where authorization_code.expires_at < now() - interval '1 day'
        and authorization_code.spent_at is null
      order by authorization_code.expires_at
      limit %(batch)s
-       for update of bond skip locked
+       for update of grant_row skip locked
 )
---include end_of_dead
+--include delete_dead_grants
 
 -- name: expired_api_tokens
 -- API tokens, each the only one of its grant.
 with dead as (
-    select bond.user_id,
-           bond.grant_id
+    select grant_row.user_id,
+           grant_row.grant_id
       from oauth.access_token
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where access_token.expires_at < now() - interval '1 day'
-       and bond.client_id is null
+       and grant_row.client_id is null
      order by access_token.expires_at
      limit %(batch)s
-       for update of bond skip locked
+       for update of grant_row skip locked
 )
---include end_of_dead
+--include delete_dead_grants
 
--- fragment: unasked
+-- fragment: without_requests_and_grants
 and not exists (
         select from oauth.authorization_request
          where authorization_request.client_id = client.client_id
     )
-and not exists (select from oauth.grant as bond where bond.client_id = client.client_id)
+and not exists (select from oauth.grant as grant_row where grant_row.client_id = client.client_id)
 
--- fragment: end_of_unused
+-- fragment: delete_unused_clients
 delete from oauth.client
  using unused
  where oauth.client.client_id = unused.client_id
@@ -294,12 +294,12 @@ with unused as (
       from oauth.client
      where last_authorized_at is null
        and created_at < now() - interval '1 day'
-       --include unasked
+       --include without_requests_and_grants
      order by created_at
      limit %(batch)s
        for update of client skip locked
 )
---include end_of_unused
+--include delete_unused_clients
 
 -- name: idle_clients
 -- Applications that had their last consent and their last grant long ago; as above.
@@ -308,17 +308,17 @@ with unused as (
       from oauth.client
      where last_authorized_at is not null
        and greatest(last_authorized_at, last_used_at) < now() - interval '90 days'
-       --include unasked
+       --include without_requests_and_grants
      order by greatest(last_authorized_at, last_used_at)
      limit %(batch)s
        for update of client skip locked
 )
---include end_of_unused
+--include delete_unused_clients
 
 -- name: old_security_events
 -- Security events, by the one function that may remove them; a row for each, as a delete counts.
 select from generate_series(1, svc.forget_security_events(%(batch)s))
 
--- name: data_of_departed
+-- name: data_of_deleted_accounts
 -- What people left behind whose account is gone, by the one function that may remove it.
 select from generate_series(1, svc.forget_departed(%(batch)s))

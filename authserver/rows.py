@@ -73,13 +73,13 @@ async def every(
     statement: Statement,
     parameters: Parameters,
     *,
-    after: Statement | None = None,
+    preceded_by: Statement | None = None,
 ) -> list[Row]:
     """Return all rows that ``statement`` answers. Raises psycopg.Error.
 
-    ``after`` comes before it in the same transaction, with the same parameters.
+    ``preceded_by`` runs first, in the same transaction and with the same parameters.
     """
-    first = () if after is None else (after,)
+    first = () if preceded_by is None else (preceded_by,)
     result = await _run(connection, (*first, statement), parameters)
     names = [(result.fname(column) or b"").decode() for column in range(result.nfields)]
     reader = Transformer()

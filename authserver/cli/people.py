@@ -8,7 +8,7 @@ import psycopg
 from authserver import events, janitor
 from authserver.cli import terminal
 from authserver.cli.grants import client, grant, token
-from authserver.events import Noted
+from authserver.events import StoredEvent
 from authserver.janitor import Removal
 from authserver.people import accounts, first_account, sessions
 from authserver.people.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
@@ -216,7 +216,7 @@ def event() -> None:
 def list_events(chosen: Settings, email: str, limit: int) -> None:
     """List the newest security events of EMAIL's account, the newest first."""
 
-    async def collect(database: Database) -> list[Noted]:
+    async def collect(database: Database) -> list[StoredEvent]:
         account = await terminal.account(database, email)
         return await events.of_user(database, account.user_id, limit)
 

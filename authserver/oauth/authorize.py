@@ -52,7 +52,7 @@ async def show(server: Server, request: Request) -> Response:
     try:
         query = readable_query(request)
         client = await known_client(server.database, query)
-        events.name_client(request, client.client_id)
+        events.log_client_id(request, client.client_id)
         pending = checked(query, client, rules)
         if pending.error is not None and browser.person is not None:
             return server.pages.redirect_browser(error_location(server, pending), browser)

@@ -96,7 +96,7 @@ async def registration(database: Database, client_id: str) -> Registration | Non
 
 async def permissions(database: Database, client_id: str) -> list[Permission]:
     """Return what people let a client do now, by e-mail address."""
-    return await rows.every(database, Permission, SQL["permissions"], {"client_id": client_id})
+    return await rows.every(database, Permission, SQL["client_grants"], {"client_id": client_id})
 
 
 async def remove(
@@ -111,8 +111,12 @@ async def remove(
     whose = {"client_id": client_id, "batch": batch}
     ended: list[Event] = []
     while await rows.execute(database, SQL["unrevoked"], whose):
-        ended += await events.happen(database, SQL["revoke"], whose, origin, after=SQL["hold"])
+        ended += await events.execute(
+            database, SQL["revoke"], whose, origin, preceded_by=SQL["lock_client"]
+        )
     for statement in ("remove_refresh_tokens", "remove_access_tokens", "remove_grants"):
         while await rows.execute(database, SQL[statement], whose) == batch:
             pass
-    return ended + await events.happen(database, SQL["remove"], whose, origin, after=SQL["hold"])
+    return ended + await events.execute(
+        database, SQL["remove"], whose, origin, preceded_by=SQL["lock_client"]
+    )

@@ -25,8 +25,8 @@ select client.client_id,
        client.last_authorized_at,
        (
            select count(*)
-             from oauth.live_grant as bond
-            where bond.client_id = client.client_id
+             from oauth.live_grant as grant_row
+            where grant_row.client_id = client.client_id
        ) as grants
   from oauth.client
  where (%(client_id)s::text is null or client.client_id = %(client_id)s::text)
@@ -40,21 +40,21 @@ select client.client_id,
 select count(*) as count
   from oauth.client
 
--- name: permissions
+-- name: client_grants
 -- Who lets one application do what now.
-select bond.grant_id,
+select grant_row.grant_id,
        person.email,
-       bond.scopes,
-       bond.resource,
-       bond.created_at
-  from oauth.live_grant as bond
+       grant_row.scopes,
+       grant_row.resource,
+       grant_row.created_at
+  from oauth.live_grant as grant_row
   join identity.user as person using (user_id)
- where bond.client_id = %(client_id)s
+ where grant_row.client_id = %(client_id)s
  order by person.email,
-          bond.created_at,
-          bond.grant_id
+          grant_row.created_at,
+          grant_row.grant_id
 
--- name: hold
+-- name: lock_client
 -- Keeps everybody from letting an application in until the end of the transaction. A consent that is
 -- under way is waited for, so that the next statement sees its grant.
 select client_id
@@ -102,7 +102,7 @@ revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
-happened as (
+new_event as (
     select 'revoked' as event,
            user_id,
            client_id,
@@ -110,8 +110,8 @@ happened as (
       from revoked
       join ended using (user_id, grant_id)
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: remove_refresh_tokens
 -- Refresh tokens of an application's revoked grants, a batch; how many rows were removed is the answer.
@@ -119,10 +119,10 @@ happened as (
 with dead as (
     select refresh_token.user_id,
            refresh_token.token_hash
-      from oauth.grant as bond
+      from oauth.grant as grant_row
       join oauth.refresh_token using (user_id, grant_id)
-     where bond.client_id = %(client_id)s
-       and bond.revoked_at is not null
+     where grant_row.client_id = %(client_id)s
+       and grant_row.revoked_at is not null
      limit %(batch)s
        for update of refresh_token skip locked
 )
@@ -136,10 +136,10 @@ delete from oauth.refresh_token
 with dead as (
     select access_token.user_id,
            access_token.token_hash
-      from oauth.grant as bond
+      from oauth.grant as grant_row
       join oauth.access_token using (user_id, grant_id)
-     where bond.client_id = %(client_id)s
-       and bond.revoked_at is not null
+     where grant_row.client_id = %(client_id)s
+       and grant_row.revoked_at is not null
      limit %(batch)s
        for update of access_token skip locked
 )
@@ -178,12 +178,12 @@ removed as (
     delete from oauth.client
      where client_id = %(client_id)s
 ),
-happened as (
+new_event as (
     select 'revoked' as event,
            user_id,
            client_id,
            grant_id
       from ended
 ),
---include noted
---include told
+--include recorded
+--include recorded_events

@@ -55,7 +55,7 @@ async def decide(server: Server, request: Request) -> Response:
     pending = await requests.find(server.database, waiting)
     if pending is None or pending.scopes is None:
         return await _gone(server, browser, waiting)
-    events.name_client(request, pending.client_id)
+    events.log_client_id(request, pending.client_id)
     granted = _decision(form, pending.scopes)
     if not granted:
         location = await _decline(server, waiting, pending)

@@ -177,7 +177,7 @@ async def issue_code(
 ) -> Token | None:
     """Return a code for the ``scopes`` of a waiting request; None where it waits no more."""
     code = tokens.mint(tokens.CODE, user_id)
-    consented = await events.happen(
+    consented = await events.execute(
         database,
         SQL["grant_code"],
         {
@@ -224,7 +224,7 @@ async def redeem_code(
     if issued is None:
         raise await _code_refusal(database, code, presented, origin)
     created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
-    events.record([created], origin)
+    events.write_log([created], origin)
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
@@ -289,7 +289,7 @@ async def revoke_by_token(
 ) -> None:
     """End what ``token`` stands for (RFC 7009), unless ``client_id`` is given and is not the token's."""
     name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
-    await events.happen(
+    await events.execute(
         database,
         SQL[f"revoke_by_{name}_token"],
         {"user_id": token.user_id, "token_hash": token.hash, "client_id": client_id},
@@ -300,7 +300,7 @@ async def revoke_by_token(
 async def revoke(database: Database, user_id: UUID, grant_id: UUID, origin: RequestOrigin) -> bool:
     """Revoke a grant as its owner; False where it is not theirs or was revoked before."""
     parameters = {"user_id": user_id, "grant_id": grant_id}
-    return bool(await events.happen(database, SQL["revoke_grant"], parameters, origin))
+    return bool(await events.execute(database, SQL["revoke_grant"], parameters, origin))
 
 
 async def issue_api_token(
@@ -322,7 +322,7 @@ async def issue_api_token(
     """
     token = tokens.mint(tokens.ACCESS, user_id)
     grant_id = grant_id or uuid4()
-    made = await events.happen(
+    made = await events.execute(
         database,
         SQL["grant_api_token"],
         {
@@ -337,7 +337,7 @@ async def issue_api_token(
             "lifetime": lifetime,
         },
         origin,
-        after=SQL["hold_user"],
+        preceded_by=SQL["lock_user"],
     )
     if not made:
         if session is not None and not await sessions.lives(database, session):
@@ -433,7 +433,7 @@ async def _replayed_code(database: Database, code: Token, origin: RequestOrigin)
     key = {"user_id": code.user_id, "code_hash": code.hash}
     stored = await rows.one(database, _Code, SQL["code"], key)
     if stored is not None and stored.is_spent:
-        await events.happen(database, SQL["revoke_grant_of_spent_code"], key, origin)
+        await events.execute(database, SQL["revoke_grant_of_spent_code"], key, origin)
     return stored
 
 
@@ -444,7 +444,7 @@ async def _replayed_refresh_token(
     key = {"user_id": token.user_id, "token_hash": token.hash}
     stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:
-        await events.happen(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)
+        await events.execute(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)
     return stored
 
 

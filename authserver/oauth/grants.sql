@@ -57,30 +57,30 @@ issued as (
       from granted,
            taken
 ),
-happened as (
+new_event as (
     select 'consented' as event,
            user_id,
            client_id,
            grant_id
       from granted
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: redeem_code
 -- Code ─► token pair. No row: the code is spent, or does not fit what was presented with it.
 with held as (
-    select bond.grant_id,
-           bond.scopes
+    select grant_row.grant_id,
+           grant_row.scopes
       from oauth.authorization_code
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where authorization_code.user_id = %(user_id)s
        and authorization_code.code_hash = %(code_hash)s
-       and bond.user_id = %(user_id)s
-       and bond.client_id = %(client_id)s
-       and bond.resource is not distinct from %(resource)s
-       and bond.revoked_at is null
-       for key share of bond
+       and grant_row.user_id = %(user_id)s
+       and grant_row.client_id = %(client_id)s
+       and grant_row.resource is not distinct from %(resource)s
+       and grant_row.revoked_at is null
+       for key share of grant_row
 ),
 spent as (
     update oauth.authorization_code
@@ -113,14 +113,14 @@ issued_access_token as (
            now() + %(access_token_lifetime)s::interval
       from spent
 ),
-happened as (
+new_event as (
     select 'token_created' as event,
            %(user_id)s::uuid as user_id,
            %(client_id)s::text as client_id,
            grant_id
       from spent
 ),
---include noted
+--include recorded
 select grant_id,
        scopes
   from spent
@@ -141,15 +141,15 @@ with revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
-happened as (
+new_event as (
     select 'replay_detected' as event,
            user_id,
            client_id,
            grant_id
       from revoked
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: code
 -- A code as it was issued, to say why it was refused; no row means that it is unknown.
@@ -157,31 +157,31 @@ select authorization_code.redirect_uri,
        authorization_code.code_challenge,
        authorization_code.spent_at is not null as is_spent,
        authorization_code.expires_at <= now() as is_expired,
-       bond.client_id,
-       bond.resource,
-       bond.revoked_at is not null as is_revoked
+       grant_row.client_id,
+       grant_row.resource,
+       grant_row.revoked_at is not null as is_revoked
   from oauth.authorization_code
-  join oauth.grant as bond using (user_id, grant_id)
+  join oauth.grant as grant_row using (user_id, grant_id)
  where authorization_code.user_id = %(user_id)s
    and authorization_code.code_hash = %(code_hash)s
-   and bond.user_id = %(user_id)s
+   and grant_row.user_id = %(user_id)s
 
 -- name: rotate
 -- Token pair ─► next token pair, of a grant that may become narrower. No row: the refresh token was
 -- rotated before, or does not fit what was presented with it.
 with held as (
-    select bond.grant_id,
-           coalesce(%(scopes)s::text[], bond.scopes) as scopes
+    select grant_row.grant_id,
+           coalesce(%(scopes)s::text[], grant_row.scopes) as scopes
       from oauth.refresh_token
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where refresh_token.user_id = %(user_id)s
        and refresh_token.token_hash = %(token_hash)s
-       and bond.user_id = %(user_id)s
-       and bond.client_id = %(client_id)s
-       and bond.revoked_at is null
-       and (%(scopes)s::text[] is null or bond.scopes @> %(scopes)s::text[])
-       and (%(resource)s::text is null or bond.resource = %(resource)s::text)
-       for key share of bond
+       and grant_row.user_id = %(user_id)s
+       and grant_row.client_id = %(client_id)s
+       and grant_row.revoked_at is null
+       and (%(scopes)s::text[] is null or grant_row.scopes @> %(scopes)s::text[])
+       and (%(resource)s::text is null or grant_row.resource = %(resource)s::text)
+       for key share of grant_row
 ),
 rotated as (
     update oauth.refresh_token
@@ -240,29 +240,29 @@ with revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
-happened as (
+new_event as (
     select 'replay_detected' as event,
            user_id,
            client_id,
            grant_id
       from revoked
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: refresh_token
 -- A refresh token as it was issued, to say why it was refused; no row means that it is unknown.
 select refresh_token.rotated_at is not null as is_rotated,
        refresh_token.expires_at <= now() as is_expired,
-       bond.client_id,
-       bond.resource,
-       bond.scopes,
-       bond.revoked_at is not null as is_revoked
+       grant_row.client_id,
+       grant_row.resource,
+       grant_row.scopes,
+       grant_row.revoked_at is not null as is_revoked
   from oauth.refresh_token
-  join oauth.grant as bond using (user_id, grant_id)
+  join oauth.grant as grant_row using (user_id, grant_id)
  where refresh_token.user_id = %(user_id)s
    and refresh_token.token_hash = %(token_hash)s
-   and bond.user_id = %(user_id)s
+   and grant_row.user_id = %(user_id)s
 
 -- name: revoke_by_refresh_token
 -- Refresh token, current or rotated, given back by its client ─► revoked grant.
@@ -280,29 +280,29 @@ with revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
-happened as (
+new_event as (
     select 'revoked' as event,
            user_id,
            client_id,
            grant_id
       from revoked
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: revoke_by_access_token
 -- Access token, given back ─► that token ended; an API token, which is all of its grant, ends the grant.
 with held as (
-    select bond.user_id,
-           bond.client_id,
-           bond.grant_id
+    select grant_row.user_id,
+           grant_row.client_id,
+           grant_row.grant_id
       from oauth.access_token
-      join oauth.grant as bond using (user_id, grant_id)
+      join oauth.grant as grant_row using (user_id, grant_id)
      where access_token.user_id = %(user_id)s
        and access_token.token_hash = %(token_hash)s
-       and bond.user_id = %(user_id)s
-       and (%(client_id)s::text is null or bond.client_id = %(client_id)s::text)
-       for key share of bond
+       and grant_row.user_id = %(user_id)s
+       and (%(client_id)s::text is null or grant_row.client_id = %(client_id)s::text)
+       for key share of grant_row
 ),
 ended as (
     update oauth.access_token
@@ -324,15 +324,15 @@ revoked as (
        and oauth.grant.revoked_at is null
        and ended.client_id is null
 ),
-happened as (
+new_event as (
     select 'revoked' as event,
            user_id,
            client_id,
            grant_id
       from ended
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: revoke_grant
 -- Revoked by its owner. No row: it is not this person's, or was revoked before.
@@ -346,17 +346,17 @@ with revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
-happened as (
+new_event as (
     select 'revoked' as event,
            user_id,
            client_id,
            grant_id
       from revoked
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
--- name: hold_user
+-- name: lock_user
 -- Comes before what depends on how much somebody has, in the same transaction: others who add to it are
 -- waited for, so that the next statement sees what they added.
 select user_id
@@ -404,46 +404,46 @@ issued as (
            now() + %(lifetime)s::interval
       from granted
 ),
-happened as (
+new_event as (
     select 'token_created' as event,
            user_id,
            client_id,
            grant_id
       from granted
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: grants
 -- What lets somebody or something at a person's data now, oldest first: API tokens by their name and
 -- applications by theirs, an application with where its code was sent. It lasts as long as it can
 -- refresh; what it has for tokens at this moment, if any, is its own affair.
-select bond.grant_id,
-       coalesce(bond.name, client.client_name, bond.client_id) as title,
-       bond.client_id,
-       bond.scopes,
-       bond.resource,
+select grant_row.grant_id,
+       coalesce(grant_row.name, client.client_name, grant_row.client_id) as title,
+       grant_row.client_id,
+       grant_row.scopes,
+       grant_row.resource,
        code.redirect_uri,
        api_token.last_four,
-       bond.created_at,
-       bond.last_used_at,
+       grant_row.created_at,
+       grant_row.last_used_at,
        coalesce(api_token.expires_at, renewal.expires_at, code.expires_at) as expires_at
-  from oauth.live_grant as bond
+  from oauth.live_grant as grant_row
   left join oauth.client using (client_id)
   left join oauth.access_token as api_token
     on api_token.user_id = %(user_id)s
-   and api_token.grant_id = bond.grant_id
-   and bond.client_id is null
+   and api_token.grant_id = grant_row.grant_id
+   and grant_row.client_id is null
   left join oauth.refresh_token as renewal
     on renewal.user_id = %(user_id)s
-   and renewal.grant_id = bond.grant_id
+   and renewal.grant_id = grant_row.grant_id
    and renewal.rotated_at is null
   left join oauth.authorization_code as code
     on code.user_id = %(user_id)s
-   and code.grant_id = bond.grant_id
- where bond.user_id = %(user_id)s
- order by bond.created_at,
-          bond.grant_id
+   and code.grant_id = grant_row.grant_id
+ where grant_row.user_id = %(user_id)s
+ order by grant_row.created_at,
+          grant_row.grant_id
 
 -- name: granted_scopes
 -- What one application may do already by all its live grants together; one row for each scope.

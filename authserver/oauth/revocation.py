@@ -23,7 +23,7 @@ async def revoke(server: Server, request: Request) -> Response:
     refuse_credentials_in_query(request)
     form.check()
     refuse_client_authentication(request)
-    events.name_client(request, form.get("client_id"))
+    events.log_client_id(request, form.get("client_id"))
     text = required(form, "token")
     token = tokens.parse(tokens.REFRESH, text) or tokens.parse(tokens.ACCESS, text)
     if token is not None:

@@ -41,7 +41,7 @@ async def issue(server: Server, request: Request) -> Response:
     origin = events.request_origin(request)
     codes = mentioned(tokens.CODE, "code", request, form)
     refresh_tokens = mentioned(tokens.REFRESH, "refresh_token", request, form)
-    events.name_client(request, form.get("client_id"))
+    events.log_client_id(request, form.get("client_id"))
     try:
         presented = presentation(request, form, server.settings.base_url)
     except OAuthError:

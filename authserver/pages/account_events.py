@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from authserver import events, forms
 from authserver.errors import InvalidRequest
-from authserver.events import Cursor, Story
+from authserver.events import AccountEvent, Cursor
 from authserver.web.page import Page
 from authserver.web.server import Server
 
 PATH: Final = "/settings/account/events"
 PAGE_SIZE: Final = 50
 
-_WORDS: Final = {
+_SENTENCES: Final = {
     "account_created": "Your account was made",
     "account_deleted": "Your account was deleted",
     "signed_in": "You signed in",
@@ -28,13 +28,13 @@ _WORDS: Final = {
     "provider_connected": "Another service was connected for sign-in",
     "provider_disconnected": "Another service was disconnected from sign-in",
 }
-_WORDS_OF_APPLICATIONS: Final = {
+_APPLICATION_SENTENCES: Final = {
     "consented": "You let an application in",
     "token_created": "An application got its first tokens",
     "revoked": "The access of an application was ended",
     "replay_detected": "A used code or token was presented again, so the access it belongs to was ended",
 }
-_WORDS_OF_API_TOKENS: Final = {
+_API_TOKEN_SENTENCES: Final = {
     "token_created": "An API token was made",
     "revoked": "An API token was ended",
 }
@@ -45,36 +45,38 @@ async def show(server: Server, request: Request) -> Response:
     given = forms.decode(request.scope["query_string"]).get("before")
     visit = await server.visit(request, PATH)
     before = events.NEWEST if given is None else _cursor(given)
-    found = await events.stories(server.database, visit.person.user_id, before, PAGE_SIZE + 1)
-    shown = found[:PAGE_SIZE]
+    found = await events.account_events(
+        server.database, visit.person.user_id, before, PAGE_SIZE + 1
+    )
+    listed = found[:PAGE_SIZE]
     page = Page(
         "account_events.html",
         {
-            "stories": [
+            "events": [
                 {
-                    "words": in_words(story),
-                    "title": story.title,
-                    "address": story.address,
-                    "at": story.occurred_at,
+                    "sentence": describe(event),
+                    "title": event.title,
+                    "address": event.address,
+                    "at": event.occurred_at,
                 }
-                for story in shown
+                for event in listed
             ],
             "is_newest": given is None,
-            "older": _text(shown[-1]) if len(found) > PAGE_SIZE else None,
+            "older": _text(listed[-1]) if len(found) > PAGE_SIZE else None,
         },
         here=PATH,
     )
     return server.pages.render(page, visit.browser)
 
 
-def in_words(story: Story) -> str:
+def describe(event: AccountEvent) -> str:
     """Return what happened as a sentence about the person who reads it."""
-    own = _WORDS_OF_API_TOKENS if story.client_id is None else _WORDS_OF_APPLICATIONS
-    return (_WORDS | _WORDS_OF_APPLICATIONS | own)[story.event]
+    own = _API_TOKEN_SENTENCES if event.client_id is None else _APPLICATION_SENTENCES
+    return (_SENTENCES | _APPLICATION_SENTENCES | own)[event.event]
 
 
-def _text(story: Story) -> str:
-    return f"{events.microseconds(story.occurred_at)}-{story.event_id.hex}"
+def _text(event: AccountEvent) -> str:
+    return f"{events.microseconds(event.occurred_at)}-{event.event_id.hex}"
 
 
 def _cursor(text: str) -> Cursor:

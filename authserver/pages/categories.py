@@ -344,7 +344,7 @@ async def _ask(
 ) -> list[Row]:
     """Return what a statement answers in time. Raises psycopg.Error, among them those of _TOO_LONG."""
     return await rows.every(
-        server.slow, shape, SQL[statement], {**_who(visit), **given}, after=SQL["limit_time"]
+        server.slow, shape, SQL[statement], {**_who(visit), **given}, preceded_by=SQL["limit_time"]
     )
 
 

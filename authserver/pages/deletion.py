@@ -55,7 +55,7 @@ async def submit(server: Server, request: Request) -> Response:
         page = await _page(server, visit.person, typed, email_problem=wrong, status=400)
         return server.pages.render(page, visit.browser)
     session = visit.browser.session
-    ended = await events.happen(
+    ended = await events.execute(
         server.database,
         SQL["delete_account"],
         {"user_id": session.user_id, "session_hash": session.hash},

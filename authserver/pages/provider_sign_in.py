@@ -165,7 +165,7 @@ async def arrive(server: Server, request: Request) -> Response:
     except ProviderFailed as error:
         if _is_confirming(arrival) and not isinstance(error, ProviderDown):
             origin = events.request_origin(request)
-            await events.note_failed_sign_in(server.database, arrival.user_id, origin)
+            await events.record_failed_sign_in(server.database, arrival.user_id, origin)
         return _failed(server, request, browser, arrival, error)
     if arrival.is_connecting:
         return await _connect(server, request, browser, arrival, proof)
@@ -231,7 +231,7 @@ async def _sign_in(
 ) -> Response:
     owner = await identities.use(server.database, proof)
     if arrival.user_id is not None and (owner is None or owner.user_id != arrival.user_id):
-        await events.note_failed_sign_in(
+        await events.record_failed_sign_in(
             server.database, arrival.user_id, events.request_origin(request)
         )
         return _problem(server, browser, arrival, _ANOTHER)

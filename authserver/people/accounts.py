@@ -129,7 +129,7 @@ async def authenticate(
             await server.throttle.take_back(guess)
             raise
     if account is None or stored is None or not is_right:
-        await events.note_failed_sign_in(server.database, user_id, origin)
+        await events.record_failed_sign_in(server.database, user_id, origin)
         return None
     await server.throttle.clear(guess)
     if server.hasher.is_outdated(stored):
@@ -166,7 +166,7 @@ async def add(database: Database, hasher: Hasher, new: NewAccount, origin: Reque
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        made = await events.happen(database, SQL["add_account"], parameters, origin)
+        made = await events.execute(database, SQL["add_account"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
     return made[0].user_id
@@ -181,7 +181,9 @@ async def change_password(
     """
     passwords.check(password, account.email)
     parameters = {"user_id": account.user_id, "password_hash": await hasher.hash(password)}
-    await events.happen(database, SQL["change_password"], parameters, origin, after=SQL["hold"])
+    await events.execute(
+        database, SQL["change_password"], parameters, origin, preceded_by=SQL["lock_user"]
+    )
 
 
 async def change_own_password(
@@ -199,12 +201,12 @@ async def change_own_password(
         "password_hash": await server.hasher.hash(password),
         **opening,
     }
-    changed = await events.happen(
+    changed = await events.execute(
         server.database,
         SQL["change_own_password"],
         parameters,
         events.request_origin(request),
-        after=SQL["hold"],
+        preceded_by=SQL["lock_user"],
     )
     return session if changed else None
 
@@ -213,7 +215,7 @@ async def reset_link(database: Database, chosen: Settings, account: Account) -> 
     """Return a one-time link to choose another password; an earlier one is worth nothing any more."""
     link = tokens.mint(tokens.LINK, account.user_id)
     parameters = {"user_id": account.user_id, "link_hash": link.hash, "lifetime": RESET_LIFETIME}
-    await rows.execute(database, SQL["make_reset_link"], parameters)
+    await rows.execute(database, SQL["store_reset_link"], parameters)
     return f"{chosen.auth_url}/reset?link={link.text}"
 
 
@@ -243,12 +245,12 @@ async def reset_password(
         "password_hash": await server.hasher.hash(password),
         **opening,
     }
-    happened = await events.happen(
+    happened = await events.execute(
         server.database,
         SQL["reset_password"],
         parameters,
         events.request_origin(request),
-        after=SQL["hold"],
+        preceded_by=SQL["lock_user"],
     )
     if not happened:
         raise LinkUsed
@@ -299,7 +301,7 @@ async def join(
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        made = await events.happen(database, SQL["join"], parameters, origin)
+        made = await events.execute(database, SQL["join"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
     if not made:
@@ -321,5 +323,5 @@ def end(chosen: Settings, account: Account) -> bool:
         with connection.cursor(row_factory=class_row(Event)) as cursor:
             parameters = {"user_id": account.user_id, **origin.parameters}
             ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()
-    events.record(ended, origin)
+    events.write_log(ended, origin)
     return bool(ended)

@@ -8,15 +8,15 @@ select person.user_id,
   left join identity.password using (user_id)
  where person.email = %(email)s
 
--- fragment: with_password
+-- fragment: password_of_new_account
 -- The password of an account that is being made, and its first event.
-protected as (
+new_password as (
     insert into identity.password (user_id, password_hash)
     select user_id,
            %(password_hash)s
       from added
 ),
-happened as (
+new_event as (
     select 'account_created' as event,
            user_id,
            null::text as client_id,
@@ -31,9 +31,9 @@ with added as (
     values (%(email)s, %(timezone)s, %(is_admin)s)
     returning user_id
 ),
---include with_password
---include noted
---include told
+--include password_of_new_account
+--include recorded
+--include recorded_events
 
 -- name: join
 -- Open link ─► used, and an account; the first one is an administrator's. No row: the link was used, has
@@ -57,14 +57,14 @@ added as (
       from used
     returning user_id
 ),
---include with_password
---include noted
---include told
+--include password_of_new_account
+--include recorded
+--include recorded_events
 
--- fragment: changed
+-- fragment: changed_password
 -- Another password for whoever is `entitled`. With it all sign-ins end, also those that are under way, and
 -- no link to reset the password is worth anything any more.
-changed as (
+changed_password as (
     insert into identity.password (user_id, password_hash)
     select user_id,
            %(password_hash)s
@@ -74,33 +74,33 @@ changed as (
            changed_at = now()
     returning user_id
 ),
-unlinked as (
+deleted_reset_link as (
     delete from identity.password_reset
-     using changed
-     where password_reset.user_id = changed.user_id
+     using changed_password
+     where password_reset.user_id = changed_password.user_id
 ),
-ended as (
+signed_out as (
     update identity.user
        set signed_out_at = now()
-      from changed
-     where "user".user_id = changed.user_id
+      from changed_password
+     where "user".user_id = changed_password.user_id
 ),
-ended_sessions as (
+deleted_session as (
     delete from identity.session
-     using changed
-     where session.user_id = changed.user_id
+     using changed_password
+     where session.user_id = changed_password.user_id
 ),
 
--- fragment: password_changed
-happened as (
+-- fragment: password_changed_event
+new_event as (
     select 'password_changed' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from changed
+      from changed_password
 ),
 
--- fragment: owner
+-- fragment: entitled_by_id
 entitled as (
     select user_id
       from identity.user
@@ -111,11 +111,11 @@ entitled as (
 -- Another password for an account, with which all its sign-ins end. No row: there is no such account. What
 -- `hold` of sessions.sql says goes for this as well.
 with
---include owner
---include changed
---include password_changed
---include noted
---include told
+--include entitled_by_id
+--include changed_password
+--include password_changed_event
+--include recorded
+--include recorded_events
 
 -- name: change_own_password
 -- The same from a browser in which the owner is signed in, who stays so there, under a new session. No row:
@@ -126,17 +126,17 @@ with entitled as (
      where user_id = %(user_id)s
        and session_hash = %(old_session_hash)s
 ),
---include changed
+--include changed_password
 admitted as (
     select user_id
-      from changed
+      from changed_password
 ),
---include opened
---include password_changed
---include noted
---include told
+--include opened_session
+--include password_changed_event
+--include recorded
+--include recorded_events
 
--- name: make_reset_link
+-- name: store_reset_link
 -- A one-time link to choose another password, in place of an earlier one.
 insert into identity.password_reset (user_id, link_hash, expires_at)
 select user_id,
@@ -149,7 +149,7 @@ select user_id,
        created_at = now(),
        expires_at = excluded.expires_at
 
--- fragment: resettable
+-- fragment: open_reset_link
 from identity.password_reset
 join identity.user as person using (user_id)
 where password_reset.user_id = %(user_id)s
@@ -160,7 +160,7 @@ where password_reset.user_id = %(user_id)s
 -- Whose password a link resets; no row: it was used, has expired, or another took its place.
 select person.user_id,
        person.email
---include resettable
+--include open_reset_link
 
 -- name: reset_password
 -- Open link ─► used, another password, and a session in the browser that it was chosen in. No row: as
@@ -168,24 +168,24 @@ select person.user_id,
 -- one finds it gone.
 with entitled as (
     select person.user_id
-    --include resettable
+    --include open_reset_link
 ),
---include changed
+--include changed_password
 admitted as (
     select user_id
-      from changed
+      from changed_password
 ),
---include opened
-happened as (
+--include opened_session
+new_event as (
     select event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from opened
+      from opened_session
      cross join unnest(array['password_changed', 'signed_in']) as event
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: rehash_password
 -- The same password under today's parameters, unless it was changed meanwhile.

@@ -95,18 +95,18 @@ async def depart(
         "code_verifier": code_verifier,
         "lifetime": LIFETIME,
     }
-    await rows.execute(database, SQL["depart"], parameters)
+    await rows.execute(database, SQL["store_sign_in"], parameters)
 
 
 async def arrive(database: Database, session: Token, state: Token) -> Arrival | None:
     """Return what the browser with ``session`` was sent away for; None for whoever comes second."""
     parameters = {"state_hash": state.hash, "session_hash": session.hash}
-    return await rows.one(database, Arrival, SQL["arrive"], parameters)
+    return await rows.one(database, Arrival, SQL["take_sign_in"], parameters)
 
 
 async def use(database: Database, proof: Proof) -> Owner | None:
     """Return whose identity it is, which is used herewith, or None."""
-    return await rows.one(database, Owner, SQL["use"], _identity(proof))
+    return await rows.one(database, Owner, SQL["use_identity"], _identity(proof))
 
 
 async def join(
@@ -145,7 +145,7 @@ async def _join(
     database: Database, statement: Statement, parameters: Parameters, origin: RequestOrigin
 ) -> list[Event]:
     try:
-        return await events.happen(database, statement, parameters, origin)
+        return await events.execute(database, statement, parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
 
@@ -159,14 +159,16 @@ async def connect(
         "user_id": browser.session.user_id,
         "session_hash": browser.session.hash,
     }
-    return bool(await events.happen(database, SQL["connect"], parameters, origin))
+    return bool(await events.execute(database, SQL["connect"], parameters, origin))
 
 
 async def disconnect(database: Database, user_id: UUID, issuer: str, origin: RequestOrigin) -> bool:
     """Take the provider away as a way in; False: there was nothing to take, or it is the last one."""
     parameters = {"user_id": user_id, "issuer": issuer}
     return bool(
-        await events.happen(database, SQL["disconnect"], parameters, origin, after=SQL["hold"])
+        await events.execute(
+            database, SQL["disconnect"], parameters, origin, preceded_by=SQL["lock_user"]
+        )
     )
 
 

@@ -1,4 +1,4 @@
--- name: depart
+-- name: store_sign_in
 -- Somebody is sent to the provider, and may come back for as long as this says.
 insert into identity.provider_sign_in
        (
@@ -24,7 +24,7 @@ values (
            now() + %(lifetime)s::interval
        )
 
--- name: arrive
+-- name: take_sign_in
 -- Waiting ─► come back: it is gone for whoever comes second. No row: nobody was sent away so from this
 -- browser, or it was too long ago.
 delete from identity.provider_sign_in
@@ -39,7 +39,7 @@ returning user_id,
           invitation_hash,
           created_at
 
--- name: use
+-- name: use_identity
 -- Whose identity this is, which is used herewith; no row: nobody's.
 update identity.provider_identity
    set last_used_at = now()
@@ -50,9 +50,9 @@ update identity.provider_identity
 returning person.user_id,
           person.signed_out_at
 
--- fragment: with_identity
+-- fragment: identity_of_new_account
 -- What a new account is signed in to with, and its first events.
-identified as (
+new_identity as (
     insert into identity.provider_identity (user_id, issuer, subject, email, last_used_at)
     select user_id,
            %(issuer)s,
@@ -61,7 +61,7 @@ identified as (
            now()
       from added
 ),
-happened as (
+new_event as (
     select 'account_created' as event,
            user_id,
            null::text as client_id,
@@ -97,9 +97,9 @@ added as (
       from used
     returning user_id
 ),
---include with_identity
---include noted
---include told
+--include identity_of_new_account
+--include recorded
+--include recorded_events
 
 -- name: join_by_domain
 -- An account for somebody whose address the operator lets in. The first account is made by its link, since
@@ -111,9 +111,9 @@ with added as (
      where exists (select from identity.user)
     returning user_id
 ),
---include with_identity
---include noted
---include told
+--include identity_of_new_account
+--include recorded
+--include recorded_events
 
 -- name: connect
 -- One more way in for somebody who is signed in. No row: it is an account's already, or the account has
@@ -130,15 +130,15 @@ with connected as (
         on conflict do nothing
     returning user_id
 ),
-happened as (
+new_event as (
     select 'provider_connected' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
       from connected
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: disconnect
 -- One way in less, where another is left: the last one stays. Comes after `hold` of sessions.sql, so that
@@ -155,15 +155,15 @@ with disconnected as (
            )
     returning user_id
 ),
-happened as (
+new_event as (
     select 'provider_disconnected' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
       from disconnected
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: connection
 -- What somebody has of this provider; no row: nothing.
@@ -174,7 +174,7 @@ select email,
            select from identity.way_in
             where way_in.user_id = %(user_id)s
               and way_in.issuer is null
-       ) as may_go
+       ) as may_disconnect
   from identity.provider_identity
  where user_id = %(user_id)s
    and issuer = %(issuer)s

@@ -173,7 +173,7 @@ async def of_user(database: Database, user_id: UUID) -> list[Passkey]:
 async def ways_in(server: Server, user_id: UUID) -> WaysIn:
     """Return in how many ways somebody can sign in."""
     parameters = {"user_id": user_id, "issuer": server.provider_issuer}
-    found = await rows.one(server.database, WaysIn, SQL["ways_in"], parameters)
+    found = await rows.one(server.database, WaysIn, SQL["sign_in_methods"], parameters)
     return found or WaysIn(0, has_password=False, has_provider=False)
 
 
@@ -256,7 +256,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
         known = await _known(server, browser.person, credential)
         user_id = known.user_id
         session, opening = sessions.succeed(browser, known.user_id, request)
-        happened = await events.happen(
+        happened = await events.execute(
             server.database,
             SQL["sign_in_with_passkey"],
             {
@@ -272,7 +272,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
         if "signed_in" not in [each.event for each in happened]:
             raise Unusable(NOT_TAKEN)
     except Unusable:
-        await events.note_failed_sign_in(server.database, user_id, origin)
+        await events.record_failed_sign_in(server.database, user_id, origin)
         raise
     await server.throttle.take_back(attempt)
     return session
@@ -366,7 +366,7 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
         or len(made.credential_public_key) > _MAX_PUBLIC_KEY_BYTES
     ):
         raise Unusable(UNREADABLE)
-    added = await events.happen(
+    added = await events.execute(
         server.database,
         SQL["add_passkey"],
         {
@@ -381,7 +381,7 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
             **asked.spending,
         },
         events.request_origin(request),
-        after=SQL["hold"],
+        preceded_by=SQL["lock_user"],
     )
     if not added:
         raise Unusable(NOT_ADDED)
@@ -398,11 +398,11 @@ async def remove(server: Server, visit: Visit, passkey_id: UUID, request: Reques
         "passkey_id": passkey_id,
         "issuer": server.provider_issuer,
     }
-    removed = await events.happen(
+    removed = await events.execute(
         server.database,
         SQL["remove_passkey"],
         parameters,
         events.request_origin(request),
-        after=SQL["hold"],
+        preceded_by=SQL["lock_user"],
     )
     return bool(removed)

@@ -23,9 +23,9 @@ select passkey.user_id,
  where passkey.user_id = %(user_id)s
    and passkey.credential_id = %(credential_id)s
 
--- fragment: spent
+-- fragment: spent_challenge
 -- Nobody answers a challenge twice.
-spent as (
+spent_challenge as (
     insert into identity.spent_challenge (user_id, challenge_hash, expires_at)
     select user_id,
            %(challenge_hash)s,
@@ -49,34 +49,34 @@ with entitled as (
        for share of person
        for no key update of passkey
 ),
---include spent
+--include spent_challenge
 admitted as (
     update identity.passkey
        set sign_count = %(sign_count)s,
            last_used_at = now()
-      from spent
-     where passkey.user_id = spent.user_id
+      from spent_challenge
+     where passkey.user_id = spent_challenge.user_id
        and passkey.credential_id = %(credential_id)s
        and (passkey.sign_count < %(sign_count)s or (passkey.sign_count = 0 and %(sign_count)s = 0))
     returning passkey.user_id
 ),
---include opened
-happened as (
+--include opened_session
+new_event as (
     select 'signed_in' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from opened
+      from opened_session
      union all
     select 'passkey_refused',
            user_id,
            null,
            null
-      from spent
+      from spent_challenge
      where not exists (select from admitted)
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: add_passkey
 -- Another passkey for somebody who is signed in. No row: the challenge was answered before, they have this
@@ -88,7 +88,7 @@ with entitled as (
        and session_hash = %(session_hash)s
        and (select count(*) from identity.passkey where user_id = %(user_id)s) < %(most)s
 ),
---include spent
+--include spent_challenge
 added as (
     insert into identity.passkey (user_id, credential_id, public_key, sign_count, transports, name)
     select user_id,
@@ -97,19 +97,19 @@ added as (
            %(sign_count)s,
            %(transports)s,
            %(name)s
-      from spent
+      from spent_challenge
         on conflict do nothing
     returning user_id
 ),
-happened as (
+new_event as (
     select 'passkey_added' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
       from added
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: remove_passkey
 -- Takes a passkey away, but never the last way in. It comes after `hold` of sessions.sql, so that of two
@@ -126,17 +126,17 @@ with removed as (
            ) > 1
     returning user_id
 ),
-happened as (
+new_event as (
     select 'passkey_removed' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
       from removed
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
--- name: ways_in
+-- name: sign_in_methods
 -- In how many ways somebody can sign in, and whether a password or the provider is one of them.
 select count(*) as count,
        count(*) filter (where kind = 'password') > 0 as has_password,

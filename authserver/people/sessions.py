@@ -264,7 +264,7 @@ async def sign_in(
     """
     session, opening = succeed(browser, user_id, request, authenticated_at)
     parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **opening}
-    opened = await events.happen(
+    opened = await events.execute(
         database, SQL["sign_in"], parameters, events.request_origin(request)
     )
     return session if opened else None
@@ -288,7 +288,7 @@ async def sign_out(database: Database, browser: Browser, request: Request) -> To
     """End the browser's session and return its new one, which is nobody's."""
     session = tokens.mint(tokens.SESSION, tokens.NOBODY)
     succession = _succession(browser.session, session)
-    await events.happen(database, SQL["sign_out"], succession, events.request_origin(request))
+    await events.execute(database, SQL["sign_out"], succession, events.request_origin(request))
     return session
 
 
@@ -313,7 +313,7 @@ async def end(
 ) -> bool:
     """Sign somebody out in one of their browsers; False where it is not theirs, or has ended."""
     parameters = {**_lasting(user_id), "session_hash": session_hash}
-    return bool(await events.happen(database, SQL["end_sign_in"], parameters, origin))
+    return bool(await events.execute(database, SQL["end_sign_in"], parameters, origin))
 
 
 async def sign_out_everywhere(
@@ -322,8 +322,8 @@ async def sign_out_everywhere(
     """End everything that somebody is signed in with, but for ``keeping``; return how many that were."""
     kept = None if keeping is None else keeping.hash
     parameters = {**_lasting(user_id), "kept_hash": kept}
-    ended = await events.happen(
-        database, SQL["sign_out_everywhere"], parameters, origin, after=SQL["hold"]
+    ended = await events.execute(
+        database, SQL["sign_out_everywhere"], parameters, origin, preceded_by=SQL["lock_user"]
     )
     return len(ended)
 

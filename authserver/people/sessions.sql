@@ -24,11 +24,11 @@ select person.user_id,
    and session.session_hash = %(session_hash)s
    and session.seen_at > now() - %(idle_lifetime)s::interval
 
--- fragment: opened
+-- fragment: opened_session
 -- A session of whoever is `admitted`, in place of the one that the browser had before. What waits in that
 -- one waits under the new one, and so does who is away at the provider only to sign in, in another tab.
 -- Where nobody is admitted nothing changes.
-opened as (
+opened_session as (
     insert into identity.session
            (user_id, session_hash, previous_hash, authenticated_at, user_agent, address)
     select user_id,
@@ -40,25 +40,25 @@ opened as (
       from admitted
     returning user_id
 ),
-closed as (
+closed_session as (
     delete from identity.session
      where user_id = %(old_user_id)s
        and session_hash = %(old_session_hash)s
-       and exists (select from opened)
+       and exists (select from opened_session)
 ),
-carried_over as (
+moved_request as (
     update oauth.authorization_request
        set session_hash = %(session_hash)s
      where session_hash = %(old_session_hash)s
-       and exists (select from opened)
+       and exists (select from opened_session)
 ),
-awaited as (
+moved_provider_sign_in as (
     update identity.provider_sign_in
        set session_hash = %(session_hash)s
      where session_hash = %(old_session_hash)s
        and user_id is null
        and invitation_hash is null
-       and exists (select from opened)
+       and exists (select from opened_session)
 ),
 
 -- name: sign_in
@@ -71,39 +71,39 @@ with admitted as (
        and signed_out_at is not distinct from %(signed_out_at)s::timestamptz
        for share
 ),
---include opened
-happened as (
+--include opened_session
+new_event as (
     select 'signed_in' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from opened
+      from opened_session
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: sign_out
 -- Signs whoever is signed in in one browser out. What waits there waits for whoever signs in next.
-with closed as (
+with closed_session as (
     delete from identity.session
      where user_id = %(old_user_id)s
        and session_hash = %(old_session_hash)s
     returning user_id
 ),
-carried_over as (
+moved_request as (
     update oauth.authorization_request
        set session_hash = %(session_hash)s
      where session_hash = %(old_session_hash)s
 ),
-happened as (
+new_event as (
     select 'signed_out' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from closed
+      from closed_session
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: sign_ins
 -- Where a person is signed in, oldest first.
@@ -118,7 +118,7 @@ select session_hash,
  order by created_at,
           session_hash
 
--- name: hold
+-- name: lock_user
 -- Comes before what ends all sign-ins, in the same transaction. A sign-in that is just being completed is
 -- waited for, so that the next statement sees its session.
 select user_id
@@ -126,8 +126,8 @@ select user_id
  where user_id = %(user_id)s
    for no key update
 
--- fragment: ended
-ended as (
+-- fragment: signed_out
+signed_out as (
     update identity.user
        set signed_out_at = now()
      where user_id = %(user_id)s
@@ -135,39 +135,39 @@ ended as (
 
 -- name: end_sign_in
 -- Signs a person out in one browser of theirs. No row: it is not this person's, or has ended.
-with closed as (
+with closed_session as (
     delete from identity.session
      where user_id = %(user_id)s
        and session_hash = %(session_hash)s
        and seen_at > now() - %(idle_lifetime)s::interval
     returning user_id
 ),
-happened as (
+new_event as (
     select 'signed_out' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from closed
+      from closed_session
 ),
---include noted
---include told
+--include recorded
+--include recorded_events
 
 -- name: sign_out_everywhere
 -- Ends all sign-ins of a person, also those that are under way, but for one that may be kept.
-with closed as (
+with closed_session as (
     delete from identity.session
      where user_id = %(user_id)s
        and seen_at > now() - %(idle_lifetime)s::interval
        and session_hash is distinct from %(kept_hash)s::bytea
     returning user_id
 ),
---include ended
-happened as (
+--include signed_out
+new_event as (
     select 'signed_out' as event,
            user_id,
            null::text as client_id,
            null::uuid as grant_id
-      from closed
+      from closed_session
 ),
---include noted
---include told
+--include recorded
+--include recorded_events

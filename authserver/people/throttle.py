@@ -160,7 +160,7 @@ class Throttle:
             "user_id": user_id or tokens.NOBODY,
             "idle_lifetime": sessions.IDLE_LIFETIME,
         }
-        homes = await rows.every(self.database, _Home, SQL["homes"], parameters)
+        homes = await rows.every(self.database, _Home, SQL["recent_addresses"], parameters)
         return address is not None and network(address) in {network(home.address) for home in homes}
 
     async def clear(self, right: Guess) -> None:
@@ -171,7 +171,7 @@ class Throttle:
         forgotten = [key.hash for key in right.about_account]
         for key_hash in forgotten:
             # One key at a time: who holds no lock while waiting for another is in nobody's way.
-            await rows.execute(self.database, SQL["forget"], {"key_hash": key_hash})
+            await rows.execute(self.database, SQL["delete_key"], {"key_hash": key_hash})
         others = [counted for counted in right.counted if counted.key_hash not in forgotten]
         await _take_back(self.database, others)
 
@@ -220,7 +220,7 @@ async def _count(
         "forgotten_after": forgotten_after,
     }
     counted = await rows.every(
-        database, Counted, SQL["count_attempt"], parameters, after=SQL["note_keys"]
+        database, Counted, SQL["count_attempt"], parameters, preceded_by=SQL["insert_keys"]
     )
     wait_s = max((each.wait_s for each in counted), default=0)
     if wait_s > 0:
@@ -232,7 +232,7 @@ async def _take_back(database: Database, counted: Sequence[Counted]) -> None:
     for each in counted:
         await rows.execute(
             database,
-            SQL["take_back"],
+            SQL["undo_attempt"],
             {
                 "key_hash": each.key_hash,
                 "added": each.added,

@@ -1,4 +1,4 @@
--- name: homes
+-- name: recent_addresses
 -- The addresses where somebody is signed in, or signed in of late.
 select address
   from identity.session
@@ -13,12 +13,12 @@ select address
    and occurred_at > now() - interval '90 days'
    and address is not null
 
--- name: note_keys
+-- name: insert_keys
 -- A row for each key that has none yet, so that the next statement of the transaction can lock all of
 -- them. While one of the keys is delayed none is made: who is refused leaves nothing behind.
 insert into identity.throttle (key_hash)
 select key_hash
-  from unnest(%(key_hashes)s::bytea[]) as asked (key_hash)
+  from unnest(%(key_hashes)s::bytea[]) as attempted (key_hash)
  where not exists (
            select from identity.throttle as held
             where held.key_hash = any(%(key_hashes)s::bytea[])
@@ -34,27 +34,27 @@ select key_hash
 --
 -- Ten doublings of a second are more than the longest delay. What comes after them is not added up: so
 -- the same time as ever is enough to forget it, and no power is too large.
-with asked as (
+with attempted as (
     select key_hash,
            free
-      from unnest(%(key_hashes)s::bytea[], %(free)s::integer[]) as asked (key_hash, free)
+      from unnest(%(key_hashes)s::bytea[], %(free)s::integer[]) as attempted (key_hash, free)
 ),
-ahead as (
+already_delayed as (
     -- Who is refused anyway need not lock what others wait for.
     select throttle.key_hash,
            throttle.delayed_until
       from identity.throttle
-      join asked using (key_hash)
+      join attempted using (key_hash)
      where throttle.delayed_until > now()
 ),
 held as (
     select throttle.key_hash,
-           asked.free,
+           attempted.free,
            greatest(throttle.forgotten_at, now()) as forgotten_at,
            throttle.delayed_until
       from identity.throttle
-      join asked using (key_hash)
-     where not exists (select from ahead)
+      join attempted using (key_hash)
+     where not exists (select from already_delayed)
      order by throttle.key_hash
        for update of throttle
 ),
@@ -106,21 +106,21 @@ select key_hash,
        null,
        null,
        ceil(extract(epoch from delayed_until - now()))::integer
-  from ahead
+  from already_delayed
 
--- name: take_back
+-- name: undo_attempt
 -- One attempt less under a key, and without the delay that it caused, unless another has come since.
 update identity.throttle
    set forgotten_at = forgotten_at - %(added)s::interval,
        delayed_until = nullif(delayed_until, %(delayed_until)s::timestamptz)
  where key_hash = %(key_hash)s
 
--- name: forget
+-- name: delete_key
 -- Everything that was counted under a key.
 delete from identity.throttle
  where key_hash = %(key_hash)s
 
--- name: forget_attempts
+-- name: delete_idle_keys
 -- Removes keys without anything left to remember, at most so many, and answers them.
 with idle as (
     select key_hash

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from httpx2 import Response
 
-from authserver.events import Story
+from authserver.events import AccountEvent
 from authserver.pages import account_events
 from deploy.migrate import SQL_DIR
 from tests.conftest import Person
@@ -192,8 +192,8 @@ def test_every_kind_of_event_has_words(db: Rows, client_id: str | None) -> None:
 
     known = kinds(row[0])
     words = {
-        kind: account_events.in_words(
-            Story(datetime.now(UTC), UUID(int=0), kind, client_id, None, None)
+        kind: account_events.describe(
+            AccountEvent(datetime.now(UTC), UUID(int=0), kind, client_id, None, None)
         )
         for kind in known
     }

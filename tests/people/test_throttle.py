@@ -53,7 +53,7 @@ def attempt(db: Rows, *free: int, forgotten_after: str = "1 hour") -> list[tuple
         "free": list(map(str, free)),
         "forgotten_after": forgotten_after,
     }
-    db.execute(SQL["note_keys"], parameters)
+    db.execute(SQL["insert_keys"], parameters)
     counted = db.execute(SQL["count_attempt"], parameters).fetchall()
     moment = db.execute("select now()").fetchone()
     assert moment is not None
@@ -167,9 +167,9 @@ def test_what_is_forgotten_altogether_is_removed_in_batches(db: Rows) -> None:
         """
     )
 
-    first = db.execute(SQL["forget_attempts"], {"batch": 4}).fetchall()
-    second = db.execute(SQL["forget_attempts"], {"batch": 4}).fetchall()
-    third = db.execute(SQL["forget_attempts"], {"batch": 4}).fetchall()
+    first = db.execute(SQL["delete_idle_keys"], {"batch": 4}).fetchall()
+    second = db.execute(SQL["delete_idle_keys"], {"batch": 4}).fetchall()
+    third = db.execute(SQL["delete_idle_keys"], {"batch": 4}).fetchall()
 
     left = db.execute("select key_hash from identity.throttle order by forgotten_at").fetchall()
     expected = db.execute("values (sha256('delayed')), (sha256('counted'))").fetchall()
