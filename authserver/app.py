@@ -23,13 +23,13 @@ from authserver.pages import (
     connected_apps,
     deletion,
     download,
+    grant_revocation,
     home,
     join,
     provider_sign_in,
     reset,
     sign_in,
     sign_in_methods,
-    withdrawal,
 )
 from authserver.people import provider
 from authserver.people.passwords import Hasher
@@ -111,7 +111,7 @@ def page_routes(this: Server) -> list[Route]:
         Route("/join", partial(join.submit, this), methods=["POST"], name="join"),
         Route("/sign-in", partial(sign_in.show, this), name="show_sign_in"),
         Route("/sign-in", partial(sign_in.submit, this), methods=["POST"], name="sign_in"),
-        Route("/sign-out", partial(sign_in.leave, this), methods=["POST"], name="sign_out"),
+        Route("/sign-out", partial(sign_in.sign_out, this), methods=["POST"], name="sign_out"),
         Route("/", partial(home.show, this), name="home"),
         Route("/confirm", partial(confirm.show, this), name="show_confirm"),
         Route("/confirm", partial(confirm.submit, this), methods=["POST"], name="confirm"),
@@ -122,7 +122,7 @@ def page_routes(this: Server) -> list[Route]:
         *account_routes(this),
         *category_routes(this),
         *provider_routes(this),
-        *granted_routes(this),
+        *grant_routes(this),
         Route("/oauth/authorize", partial(authorize.show, this), name="authorize"),
         Route("/oauth/consent", partial(consent.show, this), name="show_consent"),
         Route("/oauth/consent", partial(consent.decide, this), methods=["POST"], name="consent"),
@@ -242,7 +242,7 @@ def provider_routes(this: Server) -> list[Route]:
     ]
 
 
-def granted_routes(this: Server) -> list[Route]:
+def grant_routes(this: Server) -> list[Route]:
     """Return what shows what somebody granted, to programs of their own and to applications."""
     return [
         Route(api_access.PATH, partial(api_access.show, this), name="api_access"),
@@ -253,10 +253,10 @@ def granted_routes(this: Server) -> list[Route]:
             name="create_api_token",
         ),
         Route(connected_apps.PATH, partial(connected_apps.show, this), name="connected_apps"),
-        Route("/settings/revoke", partial(withdrawal.show, this), name="show_revoke"),
+        Route("/settings/revoke", partial(grant_revocation.show, this), name="show_revoke"),
         Route(
             "/settings/revoke",
-            partial(withdrawal.revoke, this),
+            partial(grant_revocation.revoke, this),
             methods=["POST"],
             name="revoke_grant",
         ),

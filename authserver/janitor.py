@@ -34,7 +34,7 @@ SQL: Final = queries.load(_HERE / "janitor.sql", _HERE / "people/throttle.sql")
 INTERVAL: Final = timedelta(minutes=10)
 BATCH: Final = 200
 
-_MOST_BATCHES: Final = 5000
+_MAX_BATCHES: Final = 5000
 """Of one kind in one turn, so that a turn ends however fast rows come."""
 _PAUSE_S: Final = 0.02
 
@@ -45,7 +45,7 @@ class Kind:
 
     name: str
     statement: str
-    before: str | None = None
+    prepare: str | None = None
     """Comes to its end first; it removes nothing."""
 
 
@@ -59,7 +59,7 @@ KINDS: Final = (
     Kind("access tokens, a day after their end", SQL["expired_access_tokens"]),
     Kind("rotated refresh tokens that expired", SQL["expired_refresh_tokens"]),
     Kind("refresh tokens of grants revoked a day ago", SQL["refresh_tokens_of_revoked_grants"]),
-    Kind("grants revoked a day ago", SQL["revoked_grants"], before=SQL["record_last_use"]),
+    Kind("grants revoked a day ago", SQL["revoked_grants"], prepare=SQL["record_last_use"]),
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
     Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
     Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
@@ -93,8 +93,8 @@ async def clean(connection: Connection, *, batch: int = BATCH) -> list[Removal]:
 async def _remove(connection: Connection, kind: Kind, batch: int) -> Removal:
     removed = 0
     try:
-        if kind.before is not None:
-            async for _ in _batches(connection, kind.before, batch):
+        if kind.prepare is not None:
+            async for _ in _batches(connection, kind.prepare, batch):
                 pass
         async for count in _batches(connection, kind.statement, batch):
             removed += count
@@ -107,7 +107,7 @@ async def _remove(connection: Connection, kind: Kind, batch: int) -> Removal:
 
 async def _batches(connection: Connection, statement: str, batch: int) -> AsyncIterator[int]:
     """Yield how many rows each batch was, until there is no full one."""
-    for _ in range(_MOST_BATCHES):
+    for _ in range(_MAX_BATCHES):
         count = await remove_batch(connection, statement, batch)
         yield count
         if count < batch:
@@ -132,36 +132,36 @@ async def running(workers: Pool, interval: timedelta = INTERVAL) -> AsyncIterato
 
     ``workers`` are connections of the ``authserver`` role.
     """
-    turns = asyncio.create_task(_take_turns(workers, interval.total_seconds()))
+    task = asyncio.create_task(_run_repeatedly(workers, interval.total_seconds()))
     try:
         yield
     finally:
-        turns.cancel()
-        await asyncio.gather(turns, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
-async def _take_turns(workers: Pool, interval_s: float) -> None:
+async def _run_repeatedly(workers: Pool, interval_s: float) -> None:
     # Servers that are started together shall not all come at once, now or later.
-    wait_s = interval_s * _between(0, 1)
+    wait_s = interval_s * _uniform(0, 1)
     while True:
         await asyncio.sleep(wait_s)
         try:
             async with workers.connection() as connection:
-                _note(await clean(connection))
+                _log_removals(await clean(connection))
         except psycopg.Error as error:
             if not schema.log_mismatch(error):
                 log.warning("the janitor comes again later: %s", rows.reason(error))
         except Exception:
             # Nobody waits for this task, so it would end without a word, and nothing be removed any more.
             log.exception("the janitor comes again later")
-        wait_s = interval_s * _between(0.9, 1.1)
+        wait_s = interval_s * _uniform(0.9, 1.1)
 
 
-def _between(least: float, most: float) -> float:
+def _uniform(least: float, most: float) -> float:
     return random.uniform(least, most)  # noqa: S311 -- nothing depends on nobody's guessing it
 
 
-def _note(removals: list[Removal]) -> None:
+def _log_removals(removals: list[Removal]) -> None:
     for removal in removals:
         if removal.error is not None:
             log.warning("could not remove %s: %s", removal.kind, removal.error)

@@ -19,8 +19,8 @@ Database = Pipelines
 it the database checks that our version fits the schema."""
 Parameters = Mapping[str, Any]
 
-_DEPTH: Final = 32
-_PATIENCE_S: Final = 12.0
+_PIPELINE_DEPTH: Final = 32
+_ANSWER_TIMEOUT_S: Final = 12.0
 """How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
 
 
@@ -29,7 +29,7 @@ def load(*files: str) -> dict[str, Statement]:
     return pipeline.load(*(Path(__file__).parent / file for file in files))
 
 
-def connect(chosen: Settings, *, size: int | None = None, depth: int = _DEPTH) -> Database:
+def connect(chosen: Settings, *, size: int | None = None, depth: int = _PIPELINE_DEPTH) -> Database:
     """Return the database as the authorization server sees it; it connects when it is first asked.
 
     It has at most ``size`` connections, by default as many as are set, and ``depth`` statements under way on
@@ -39,7 +39,7 @@ def connect(chosen: Settings, *, size: int | None = None, depth: int = _DEPTH) -
         database.login(chosen, "authserver"),
         size=size or chosen.auth_connections,
         depth=depth,
-        patience_s=_PATIENCE_S,
+        patience_s=_ANSWER_TIMEOUT_S,
         prepare=chosen.prepare,
     )
 

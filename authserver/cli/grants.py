@@ -9,14 +9,14 @@ import click
 from authserver import events
 from authserver.cli import terminal
 from authserver.oauth import clients, grants, redirects
-from authserver.oauth.clients import Permission, Registration
+from authserver.oauth.clients import ClientGrant, Registration
 from authserver.oauth.grants import Grant, TooManyAPITokens
 from authserver.rows import Database
 from shared import scopes
 from shared.settings import Settings
 
 _CLIENT_COLUMNS: Final = ("ID", "NAME", "REDIRECTS TO", "REGISTERED", "LAST AUTHORIZED", "GRANTS")
-_PERMISSION_COLUMNS: Final = ("GRANT", "EMAIL", "SCOPES", "RESOURCE", "SINCE")
+_CLIENT_GRANT_COLUMNS: Final = ("GRANT", "EMAIL", "SCOPES", "RESOURCE", "SINCE")
 _GRANT_COLUMNS: Final = (
     *("ID", "KIND", "NAME", "REDIRECTS TO"),
     *("SCOPES", "RESOURCE", "CREATED", "LAST USED", "EXPIRES"),
@@ -67,11 +67,11 @@ def list_clients(chosen: Settings, limit: int) -> None:
 def show_client(chosen: Settings, client_id: str) -> None:
     """Show an application, and who lets it do what."""
 
-    async def collect(database: Database) -> tuple[Registration, list[Permission]]:
+    async def collect(database: Database) -> tuple[Registration, list[ClientGrant]]:
         registration = await _registration(database, client_id)
-        return registration, await clients.permissions(database, client_id)
+        return registration, await clients.live_grants(database, client_id)
 
-    registration, permissions = terminal.ask(chosen, collect)
+    registration, live_grants = terminal.ask(chosen, collect)
     facts = [
         ("id", registration.client_id),
         ("name", registration.client_name or "-"),
@@ -84,7 +84,7 @@ def show_client(chosen: Settings, client_id: str) -> None:
         click.echo(f"{name:<15}  {terminal.plain(value)}")
     click.echo()
     terminal.table(
-        _PERMISSION_COLUMNS,
+        _CLIENT_GRANT_COLUMNS,
         (
             (
                 str(each.grant_id),
@@ -93,7 +93,7 @@ def show_client(chosen: Settings, client_id: str) -> None:
                 each.resource or "-",
                 terminal.minute(each.created_at),
             )
-            for each in permissions
+            for each in live_grants
         ),
     )
 
@@ -202,7 +202,7 @@ def create_token(
     async def create(database: Database) -> str:
         account = await terminal.account(database, email)
         try:
-            made = await grants.issue_api_token(
+            created = await grants.issue_api_token(
                 database,
                 account.user_id,
                 name=name.strip(),
@@ -212,7 +212,7 @@ def create_token(
             )
         except TooManyAPITokens as error:
             raise click.ClickException(error.description) from error
-        return made.text
+        return created.text
 
     click.echo(terminal.ask(chosen, create))
 

@@ -41,7 +41,7 @@ class Registration:
 
 
 @dataclass(frozen=True)
-class Permission:
+class ClientGrant:
     """What somebody lets a client do now."""
 
     grant_id: UUID
@@ -94,9 +94,9 @@ async def registration(database: Database, client_id: str) -> Registration | Non
     return await rows.one(database, Registration, SQL["registrations"], parameters)
 
 
-async def permissions(database: Database, client_id: str) -> list[Permission]:
+async def live_grants(database: Database, client_id: str) -> list[ClientGrant]:
     """Return what people let a client do now, by e-mail address."""
-    return await rows.every(database, Permission, SQL["client_grants"], {"client_id": client_id})
+    return await rows.every(database, ClientGrant, SQL["client_grants"], {"client_id": client_id})
 
 
 async def remove(

@@ -62,7 +62,7 @@ class TooManyAPITokens(InvalidRequest):
     """An account has at most 100 API tokens, and this one has as many. Revoke one that is not in use."""
 
 
-class APITokenMade(InvalidRequest):
+class APITokenExists(InvalidRequest):
     """This API token was made already, and it was shown then."""
 
 
@@ -217,7 +217,7 @@ async def redeem_code(
             "redirect_uri": presented.redirect_uri,
             "code_challenge": presented.code_challenge,
             "resource": presented.resource,
-            **_issue(access_token, refresh_token),
+            **_pair_parameters(access_token, refresh_token),
             **origin.parameters,
         },
     )
@@ -252,7 +252,7 @@ async def rotate(
             "client_id": presented.client_id,
             "scopes": None if presented.scopes is None else list(presented.scopes),
             "resource": presented.resource,
-            **_issue(access_token, refresh_token),
+            **_pair_parameters(access_token, refresh_token),
         },
     )
     if issued is None:
@@ -317,12 +317,12 @@ async def issue_api_token(
 ) -> Token:
     """Return a new API token of a person's own, who then has at most ``most``; without ``lifetime`` for ever.
 
-    ``grant_id`` makes it the same one when it is asked for again. Raises APITokenMade then,
+    ``grant_id`` makes it the same one when it is asked for again. Raises APITokenExists then,
     TooManyAPITokens, and StaleForm where ``session``, from which it is asked for, was ended meanwhile.
     """
     token = tokens.mint(tokens.ACCESS, user_id)
     grant_id = grant_id or uuid4()
-    made = await events.execute(
+    created = await events.execute(
         database,
         SQL["grant_api_token"],
         {
@@ -339,11 +339,11 @@ async def issue_api_token(
         origin,
         preceded_by=SQL["lock_user"],
     )
-    if not made:
-        if session is not None and not await sessions.lives(database, session):
+    if not created:
+        if session is not None and not await sessions.is_live(database, session):
             raise StaleForm
-        is_there = await holder(database, user_id, grant_id) is not None
-        raise APITokenMade if is_there else TooManyAPITokens
+        exists = await holder(database, user_id, grant_id) is not None
+        raise APITokenExists if exists else TooManyAPITokens
     return token
 
 
@@ -370,7 +370,7 @@ async def scopes_of_client(database: Database, user_id: UUID, client_id: str) ->
     return frozenset(row.scope for row in found)
 
 
-def _issue(access_token: Token, refresh_token: Token) -> dict[str, object]:
+def _pair_parameters(access_token: Token, refresh_token: Token) -> dict[str, object]:
     """Return what both statements that issue a pair take of it."""
     return {
         "access_token_hash": access_token.hash,

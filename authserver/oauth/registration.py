@@ -76,15 +76,15 @@ def _client(metadata: _Metadata) -> Client:
         raise InvalidScope(str(error)) from error
     return Client(
         client_id=tokens.mint_client_id(),
-        client_name=_shown_name(metadata.client_name or ""),
+        client_name=_visible_name(metadata.client_name or ""),
         redirect_uris=list(dict.fromkeys(metadata.redirect_uris)),
         scopes=list(asked) or None,
     )
 
 
-def _shown_name(text: str) -> str | None:
+def _visible_name(text: str) -> str | None:
     try:
-        return names.shown(text)
+        return names.visible(text)
     except NameTooLong as error:
         raise InvalidClientMetadata(
             f"client_name: at most {names.MAX_CHARACTERS} characters"

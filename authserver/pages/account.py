@@ -28,7 +28,7 @@ _WEEKDAYS: Final = (
 )
 """By ISO weekday, of which the first is 1."""
 _NO_SUCH_ZONE: Final = "This is not the name of a time zone."
-_MOST_NEAR: Final = 5
+_MAX_SUGGESTIONS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ async def save(server: Server, request: Request) -> Response:
     except StaleForm:
         page = _page(_typed(form, {}), known, problem=sign_in.OUT_OF_DATE, status=403)
         return server.pages.render(page, visit.browser)
-    wanted = _wanted(form, known)
+    wanted = _profile(form, known)
     if isinstance(wanted, _Typed):
         return server.pages.render(_page(wanted, known, status=400), visit.browser)
     await _save(server.database, visit, wanted)
@@ -89,7 +89,7 @@ async def _save(database: Database, visit: Visit, wanted: Profile) -> None:
         raise SignInNeeded(visit.browser, PATH)
 
 
-def _wanted(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
+def _profile(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
     """Return the profile that was typed, or what is wrong with it."""
     name = (form.get("display_name") or "").strip(" ")
     name_problem = names.problem(name) if name else None
@@ -99,7 +99,7 @@ def _wanted(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
     if name_problem is not None:
         problems["display_name"] = name_problem
     if zone is None:
-        problems["timezone"] = _unknown(form.get("timezone") or "", known)
+        problems["timezone"] = _zone_problem(form.get("timezone") or "", known)
     if weekday is None:
         problems["week_starts_on"] = "Pick a day."
     if zone is None or weekday is None or problems:
@@ -107,11 +107,11 @@ def _wanted(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
     return Profile(name or None, zone, weekday)
 
 
-def _unknown(typed: str, known: Mapping[str, str]) -> str:
+def _zone_problem(typed: str, known: Mapping[str, str]) -> str:
     """Return what is told about a zone that there is not; not every browser shows the list."""
     part = zones.folded(typed)
     near = [name for folded, name in known.items() if part and part in folded]
-    if 1 <= len(near) <= _MOST_NEAR:
+    if 1 <= len(near) <= _MAX_SUGGESTIONS:
         return f"{_NO_SUCH_ZONE} Did you mean {' or '.join(near)}?"
     return f"{_NO_SUCH_ZONE} Pick one from the list, such as Europe/Berlin."
 
@@ -148,5 +148,5 @@ def _page(
             "problem": problem,
         },
         status=status,
-        here=PATH,
+        current_path=PATH,
     )

@@ -64,7 +64,7 @@ async def show(server: Server, request: Request) -> Response:
             "is_newest": given is None,
             "older": _text(listed[-1]) if len(found) > PAGE_SIZE else None,
         },
-        here=PATH,
+        current_path=PATH,
     )
     return server.pages.render(page, visit.browser)
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from authserver import events, forms
 from authserver.errors import InvalidRequest
-from authserver.pages import devices, sign_in
+from authserver.pages import browsers, sign_in
 from authserver.people import sessions
 from authserver.people.sessions import SignIn, StaleForm, Visit
 from authserver.web.page import Page
@@ -42,13 +42,13 @@ async def end(server: Server, request: Request) -> Response:
     user_id, origin = visit.person.user_id, events.request_origin(request)
     match form.get("what"):
         case "others":
-            await sessions.sign_out_everywhere(server.database, user_id, origin, keeping=own)
+            await sessions.sign_out_everywhere(server.database, user_id, origin, except_for=own)
             return server.pages.redirect_browser(f"{PATH}?done=others", visit.browser)
         case "all":
             await sessions.sign_out_everywhere(server.database, user_id, origin)
             # What waits in this browser waits for whoever signs in here next.
-            nobodys = await sessions.sign_out(server.database, visit.browser, request)
-            return server.pages.redirect("/sign-in", nobodys)
+            anonymous = await sessions.sign_out(server.database, visit.browser, request)
+            return server.pages.redirect("/sign-in", anonymous)
         case "one":
             return await _end_one(server, request, visit, form.get("session") or "")
         case _:
@@ -57,8 +57,8 @@ async def end(server: Server, request: Request) -> Response:
 
 async def _end_one(server: Server, request: Request, visit: Visit, key: str) -> Response:
     if key == visit.browser.session.hash.hex():
-        nobodys = await sessions.sign_out(server.database, visit.browser, request)
-        return server.pages.redirect("/sign-in", nobodys)
+        anonymous = await sessions.sign_out(server.database, visit.browser, request)
+        return server.pages.redirect("/sign-in", anonymous)
     origin = events.request_origin(request)
     session_hash = _hash(key)
     if session_hash is not None and await sessions.end(
@@ -88,22 +88,22 @@ async def _answer(
     content = {
         # This one comes first, then whichever was used last.
         "sign_ins": sorted(
-            (_shown(each, own) for each in reversed(found)),
-            key=lambda shown: not shown["is_this"],
+            (_row(each, own) for each in reversed(found)),
+            key=lambda row: not row["is_this"],
         ),
         "done": done,
         "problem": problem,
     }
-    page = Page("account_sessions.html", content, status=status, here=PATH)
+    page = Page("account_sessions.html", content, status=status, current_path=PATH)
     return server.pages.render(page, visit.browser)
 
 
-def _shown(each: SignIn, own: bytes) -> dict[str, object]:
+def _row(each: SignIn, own: bytes) -> dict[str, object]:
     return {
         # The hash of what the cookie holds. Nobody can make the cookie of it, and it names nothing but
         # the row of whoever is signed in.
         "key": each.session_hash.hex(),
-        "device": devices.in_words(each.user_agent),
+        "device": browsers.describe(each.user_agent),
         "address": each.address,
         "created_at": each.created_at,
         "seen_at": each.seen_at,

@@ -19,7 +19,7 @@ from authserver import events, forms
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.oauth import grants
-from authserver.oauth.grants import APITokenMade, TooManyAPITokens
+from authserver.oauth.grants import APITokenExists, TooManyAPITokens
 from authserver.pages import confirm
 from authserver.people import names
 from authserver.people.sessions import Person, StaleForm, Visit
@@ -49,10 +49,10 @@ EXPIRIES: Final = {
     "date": "At the end of a day that you choose",
     "never": "Never, until you revoke it",
 }
-_MOST_DAYS: Final = 36_525
+_MAX_DAYS: Final = 36_525
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
-_MADE_ALREADY: Final = (
+_ALREADY_CREATED: Final = (
     "This form has made its token already, and a token is shown only once. If you do not have it, revoke "
     "it below and make another one."
 )
@@ -89,7 +89,7 @@ class Draft:
 
 
 @dataclass(frozen=True, repr=False)
-class Made:
+class NewToken:
     """A new token, and a line that uses it; None where there is nothing yet to use it for."""
 
     token: Token
@@ -132,12 +132,12 @@ async def create(server: Server, request: Request) -> Response:
             grant_id=_grant_id(visit.person, draft),
             session=visit.browser.session,
         )
-    except APITokenMade:
-        return await _answer(server, visit, _new(), problem=_MADE_ALREADY, status=409)
+    except APITokenExists:
+        return await _answer(server, visit, _new(), problem=_ALREADY_CREATED, status=409)
     except TooManyAPITokens as error:
         return await _answer(server, visit, draft, problem=error.description, status=400)
-    made = Made(token, _curl(server.settings.base_url, token, draft.scopes, now))
-    return await _answer(server, visit, _new(), made=made)
+    new_token = NewToken(token, _curl(server.settings.base_url, token, draft.scopes, now))
+    return await _answer(server, visit, _new(), new_token=new_token)
 
 
 def _new() -> Draft:
@@ -209,7 +209,7 @@ def _lifetime(draft: Draft, now: datetime) -> timedelta | None:
         raise _DateProblem(_NO_SUCH_DATE) from None
     if day < now.date():
         raise _DateProblem("That day is over. Choose today or a later one.")
-    if day > now.date() + timedelta(days=_MOST_DAYS):
+    if day > now.date() + timedelta(days=_MAX_DAYS):
         raise _DateProblem("Choose a day within the next 100 years, or let it never expire.")
     end = datetime.combine(day + timedelta(days=1), time.min, now.tzinfo)
     # In UTC, since the difference between two local times knows nothing of a change of clocks.
@@ -233,23 +233,25 @@ async def _answer(
     problems: dict[str, str] | None = None,
     problem: str | None = None,
     done: str | None = None,
-    made: Made | None = None,
+    new_token: NewToken | None = None,
     status: int = 200,
 ) -> Response:
     """Return the page, with the form as ``draft`` has it, or the token that was just made."""
     granted = await grants.of_user(server.database, visit.person.user_id)
-    held = [grant for grant in reversed(granted) if grant.client_id is None]
+    api_tokens = [grant for grant in reversed(granted) if grant.client_id is None]
     content = {
         "done": done,
         "problem": problem or ("The token was not made. See below why." if problems else None),
         "problems": {"name": None, "preset": None, "date": None} | (problems or {}),
-        "made": made,
+        "new_token": new_token,
         "draft": draft,
-        "tokens": held,
+        "tokens": api_tokens,
         "prefix": tokens.ACCESS,
         "presets": PRESETS,
         "expiries": EXPIRIES,
         "reading": {scope: SCOPES[scope] for scope in READING},
         "adding": {scope: SCOPES[scope] for scope in SCOPES if scope not in READING},
     }
-    return server.pages.render(Page("api_access.html", content, status, here=PATH), visit.browser)
+    return server.pages.render(
+        Page("api_access.html", content, status, current_path=PATH), visit.browser
+    )

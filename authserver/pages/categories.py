@@ -63,9 +63,9 @@ PROBLEMS: Final = {
 }
 """Why a rule cannot be had, by what the database says of it (``svc.insert_rule``)."""
 _BUSY: Final = "This is taking too long at the moment, and nothing was changed. Please try again."
-_PLACES: Final = {"up": -1, "down": 1}
+_STEPS: Final = {"up": -1, "down": 1}
 """By how many places each button moves a rule."""
-_TOO_LONG: Final = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
+_TIMED_OUT: Final = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
 _GONE: Final = "That rule was not there any more."
 
 _DONE: Final = {
@@ -90,7 +90,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Score:
-    """What a category scores: the person's own opinion, if any, and the service's."""
+    """What a category scores: the person's own score, if any, and the service's default."""
 
     category: str
     own: int | None
@@ -98,7 +98,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Lately:
+class Uncategorized:
     """A site, or an application where there is no site, that nothing puts into a category."""
 
     field: str
@@ -135,7 +135,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class ScoreChoice:
     """A score as it was picked."""
 
     category: str = ""
@@ -162,7 +162,7 @@ async def show(server: Server, request: Request) -> Response:
 
 async def add(server: Server, request: Request) -> Response:
     """Add a rule, or show first what it would match."""
-    form, visit = await _received(server, request)
+    form, visit = await _read_form(server, request)
     draft = _draft(form)
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit, draft)
@@ -181,7 +181,7 @@ async def add(server: Server, request: Request) -> Response:
 
 async def put(server: Server, request: Request) -> Response:
     """Put one thing that has no category into one, by a rule of its own."""
-    form, visit = await _received(server, request)
+    form, visit = await _read_form(server, request)
     field, _, quoted = (form.get("put") or "").partition(" ")
     # Browsers send other line breaks than those of a recorded name, so the page quotes it.
     name = unquote(quoted, errors="surrogateescape")
@@ -201,14 +201,14 @@ async def put(server: Server, request: Request) -> Response:
 
 async def change(server: Server, request: Request) -> Response:
     """Move a rule up or down, or remove it."""
-    form, visit = await _received(server, request)
+    form, visit = await _read_form(server, request)
     what, rule = _wanted_change(form)
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit)
-    statement, given = ("remove", {}) if what == "remove" else ("move", {"by": _PLACES[what]})
+    statement, given = ("remove", {}) if what == "remove" else ("move", {"by": _STEPS[what]})
     try:
-        (changed,) = await _ask(server, visit, _Change, statement, {"rule": rule, **given})
-    except _TOO_LONG:
+        (changed,) = await _query(server, visit, _Change, statement, {"rule": rule, **given})
+    except _TIMED_OUT:
         return await _answer(server, visit, problem=_BUSY, status=503)
     if not changed.is_done:
         return await _answer(server, visit, problem=_GONE, status=409)
@@ -218,22 +218,24 @@ async def change(server: Server, request: Request) -> Response:
 
 async def score(server: Server, request: Request) -> Response:
     """Say how productive time in a category is."""
-    form, visit = await _received(server, request)
-    opinion = Opinion(
+    form, visit = await _read_form(server, request)
+    score_choice = ScoreChoice(
         recorded_name(form.get("scored") or "", MAX_CATEGORY), form.get("score") or ""
     )
     scores = {str(number): number for number in SCORES}
-    if opinion.score != USUAL and opinion.score not in scores:
+    if score_choice.score != USUAL and score_choice.score not in scores:
         raise InvalidRequest("the parameter score must be one of the page")
     if _is_stale(server, request, form, visit):
-        return await _out_of_date(server, visit, opinion=opinion)
-    problem = _category_problem(opinion.category)
+        return await _out_of_date(server, visit, score_choice=score_choice)
+    problem = _category_problem(score_choice.category)
     if problem is None:
-        wanted = {"category": opinion.category, "score": scores.get(opinion.score)}
+        wanted = {"category": score_choice.category, "score": scores.get(score_choice.score)}
         problem = await _outcome(server, visit, "score", wanted)
     if problem is not None:
         told = {"scored": problem}
-        return await _answer(server, visit, problems=told, opinion=opinion, status=_status(problem))
+        return await _answer(
+            server, visit, problems=told, score_choice=score_choice, status=_status(problem)
+        )
     return server.pages.redirect_browser(f"{PATH}?done=scored", visit.browser)
 
 
@@ -249,7 +251,7 @@ def _wanted_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
     raise InvalidRequest("one of the parameters up, down and remove must name a rule")
 
 
-async def _received(server: Server, request: Request) -> tuple[Form, Visit]:
+async def _read_form(server: Server, request: Request) -> tuple[Form, Visit]:
     form = await forms.read(request)
     form.check()
     return form, await server.visit(request, PATH)
@@ -334,25 +336,29 @@ async def _add(server: Server, visit: Visit, draft: Draft) -> str | None:
     return await _outcome(server, visit, "add", vars(draft))
 
 
-def _who(visit: Visit) -> Parameters:
+def _session_parameters(visit: Visit) -> Parameters:
     session = visit.browser.session
     return {"user_id": session.user_id, "session_hash": session.hash}
 
 
-async def _ask(
+async def _query(
     server: Server, visit: Visit, shape: type[Row], statement: str, given: Parameters
 ) -> list[Row]:
-    """Return what a statement answers in time. Raises psycopg.Error, among them those of _TOO_LONG."""
+    """Return what a statement answers in time. Raises psycopg.Error, among them those of _TIMED_OUT."""
     return await rows.every(
-        server.slow, shape, SQL[statement], {**_who(visit), **given}, preceded_by=SQL["limit_time"]
+        server.slow,
+        shape,
+        SQL[statement],
+        {**_session_parameters(visit), **given},
+        preceded_by=SQL["limit_time"],
     )
 
 
 async def _outcome(server: Server, visit: Visit, statement: str, given: Parameters) -> str | None:
     """Return why a change cannot be made, in words; None: it is made. Raises SignInNeeded."""
     try:
-        (outcome,) = await _ask(server, visit, _Outcome, statement, given)
-    except _TOO_LONG:
+        (outcome,) = await _query(server, visit, _Outcome, statement, given)
+    except _TIMED_OUT:
         return _BUSY
     if outcome.problem == "signed_out":
         raise SignInNeeded(visit.browser, PATH)
@@ -367,8 +373,8 @@ def _status(problem: str) -> int:
 async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
     given = {"field": draft.field, "match": draft.match, "pattern": draft.pattern}
     try:
-        found = await _ask(server, visit, Preview, "preview", given)
-    except _TOO_LONG:
+        found = await _query(server, visit, Preview, "preview", given)
+    except _TIMED_OUT:
         told = {"pattern": _BUSY}
         return await _answer(server, visit, draft, problems=told, is_slow=True, status=503)
     if not found:
@@ -379,10 +385,10 @@ async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
     return await _answer(server, visit, draft, preview=found[0])
 
 
-async def _lately(server: Server, visit: Visit) -> list[Lately] | None:
+async def _uncategorized(server: Server, visit: Visit) -> list[Uncategorized] | None:
     """Return what has no category; None: that could not be worked out in time."""
     try:
-        return await _ask(server, visit, Lately, "uncategorized", {})
+        return await _query(server, visit, Uncategorized, "uncategorized", {})
     except psycopg.OperationalError:
         # That took too long, or every connection for it is busy.
         return None
@@ -393,11 +399,13 @@ async def _out_of_date(
     visit: Visit,
     draft: Draft | None = None,
     *,
-    opinion: Opinion | None = None,
+    score_choice: ScoreChoice | None = None,
     into: str = "",
 ) -> Response:
     told = sign_in.OUT_OF_DATE
-    return await _answer(server, visit, draft, problem=told, opinion=opinion, into=into, status=403)
+    return await _answer(
+        server, visit, draft, problem=told, score_choice=score_choice, into=into, status=403
+    )
 
 
 async def _answer(
@@ -407,14 +415,14 @@ async def _answer(
     *,
     problems: Mapping[str, str] | None = None,
     preview: Preview | None = None,
-    opinion: Opinion | None = None,
+    score_choice: ScoreChoice | None = None,
     problem: str | None = None,
     done: str | None = None,
     into: str = "",
     is_slow: bool = False,
     status: int = 200,
 ) -> Response:
-    """Return the page, with its forms as ``draft`` and ``opinion`` have them.
+    """Return the page, with its forms as ``draft`` and ``score_choice`` have them.
 
     ``is_slow``: what was done lately has just taken too long to look through, and is not tried again.
     """
@@ -424,18 +432,22 @@ async def _answer(
         "problems": {"pattern": None, "category": None, "scored": None} | dict(problems or {}),
         "draft": draft or Draft(),
         "preview": preview,
-        "opinion": opinion or Opinion(),
+        "score_choice": score_choice or ScoreChoice(),
         "into": into,
-        "lately": None if is_slow else await _lately(server, visit),
-        "rules": await rows.every(server.database, Rule, SQL["rules"], _who(visit)),
-        "scores": await rows.every(server.database, Score, SQL["scores"], _who(visit)),
+        "uncategorized": None if is_slow else await _uncategorized(server, visit),
+        "rules": await rows.every(server.database, Rule, SQL["rules"], _session_parameters(visit)),
+        "scores": await rows.every(
+            server.database, Score, SQL["scores"], _session_parameters(visit)
+        ),
         "fields": FIELDS,
         "matches": MATCHES,
         "levels": SCORES,
         "usual": USUAL,
         "spent": spent,
     }
-    return server.pages.render(Page("categories.html", content, status, here=PATH), visit.browser)
+    return server.pages.render(
+        Page("categories.html", content, status, current_path=PATH), visit.browser
+    )
 
 
 def spent(total_ms: int) -> str:

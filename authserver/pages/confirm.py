@@ -16,7 +16,7 @@ from authserver.errors import TooManyRequests
 from authserver.forms import Form
 from authserver.pages import sign_in
 from authserver.people import accounts, passkeys, sessions
-from authserver.people.passkeys import Unusable
+from authserver.people.passkeys import ProofRefused
 from authserver.people.sessions import OldSignIn, StaleForm, Visit
 from authserver.web.page import Page
 from authserver.web.server import Server
@@ -63,11 +63,11 @@ async def submit(server: Server, request: Request) -> Response:
     except StaleForm:
         return await _render(server, visit, going_to, sign_in.OUT_OF_DATE, status=403)
     try:
-        session = await _proved(server, visit, form, request)
-    except Unusable as error:
+        session = await _authenticate(server, visit, form, request)
+    except ProofRefused as error:
         return await _render(server, visit, going_to, str(error), status=400)
     except TooManyRequests as error:
-        problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY
+        problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY_ATTEMPTS
         refused = await _render(server, visit, going_to, problem, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
@@ -80,8 +80,8 @@ async def done(server: Server, request: Request) -> Response:
     return server.pages.render(Page("confirmed.html", {}), visit.browser)
 
 
-async def _proved(server: Server, visit: Visit, form: Form, request: Request) -> Token:
-    """Return the session of somebody who proved who they are. Raises Unusable, TooManyRequests."""
+async def _authenticate(server: Server, visit: Visit, form: Form, request: Request) -> Token:
+    """Return the session of somebody who proved who they are. Raises ProofRefused, TooManyRequests."""
     answer = form.get("credential")
     if answer is not None:
         return await passkeys.sign_in(server, visit.browser, answer, request)
@@ -89,7 +89,7 @@ async def _proved(server: Server, visit: Visit, form: Form, request: Request) ->
         server, visit.person.email, form.get("password") or "", events.request_origin(request)
     )
     if account is None or account.user_id != visit.person.user_id:
-        raise Unusable(_FAILED)
+        raise ProofRefused(_FAILED)
     session = await sessions.sign_in(
         server.database,
         visit.browser,
@@ -98,7 +98,7 @@ async def _proved(server: Server, visit: Visit, form: Form, request: Request) ->
         signed_out_at=account.signed_out_at,
     )
     if session is None:
-        raise Unusable(_FAILED)
+        raise ProofRefused(_FAILED)
     return session
 
 
@@ -112,7 +112,7 @@ async def _render(
     server: Server, visit: Visit, going_to: str, problem: str | None = None, status: int = 200
 ) -> Response:
     known = await passkeys.of_user(server.database, visit.person.user_id)
-    ways = await passkeys.ways_in(server, visit.person.user_id)
+    ways = await passkeys.sign_in_methods(server, visit.person.user_id)
     content = {
         "next": going_to,
         "has_password": ways.has_password,

@@ -56,7 +56,9 @@ async def show(server: Server, request: Request) -> Response:
         "sentences": SCOPES,
         "refresh_days": grants.REFRESH_TOKEN_LIFETIME.days,
     }
-    return server.pages.render(Page("connected_apps.html", content, here=PATH), visit.browser)
+    return server.pages.render(
+        Page("connected_apps.html", content, current_path=PATH), visit.browser
+    )
 
 
 def _apps(granted: Iterable[Grant]) -> list[App]:

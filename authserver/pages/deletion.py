@@ -47,8 +47,8 @@ async def submit(server: Server, request: Request) -> Response:
     try:
         server.check_fresh_form(request, form, visit)
     except StaleForm as error:
-        told = confirm.problem(error)
-        page = await _page(server, visit.person, typed, problem=told, status=403)
+        text = confirm.problem(error)
+        page = await _page(server, visit.person, typed, problem=text, status=403)
         return server.pages.render(page, visit.browser)
     if typed.strip().lower() != visit.person.email:
         wrong = "This is not the e-mail address of your account. Nothing was deleted."
@@ -64,8 +64,10 @@ async def submit(server: Server, request: Request) -> Response:
     if not ended:
         # The sign-in has ended or grown old since it was looked at.
         raise ConfirmationNeeded(visit.browser, PATH)
-    nobodys = tokens.mint(tokens.SESSION, tokens.NOBODY)
-    return server.pages.render(Page("goodbye.html", {}), Browser(nobodys, None, is_cookie_due=True))
+    anonymous = tokens.mint(tokens.SESSION, tokens.NOBODY)
+    return server.pages.render(
+        Page("goodbye.html", {}), Browser(anonymous, None, is_cookie_due=True)
+    )
 
 
 async def _page(
@@ -89,5 +91,5 @@ async def _page(
             "is_only_administrator": person.is_admin and not (other and other.is_there),
         },
         status=status,
-        here=PATH,
+        current_path=PATH,
     )

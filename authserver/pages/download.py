@@ -15,7 +15,7 @@ from starlette.responses import Response
 from authserver import events, forms
 from authserver.errors import InvalidRequest
 from authserver.oauth import grants
-from authserver.oauth.grants import APITokenMade, TooManyAPITokens
+from authserver.oauth.grants import APITokenExists, TooManyAPITokens
 from authserver.pages import confirm
 from authserver.people.sessions import StaleForm
 from authserver.web.page import Page
@@ -26,18 +26,18 @@ from shared.scopes import SCOPES
 PATH: Final = "/settings/account/download"
 LIFETIME: Final = timedelta(minutes=10)
 
-_AT_ONCE: Final = 10
+_MAX_DOWNLOAD_TOKENS: Final = 10
 """How many of these tokens there may be beside the most API tokens."""
 
 _TOKEN_NAME: Final = "Download"  # noqa: S105 -- it is no secret: tokens are listed under their names
-_MADE_ALREADY: Final = (
+_ALREADY_CREATED: Final = (
     "This form has made its token already, and a token is shown only once. Make another one."
 )
 _TOO_MANY: Final = (
-    f"You made {_AT_ONCE} tokens for a download within the last ten minutes. Use one of them, or wait until "
-    "they have ended."
+    f"You made {_MAX_DOWNLOAD_TOKENS} tokens for a download within the last ten minutes. Use one of them, "
+    "or wait until they have ended."
 )
-_ALWAYS: Final = "read:activity"
+_REQUIRED_SCOPE: Final = "read:activity"
 """Without it no token opens an export."""
 _READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
 
@@ -61,8 +61,8 @@ async def make_token(server: Server, request: Request) -> Response:
     except StaleForm as error:
         page = _page(ticked, problem=confirm.problem(error), status=403)
         return server.pages.render(page, visit.browser)
-    if _ALWAYS not in ticked:
-        problem = f"Tick {_ALWAYS} too: every download holds what it opens."
+    if _REQUIRED_SCOPE not in ticked:
+        problem = f"Tick {_REQUIRED_SCOPE} too: every download holds what it opens."
         page = _page(ticked, scope_problem=problem if ticked else "Tick at least one.", status=400)
         return server.pages.render(page, visit.browser)
     user_id, draft_id = visit.person.user_id, form.get("draft")
@@ -79,17 +79,17 @@ async def make_token(server: Server, request: Request) -> Response:
             # The form's id alone would let somebody give their grant the id of another person's.
             grant_id=uuid5(user_id, f"download {draft_id}"),
             session=visit.browser.session,
-            most=grants.MAX_API_TOKENS + _AT_ONCE,
+            most=grants.MAX_API_TOKENS + _MAX_DOWNLOAD_TOKENS,
         )
-    except APITokenMade:
-        page = _page(ticked, problem=_MADE_ALREADY, status=409)
+    except APITokenExists:
+        page = _page(ticked, problem=_ALREADY_CREATED, status=409)
         return server.pages.render(page, visit.browser)
     except TooManyAPITokens:
         page = _page(ticked, problem=_TOO_MANY, status=400)
         return server.pages.render(page, visit.browser)
     content = {"token": token.text, "address": f"{server.settings.base_url}/api/v1/export"}
-    made = Page("account_download_token.html", content, may_ask_for_data=True, here=PATH)
-    return server.pages.render(made, visit.browser)
+    page = Page("account_download_token.html", content, may_fetch_data=True, current_path=PATH)
+    return server.pages.render(page, visit.browser)
 
 
 def _page(
@@ -108,5 +108,5 @@ def _page(
             "scope_problem": scope_problem,
         },
         status=status,
-        here=PATH,
+        current_path=PATH,
     )

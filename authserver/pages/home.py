@@ -10,5 +10,5 @@ from authserver.web.server import Server
 async def show(server: Server, request: Request) -> Response:
     """Show what somebody can do here; who is not signed in is sent to sign in."""
     visit = await server.visit(request, "/")
-    page = Page("home.html", {"base_url": server.settings.base_url}, here="/")
+    page = Page("home.html", {"base_url": server.settings.base_url}, current_path="/")
     return server.pages.render(page, visit.browser)

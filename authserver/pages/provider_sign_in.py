@@ -25,7 +25,7 @@ from authserver.forms import Form
 from authserver.pages import sign_in, sign_in_methods
 from authserver.people import accounts, identities, sessions
 from authserver.people.accounts import AddressTaken, LinkUsed
-from authserver.people.identities import Arrival, Errand, NoAddress, NotInvited, Owner
+from authserver.people.identities import NoAddress, NotInvited, Owner, PendingSignIn, SignInPurpose
 from authserver.people.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
 from authserver.people.sessions import Browser, StaleForm
 from authserver.web.failures import LinkGone
@@ -69,7 +69,9 @@ _CANNOT_CONNECT: Final = (
 _LAST_WAY_IN: Final = (
     "This is your only way to sign in, so {name} stays. Set a password or add a passkey first."
 )
-_TOO_MANY: Final = "There were too many attempts from where you are. Wait a little, then try again."
+_TOO_MANY_ATTEMPTS: Final = (
+    "There were too many attempts from where you are. Wait a little, then try again."
+)
 
 
 class _Declined(Exception):
@@ -94,10 +96,12 @@ async def depart(server: Server, request: Request) -> Response:
         return sign_in.render(server, browser, going_to, problem=sign_in.OUT_OF_DATE, status=403)
     if link is None:
         person = browser.person
-        errand = Errand(sign_in.form_next(going_to), None if person is None else person.user_id)
+        purpose = SignInPurpose(
+            sign_in.form_next(going_to), None if person is None else person.user_id
+        )
     else:
-        errand = await _invited(server, link)
-    return await _send(server, request, provider, browser, errand)
+        purpose = await _invited(server, link)
+    return await _redirect_to_provider(server, request, provider, browser, purpose)
 
 
 def _subject(browser: Browser, going_to: str, link: Token | None) -> str:
@@ -107,12 +111,12 @@ def _subject(browser: Browser, going_to: str, link: Token | None) -> str:
     return going_to if browser.person is None else ""
 
 
-async def _invited(server: Server, link: Token) -> Errand:
+async def _invited(server: Server, link: Token) -> SignInPurpose:
     try:
         await accounts.invitation(server.database, link)
     except LinkUsed:
         raise LinkGone from None
-    return Errand(invitation_hash=link.hash)
+    return SignInPurpose(invitation_hash=link.hash)
 
 
 async def connect(server: Server, request: Request) -> Response:
@@ -122,8 +126,8 @@ async def connect(server: Server, request: Request) -> Response:
     form = await forms.read(request)
     form.check()
     server.signer.check_form(request, form, visit.browser)
-    errand = Errand(sign_in_methods.PATH, visit.person.user_id, is_connecting=True)
-    return await _send(server, request, provider, visit.browser, errand)
+    purpose = SignInPurpose(sign_in_methods.PATH, visit.person.user_id, is_connecting=True)
+    return await _redirect_to_provider(server, request, provider, visit.browser, purpose)
 
 
 async def disconnect(server: Server, request: Request) -> Response:
@@ -138,7 +142,7 @@ async def disconnect(server: Server, request: Request) -> Response:
         server.database, user_id, issuer, events.request_origin(request)
     )
     if not is_gone and await identities.connection(server.database, user_id, issuer) is not None:
-        return _problem(server, visit.browser, Errand(sign_in_methods.PATH), _LAST_WAY_IN)
+        return _problem(server, visit.browser, SignInPurpose(sign_in_methods.PATH), _LAST_WAY_IN)
     return server.pages.redirect_browser(f"{sign_in_methods.PATH}?done=disconnected", visit.browser)
 
 
@@ -149,27 +153,29 @@ async def arrive(server: Server, request: Request) -> Response:
     query.check()
     browser = await server.browser(request)
     state = tokens.parse(tokens.STATE, query.get("state") or "")
-    arrival = (
-        None if state is None else await identities.arrive(server.database, browser.session, state)
+    pending = (
+        None
+        if state is None
+        else await identities.take_sign_in(server.database, browser.session, state)
     )
-    if arrival is None:
+    if pending is None:
         return _gone(server, browser)
-    if browser.person is not None and arrival.user_id is None and arrival.invitation_hash is None:
+    if browser.person is not None and pending.user_id is None and pending.invitation_hash is None:
         # Another tab was faster, perhaps as somebody else. Whom the provider names is not even asked: who
         # is signed in here never changes unasked, and what comes next says who it is.
-        return server.pages.redirect_browser(sign_in.next_path(arrival.going_to), browser)
+        return server.pages.redirect_browser(sign_in.next_path(pending.going_to), browser)
     try:
-        proof = await _proof(provider, query, arrival)
+        proof = await _proof(provider, query, pending)
     except _Declined:
-        return _problem(server, browser, arrival, _DECLINED)
+        return _problem(server, browser, pending, _DECLINED)
     except ProviderFailed as error:
-        if _is_confirming(arrival) and not isinstance(error, ProviderDown):
+        if _is_confirming(pending) and not isinstance(error, ProviderDown):
             origin = events.request_origin(request)
-            await events.record_failed_sign_in(server.database, arrival.user_id, origin)
-        return _failed(server, request, browser, arrival, error)
-    if arrival.is_connecting:
-        return await _connect(server, request, browser, arrival, proof)
-    return await _sign_in(server, request, browser, arrival, proof)
+            await events.record_failed_sign_in(server.database, pending.user_id, origin)
+        return _failed(server, request, browser, pending, error)
+    if pending.is_connecting:
+        return await _connect(server, request, browser, pending, proof)
+    return await _sign_in(server, request, browser, pending, proof)
 
 
 def _configured(server: Server) -> Provider:
@@ -178,13 +184,13 @@ def _configured(server: Server) -> Provider:
     return server.provider
 
 
-def _is_confirming(errand: Errand | Arrival) -> bool:
+def _is_confirming(purpose: SignInPurpose | PendingSignIn) -> bool:
     """Tell whether somebody who is signed in has to show that it is still them."""
-    return errand.user_id is not None and not errand.is_connecting
+    return purpose.user_id is not None and not purpose.is_connecting
 
 
-async def _send(
-    server: Server, request: Request, provider: Provider, browser: Browser, errand: Errand
+async def _redirect_to_provider(
+    server: Server, request: Request, provider: Provider, browser: Browser, purpose: SignInPurpose
 ) -> Response:
     state = tokens.mint(tokens.STATE, tokens.NOBODY)
     nonce, code_verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
@@ -194,23 +200,25 @@ async def _send(
         nonce=nonce,
         code_verifier=code_verifier,
         code_challenge=base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
-        must_ask_again=_is_confirming(errand),
+        must_reauthenticate=_is_confirming(purpose),
     )
     try:
-        await server.throttle.count_departure(events.request_origin(request).address)
+        await server.throttle.count_provider_sign_in(events.request_origin(request).address)
         location = await provider.location(attempt)
     except TooManyRequests as error:
-        refused = _problem(server, browser, errand, _TOO_MANY, status=error.status)
+        refused = _problem(server, browser, purpose, _TOO_MANY_ATTEMPTS, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
     except ProviderFailed as error:
         # It has not been asked for anything of this person's yet; what is wrong is wrong for everybody.
-        return _failed(server, request, browser, errand, ProviderDown(str(error)))
-    await identities.depart(server.database, browser.session, state, errand, (nonce, code_verifier))
+        return _failed(server, request, browser, purpose, ProviderDown(str(error)))
+    await identities.store_sign_in(
+        server.database, browser.session, state, purpose, (nonce, code_verifier)
+    )
     return server.pages.redirect_browser(location, browser)
 
 
-async def _proof(provider: Provider, query: Form, arrival: Arrival) -> Proof:
+async def _proof(provider: Provider, query: Form, pending: PendingSignIn) -> Proof:
     """Return who came back. Raises ProviderFailed, _Declined."""
     await provider.check_issuer(query.get("iss"))
     error = query.get("error")
@@ -222,28 +230,28 @@ async def _proof(provider: Provider, query: Form, arrival: Arrival) -> Proof:
     code = query.get("code")
     if code is None:
         raise ProviderFailed("it sent somebody back without a code")
-    asked_again_at = arrival.created_at if _is_confirming(arrival) else None
-    return await provider.redeem(code, arrival.code_verifier, arrival.nonce, asked_again_at)
+    reauthenticated_after = pending.created_at if _is_confirming(pending) else None
+    return await provider.redeem(code, pending.code_verifier, pending.nonce, reauthenticated_after)
 
 
 async def _sign_in(
-    server: Server, request: Request, browser: Browser, arrival: Arrival, proof: Proof
+    server: Server, request: Request, browser: Browser, pending: PendingSignIn, proof: Proof
 ) -> Response:
-    owner = await identities.use(server.database, proof)
-    if arrival.user_id is not None and (owner is None or owner.user_id != arrival.user_id):
+    owner = await identities.use_identity(server.database, proof)
+    if pending.user_id is not None and (owner is None or owner.user_id != pending.user_id):
         await events.record_failed_sign_in(
-            server.database, arrival.user_id, events.request_origin(request)
+            server.database, pending.user_id, events.request_origin(request)
         )
-        return _problem(server, browser, arrival, _ANOTHER)
+        return _problem(server, browser, pending, _ANOTHER)
     if owner is None:
         try:
-            owner = await _join(server, request, arrival, proof)
+            owner = await _join(server, request, pending, proof)
         except AddressTaken:
-            return _problem(server, browser, arrival, _ADDRESS_TAKEN, status=403)
+            return _problem(server, browser, pending, _ADDRESS_TAKEN, status=403)
         except NotInvited:
-            return _problem(server, browser, arrival, _NOT_CONNECTED, status=403)
+            return _problem(server, browser, pending, _NOT_CONNECTED, status=403)
         except NoAddress:
-            return _problem(server, browser, arrival, _NO_ADDRESS)
+            return _problem(server, browser, pending, _NO_ADDRESS)
         except LinkUsed:
             raise LinkGone from None
     session = await sessions.sign_in(
@@ -257,32 +265,32 @@ async def _sign_in(
         authenticated_at=proof.authenticated_at or sessions.LONG_AGO,
     )
     if session is None:
-        return _problem(server, browser, arrival, _FAILED)
-    return server.pages.redirect(sign_in.next_path(arrival.going_to), session)
+        return _problem(server, browser, pending, _FAILED)
+    return server.pages.redirect(sign_in.next_path(pending.going_to), session)
 
 
-async def _join(server: Server, request: Request, arrival: Arrival, proof: Proof) -> Owner:
+async def _join(server: Server, request: Request, pending: PendingSignIn, proof: Proof) -> Owner:
     domains = _configured(server).chosen.domains
     origin = events.request_origin(request)
     try:
         return await identities.join(
-            server.database, proof, domains, origin, invitation_hash=arrival.invitation_hash
+            server.database, proof, domains, origin, invitation_hash=pending.invitation_hash
         )
     except AddressTaken:
         # Perhaps by the same person, a moment ago in another tab.
-        owner = await identities.use(server.database, proof)
+        owner = await identities.use_identity(server.database, proof)
         if owner is None:
             raise
         return owner
 
 
 async def _connect(
-    server: Server, request: Request, browser: Browser, arrival: Arrival, proof: Proof
+    server: Server, request: Request, browser: Browser, pending: PendingSignIn, proof: Proof
 ) -> Response:
     if not await identities.connect(
         server.database, proof, browser, events.request_origin(request)
     ):
-        return _problem(server, browser, arrival, _CANNOT_CONNECT)
+        return _problem(server, browser, pending, _CANNOT_CONNECT)
     return server.pages.redirect_browser(f"{sign_in_methods.PATH}?done=connected", browser)
 
 
@@ -290,13 +298,13 @@ def _failed(
     server: Server,
     request: Request,
     browser: Browser,
-    errand: Errand | Arrival,
+    purpose: SignInPurpose | PendingSignIn,
     error: ProviderFailed,
 ) -> Response:
     log.warning("request_id=%s signing in failed: %s", request.scope["svc.request_id"], error)
     if isinstance(error, ProviderDown):
-        return _problem(server, browser, errand, _DOWN, status=503)
-    return _problem(server, browser, errand, _FAILED)
+        return _problem(server, browser, purpose, _DOWN, status=503)
+    return _problem(server, browser, purpose, _FAILED)
 
 
 def _gone(server: Server, browser: Browser) -> Response:
@@ -308,12 +316,16 @@ def _gone(server: Server, browser: Browser) -> Response:
 
 
 def _problem(
-    server: Server, browser: Browser, errand: Errand | Arrival, text: str, status: int = 400
+    server: Server,
+    browser: Browser,
+    purpose: SignInPurpose | PendingSignIn,
+    text: str,
+    status: int = 400,
 ) -> Response:
     """Return the page that says what went wrong; other ways to sign in are on it, or a way back."""
-    told = text.format(name=_configured(server).name)
+    message = text.format(name=_configured(server).name)
     if browser.person is None:
-        return sign_in.render(server, browser, errand.going_to, problem=told, status=status)
-    way_back = sign_in.next_path(errand.going_to)
-    page = Page("provider_problem.html", {"text": told, "way_back": way_back}, status)
+        return sign_in.render(server, browser, purpose.going_to, problem=message, status=status)
+    way_back = sign_in.next_path(purpose.going_to)
+    page = Page("provider_problem.html", {"text": message, "way_back": way_back}, status)
     return server.pages.render(page, browser)

@@ -60,7 +60,7 @@ async def _render(
     status: int = 200,
 ) -> Response:
     try:
-        reset = await accounts.resettable(server.database, link)
+        reset = await accounts.open_reset(server.database, link)
     except LinkUsed:
         raise LinkGone from None
     content = {

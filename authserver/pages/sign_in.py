@@ -9,7 +9,7 @@ from authserver import errors, events, forms
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
 from authserver.people import accounts, passkeys, sessions
-from authserver.people.passkeys import Unusable
+from authserver.people.passkeys import ProofRefused
 from authserver.people.sessions import Browser, StaleForm
 from authserver.web import page as pages
 from authserver.web.page import Page
@@ -78,19 +78,19 @@ async def submit(server: Server, request: Request) -> Response:
             return server.pages.redirect_browser(next_path(going_to), browser)
         return render(server, browser, going_to, email, problem=OUT_OF_DATE, status=403)
     try:
-        session = await _proved(server, browser, form, request)
-    except Unusable as error:
+        session = await _authenticate(server, browser, form, request)
+    except ProofRefused as error:
         return render(server, browser, going_to, email, problem=str(error), status=400)
     except TooManyRequests as error:
-        problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY
+        problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY_ATTEMPTS
         refused = render(server, browser, going_to, email, problem=problem, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
     return server.pages.redirect(next_path(going_to), session)
 
 
-async def _proved(server: Server, browser: Browser, form: Form, request: Request) -> Token:
-    """Return the session of whoever gave their password or passkey. Raises Unusable, TooManyRequests."""
+async def _authenticate(server: Server, browser: Browser, form: Form, request: Request) -> Token:
+    """Return the session of whoever gave their password or passkey. Raises ProofRefused, TooManyRequests."""
     answer = form.get("credential")
     if answer is not None:
         return await passkeys.sign_in(server, browser, answer, request)
@@ -98,7 +98,7 @@ async def _proved(server: Server, browser: Browser, form: Form, request: Request
         server, form.get("email") or "", form.get("password") or "", events.request_origin(request)
     )
     if account is None:
-        raise Unusable(_FAILED)
+        raise ProofRefused(_FAILED)
     session = await sessions.sign_in(
         server.database,
         browser,
@@ -107,11 +107,11 @@ async def _proved(server: Server, browser: Browser, form: Form, request: Request
         signed_out_at=account.signed_out_at,
     )
     if session is None:
-        raise Unusable(_FAILED)
+        raise ProofRefused(_FAILED)
     return session
 
 
-async def leave(server: Server, request: Request) -> Response:
+async def sign_out(server: Server, request: Request) -> Response:
     """Sign out in this browser; a pending request waits for whoever signs in next."""
     form = await forms.read(request)
     form.check()
@@ -134,13 +134,13 @@ def render(
     status: int = 200,
 ) -> Response:
     """Return the page with the forms to sign in, and with what went wrong, if anything."""
-    onward = form_next(going_to)
+    next_value = form_next(going_to)
     content = {
-        "next": onward,
-        "is_for_client": onward not in ("", *PATHS),
+        "next": next_value,
+        "is_for_client": next_value not in ("", *PATHS),
         "email": email,
         "passkey_options": passkeys.sign_in_options(server.signer, browser),
         "problem": problem,
     }
-    page = Page("sign_in.html", content, status, subject=onward, may_end_at_client=True)
+    page = Page("sign_in.html", content, status, subject=next_value, may_end_at_client=True)
     return server.pages.render(page, browser)

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from authserver import forms
 from authserver.errors import NotFound
 from authserver.forms import Form
-from authserver.pages import confirm, devices
+from authserver.pages import browsers, confirm
 from authserver.people import accounts, identities, names, passkeys, passwords
-from authserver.people.passkeys import Unusable
+from authserver.people.passkeys import ProofRefused
 from authserver.people.passwords import UnacceptablePassword
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.web.page import Page
@@ -70,7 +70,7 @@ async def add_passkey(server: Server, request: Request) -> Response:
             await passkeys.add(server, visit, form.get("credential") or "", name, request)
     except StaleForm as error:
         return await _again(server, visit, request, error, name)
-    except Unusable as error:
+    except ProofRefused as error:
         return await _render(server, visit, request, name=name, problem=str(error), status=400)
     if problem is not None:
         return await _render(server, visit, request, name=name, name_problem=problem, status=400)
@@ -109,8 +109,8 @@ async def _read(server: Server, request: Request) -> tuple[Visit, Form]:
 async def _again(
     server: Server, visit: Visit, request: Request, error: StaleForm, name: str | None = None
 ) -> Response:
-    told = confirm.problem(error)
-    return await _render(server, visit, request, name=name, problem=told, status=403)
+    text = confirm.problem(error)
+    return await _render(server, visit, request, name=name, problem=text, status=403)
 
 
 async def _render(
@@ -127,7 +127,7 @@ async def _render(
 ) -> Response:
     """Return the page; ``name`` is what was typed for a new passkey, by default what the browser is."""
     known = await passkeys.of_user(server.database, visit.person.user_id)
-    ways = await passkeys.ways_in(server, visit.person.user_id)
+    ways = await passkeys.sign_in_methods(server, visit.person.user_id)
     content = {
         "path": PATH,
         "has_password": ways.has_password,
@@ -137,13 +137,15 @@ async def _render(
         "passkeys": known,
         "may_remove": ways.count > 1,
         "add_options": passkeys.add_options(server.signer, visit.browser, visit.person, known),
-        "are_passkeys_possible": passkeys.are_possible(server.signer),
-        "name": devices.in_words(request.headers.get("user-agent")) if name is None else name,
+        "are_passkeys_supported": passkeys.are_supported(server.signer),
+        "name": browsers.describe(request.headers.get("user-agent")) if name is None else name,
         "min_characters": passwords.MIN_CHARACTERS,
         "done": done,
         "problem": problem,
         "password_problem": password_problem,
         "name_problem": name_problem,
     }
-    page = Page("sign_in_methods.html", content, status, may_end_at_provider=True, here=PATH)
+    page = Page(
+        "sign_in_methods.html", content, status, may_end_at_provider=True, current_path=PATH
+    )
     return server.pages.render(page, visit.browser)

@@ -28,7 +28,7 @@ from shared.tokens import Token
 SQL: Final = rows.load("people/accounts.sql", "people/sessions.sql", "events.sql")
 
 # The command that deletes an account runs these as the owner, without an event loop.
-_OWNERS: Final = queries.load(Path(__file__).with_name("account.sql"))
+_OWNER_SQL: Final = queries.load(Path(__file__).with_name("account.sql"))
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 RESET_LIFETIME: Final = timedelta(hours=1)
@@ -113,7 +113,7 @@ async def authenticate(
     It takes the same time whether there is no such account, the password is wrong, or the attempt comes
     too early and nothing is found out. Raises TooManyRequests, passwords.TooManyAtOnce.
     """
-    with server.throttle.place(origin.address):
+    with server.throttle.reserve(origin.address):
         account = await find(server.database, email)
         stored = None if account is None else account.password_hash
         user_id = None if account is None else account.user_id
@@ -126,7 +126,7 @@ async def authenticate(
         try:
             is_right = await server.hasher.verify(stored, password)
         except TooManyAtOnce:
-            await server.throttle.take_back(guess)
+            await server.throttle.undo(guess)
             raise
     if account is None or stored is None or not is_right:
         await events.record_failed_sign_in(server.database, user_id, origin)
@@ -166,10 +166,10 @@ async def add(database: Database, hasher: Hasher, new: NewAccount, origin: Reque
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        made = await events.execute(database, SQL["add_account"], parameters, origin)
+        created = await events.execute(database, SQL["add_account"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
-    return made[0].user_id
+    return created[0].user_id
 
 
 async def change_password(
@@ -195,11 +195,11 @@ async def change_own_password(
     passwords.UnacceptablePassword, passwords.TooManyAtOnce.
     """
     passwords.check(password, visit.person.email)
-    session, opening = sessions.succeed(visit.browser, visit.person.user_id, request)
+    session, session_parameters = sessions.new_session(visit.browser, visit.person.user_id, request)
     parameters = {
         "user_id": visit.person.user_id,
         "password_hash": await server.hasher.hash(password),
-        **opening,
+        **session_parameters,
     }
     changed = await events.execute(
         server.database,
@@ -219,7 +219,7 @@ async def reset_link(database: Database, chosen: Settings, account: Account) -> 
     return f"{chosen.auth_url}/reset?link={link.text}"
 
 
-async def resettable(database: Database, link: Token) -> Reset:
+async def open_reset(database: Database, link: Token) -> Reset:
     """Return whose password ``link`` resets. Raises LinkUsed."""
     parameters = {"user_id": link.user_id, "link_hash": link.hash}
     found = await rows.one(database, Reset, SQL["reset"], parameters)
@@ -236,23 +236,23 @@ async def reset_password(
     All their other sign-ins end. Raises LinkUsed, passwords.TooManyAtOnce, and
     passwords.UnacceptablePassword, with which the link can be used again.
     """
-    reset = await resettable(server.database, link)
+    reset = await open_reset(server.database, link)
     passwords.check(password, reset.email)
-    session, opening = sessions.succeed(browser, reset.user_id, request)
+    session, session_parameters = sessions.new_session(browser, reset.user_id, request)
     parameters = {
         "user_id": link.user_id,
         "link_hash": link.hash,
         "password_hash": await server.hasher.hash(password),
-        **opening,
+        **session_parameters,
     }
-    happened = await events.execute(
+    recorded = await events.execute(
         server.database,
         SQL["reset_password"],
         parameters,
         events.request_origin(request),
         preceded_by=SQL["lock_user"],
     )
-    if not happened:
+    if not recorded:
         raise LinkUsed
     return session
 
@@ -301,12 +301,12 @@ async def join(
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        made = await events.execute(database, SQL["join"], parameters, origin)
+        created = await events.execute(database, SQL["join"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
-    if not made:
+    if not created:
         raise LinkUsed
-    return made[0].user_id
+    return created[0].user_id
 
 
 def end(chosen: Settings, account: Account) -> bool:
@@ -318,10 +318,10 @@ def end(chosen: Settings, account: Account) -> bool:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
     origin = events.COMMAND
     with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
-        connection.execute(_OWNERS["become_owner"])
+        connection.execute(_OWNER_SQL["become_owner"])
         schema.check(connection)
         with connection.cursor(row_factory=class_row(Event)) as cursor:
             parameters = {"user_id": account.user_id, **origin.parameters}
-            ended = cursor.execute(_OWNERS["end_account"], parameters).fetchall()
+            ended = cursor.execute(_OWNER_SQL["end_account"], parameters).fetchall()
     events.write_log(ended, origin)
     return bool(ended)

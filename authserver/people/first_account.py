@@ -28,7 +28,7 @@ def link(chosen: Settings) -> str | None:
     url = database.role_url(chosen, "authserver")
     with psycopg.connect(url, connect_timeout=5) as connection:
         schema.check(connection)
-        made = connection.execute(
+        created = connection.execute(
             _INVITE, {"invitation_hash": token.hash, "lifetime": _LIFETIME}
         ).fetchone()
-    return None if made is None else f"{chosen.auth_url}/join?link={token.text}"
+    return None if created is None else f"{chosen.auth_url}/join?link={token.text}"

@@ -30,7 +30,7 @@ LIFETIME: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
-class Errand:
+class SignInPurpose:
     """What somebody is sent to the provider for."""
 
     going_to: str = ""
@@ -42,7 +42,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class PendingSignIn:
     """What somebody came back from, to the browser that was sent away."""
 
     going_to: str
@@ -70,7 +70,7 @@ class Connection:
     email: str | None
     created_at: datetime
     last_used_at: datetime | None
-    may_go: bool
+    may_disconnect: bool
     """Whether there is another way in."""
 
 
@@ -82,13 +82,17 @@ class NoAddress(Exception):
     """The provider named no e-mail address, and the invitation is for none in particular."""
 
 
-async def depart(
-    database: Database, session: Token, state: Token, errand: Errand, secrets: tuple[str, str]
+async def store_sign_in(
+    database: Database,
+    session: Token,
+    state: Token,
+    purpose: SignInPurpose,
+    secrets: tuple[str, str],
 ) -> None:
     """Keep what somebody is sent to the provider for; ``secrets`` are nonce and code verifier."""
     nonce, code_verifier = secrets
     parameters = {
-        **vars(errand),
+        **vars(purpose),
         "state_hash": state.hash,
         "session_hash": session.hash,
         "nonce": nonce,
@@ -98,13 +102,13 @@ async def depart(
     await rows.execute(database, SQL["store_sign_in"], parameters)
 
 
-async def arrive(database: Database, session: Token, state: Token) -> Arrival | None:
+async def take_sign_in(database: Database, session: Token, state: Token) -> PendingSignIn | None:
     """Return what the browser with ``session`` was sent away for; None for whoever comes second."""
     parameters = {"state_hash": state.hash, "session_hash": session.hash}
-    return await rows.one(database, Arrival, SQL["take_sign_in"], parameters)
+    return await rows.one(database, PendingSignIn, SQL["take_sign_in"], parameters)
 
 
-async def use(database: Database, proof: Proof) -> Owner | None:
+async def use_identity(database: Database, proof: Proof) -> Owner | None:
     """Return whose identity it is, which is used herewith, or None."""
     return await rows.one(database, Owner, SQL["use_identity"], _identity(proof))
 
@@ -125,20 +129,20 @@ async def join(
     email = parameters["email"]
     if invitation_hash is not None:
         invited = {**parameters, "invitation_hash": invitation_hash}
-        happened = await _join(database, SQL["join_by_invitation"], invited, origin)
-        if not happened:
+        recorded = await _join(database, SQL["join_by_invitation"], invited, origin)
+        if not recorded:
             raise NoAddress if email is None else LinkUsed
-        return Owner(happened[0].user_id, None)
+        return Owner(recorded[0].user_id, None)
     if email is None or not proof.is_email_verified:
         raise NotInvited
     if await accounts.find(database, email) is not None:
         raise AddressTaken
     if email.rpartition("@")[2] not in domains:
         raise NotInvited
-    happened = await _join(database, SQL["join_by_domain"], parameters, origin)
-    if not happened:
+    recorded = await _join(database, SQL["join_by_domain"], parameters, origin)
+    if not recorded:
         raise NotInvited
-    return Owner(happened[0].user_id, None)
+    return Owner(recorded[0].user_id, None)
 
 
 async def _join(

@@ -17,7 +17,7 @@ class NameTooLong(ValueError):
     """A name of more characters than are taken."""
 
 
-def shown(text: str) -> str | None:
+def visible(text: str) -> str | None:
     """Return the name that people will see, without what they would not see but be misled by.
 
     Control, format (bidirectional among them), surrogate and unassigned characters go, and line and

@@ -47,7 +47,7 @@ from shared.tokens import Token
 SQL: Final = rows.load("people/passkeys.sql", "people/sessions.sql", "events.sql")
 
 CHALLENGE_LIFETIME: Final = timedelta(minutes=10)
-MOST: Final = 20
+MAX_PASSKEYS: Final = 20
 """Passkeys that one person may have."""
 
 _MAX_ANSWER_CHARACTERS: Final = 16 * 1024
@@ -59,22 +59,23 @@ _TIMEOUT_MS: Final = 120_000
 Purpose = Literal["sign in", "confirm", "add"]
 
 
-class Unusable(Exception):
+class ProofRefused(Exception):
     """An answer that proves nothing; the message tells the person what to do."""
 
 
-TOO_LATE: Final = "That took too long, or the page was out of date. Please try again."
-NOT_TAKEN: Final = (
+EXPIRED: Final = "That took too long, or the page was out of date. Please try again."
+REFUSED: Final = (
     "This passkey was not taken. Try again, or use another way. If you removed it here, remove it from your "
     "device as well."
 )
-TOO_MANY: Final = (
+TOO_MANY_ATTEMPTS: Final = (
     "Too many attempts with passkeys came from your address. Wait a little before the next one, at most 15 "
     "minutes, or use another way."
 )
-UNREADABLE: Final = "What the browser sent could not be read. Please try again."
+MALFORMED: Final = "What the browser sent could not be read. Please try again."
 NOT_ADDED: Final = (
-    f"This passkey was not added. Perhaps you have it already, or as many as there may be ({MOST})."
+    "This passkey was not added. Perhaps you have it already, or you have the most that one account may have "
+    f"({MAX_PASSKEYS})."
 )
 
 
@@ -91,7 +92,7 @@ class Passkey:
 
 
 @dataclass(frozen=True)
-class WaysIn:
+class SignInMethods:
     """In how many ways somebody can sign in."""
 
     count: int
@@ -100,7 +101,7 @@ class WaysIn:
 
 
 @dataclass(frozen=True, repr=False)
-class _Known:
+class _StoredPasskey:
     user_id: UUID
     public_key: bytes
     signed_out_at: datetime | None
@@ -114,13 +115,13 @@ class _Challenge:
     expires_at: datetime
 
     @property
-    def spending(self) -> Parameters:
+    def parameters(self) -> Parameters:
         """What the statement takes that spends it."""
         digest = hashlib.sha256(self.text.encode()).digest()
         return {"challenge_hash": digest, "expires_at": self.expires_at}
 
 
-def challenge(
+def new_challenge(
     signer: Signer, session: Token, purpose: Purpose, lifetime: timedelta = CHALLENGE_LIFETIME
 ) -> str:
     """Return a new challenge that is good in this browser, for this purpose, for a while."""
@@ -134,20 +135,20 @@ def _signed(session_hash: bytes, purpose: Purpose, body: str) -> str:
 
 
 def _parse_challenge(
-    signer: Signer, session_hashes: Sequence[bytes], purpose: Purpose, answered: bytes
+    signer: Signer, session_hashes: Sequence[bytes], purpose: Purpose, challenge_text: bytes
 ) -> _Challenge:
-    """Return the challenge that was answered. Raises Unusable for another's, another use's, a late one."""
-    text = answered[:_MAX_CHALLENGE_CHARACTERS].decode("ascii", "replace")
+    """Return the answered challenge. Raises ProofRefused if it is forged, for another purpose or expired."""
+    text = challenge_text[:_MAX_CHALLENGE_CHARACTERS].decode("ascii", "replace")
     body, _, signature = text.rpartition(".")
     is_ours = text.isascii() and any(
         signer.challenges.verify_signature(_signed(session_hash, purpose, body), signature)
         for session_hash in session_hashes
     )
     if not is_ours:
-        raise Unusable(TOO_LATE)
+        raise ProofRefused(EXPIRED)
     expires_at = int(body.rpartition(".")[2])
     if expires_at <= time.time():
-        raise Unusable(TOO_LATE)
+        raise ProofRefused(EXPIRED)
     return _Challenge(text, datetime.fromtimestamp(expires_at, UTC))
 
 
@@ -156,7 +157,7 @@ def _host(signer: Signer) -> str:
     return urlsplit(signer.origin).hostname or ""
 
 
-def are_possible(signer: Signer) -> bool:
+def are_supported(signer: Signer) -> bool:
     """Tell whether browsers have passkeys here: only for names (WebAuthn, level 3, section 5.1.3)."""
     try:
         ip_address(_host(signer))
@@ -170,11 +171,11 @@ async def of_user(database: Database, user_id: UUID) -> list[Passkey]:
     return await rows.every(database, Passkey, SQL["passkeys"], {"user_id": user_id})
 
 
-async def ways_in(server: Server, user_id: UUID) -> WaysIn:
+async def sign_in_methods(server: Server, user_id: UUID) -> SignInMethods:
     """Return in how many ways somebody can sign in."""
     parameters = {"user_id": user_id, "issuer": server.provider_issuer}
-    found = await rows.one(server.database, WaysIn, SQL["sign_in_methods"], parameters)
-    return found or WaysIn(0, has_password=False, has_provider=False)
+    found = await rows.one(server.database, SignInMethods, SQL["sign_in_methods"], parameters)
+    return found or SignInMethods(0, has_password=False, has_provider=False)
 
 
 def _descriptors(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
@@ -192,12 +193,12 @@ def sign_in_options(signer: Signer, browser: Browser) -> str | None:
 
     None, here and below: there is nothing to ask for.
     """
-    return _request_options(signer, browser, "sign in", ()) if are_possible(signer) else None
+    return _request_options(signer, browser, "sign in", ()) if are_supported(signer) else None
 
 
 def confirm_options(signer: Signer, browser: Browser, known: Sequence[Passkey]) -> str | None:
     """Return as JSON what the browser is asked for where a person is to prove who they are."""
-    is_any = bool(known) and are_possible(signer)
+    is_any = bool(known) and are_supported(signer)
     return _request_options(signer, browser, "confirm", known) if is_any else None
 
 
@@ -207,7 +208,7 @@ def _request_options(
     return options_to_json(
         webauthn.generate_authentication_options(
             rp_id=_host(signer),
-            challenge=challenge(signer, browser.session, purpose).encode(),
+            challenge=new_challenge(signer, browser.session, purpose).encode(),
             timeout=_TIMEOUT_MS,
             allow_credentials=_descriptors(known),
             user_verification=UserVerificationRequirement.REQUIRED,
@@ -219,7 +220,7 @@ def add_options(
     signer: Signer, browser: Browser, person: Person, known: Sequence[Passkey]
 ) -> str | None:
     """Return as JSON what the browser is asked to make."""
-    if len(known) >= MOST or not are_possible(signer):
+    if len(known) >= MAX_PASSKEYS or not are_supported(signer):
         return None
     return options_to_json(
         webauthn.generate_registration_options(
@@ -228,7 +229,7 @@ def add_options(
             user_id=person.user_id.bytes,
             user_name=person.email,
             user_display_name=person.display_name or person.email,
-            challenge=challenge(signer, browser.session, "add").encode(),
+            challenge=new_challenge(signer, browser.session, "add").encode(),
             timeout=_TIMEOUT_MS,
             authenticator_selection=AuthenticatorSelectionCriteria(
                 resident_key=ResidentKeyRequirement.REQUIRED,
@@ -242,7 +243,7 @@ def add_options(
 async def sign_in(server: Server, browser: Browser, answer: str, request: Request) -> Token:
     """Sign somebody in by what their passkey answered, and return the browser's new session.
 
-    Where somebody is signed in there, it proves that it is them. Raises Unusable, TooManyRequests.
+    Where somebody is signed in there, it proves that it is them. Raises ProofRefused, TooManyRequests.
     """
     origin = events.request_origin(request)
     # It is counted before it is tried; nobody can guess a key, but everybody can make us work.
@@ -251,11 +252,11 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
     try:
         credential = _authentication(answer)
         purpose: Purpose = "sign in" if browser.person is None else "confirm"
-        answered = _client_challenge(credential.response.client_data_json)
-        asked = _parse_challenge(server.signer, (browser.session.hash,), purpose, answered)
-        known = await _known(server, browser.person, credential)
+        challenge_text = _client_challenge(credential.response.client_data_json)
+        expected = _parse_challenge(server.signer, (browser.session.hash,), purpose, challenge_text)
+        known = await _stored_passkey(server, browser.person, credential)
         user_id = known.user_id
-        session, opening = sessions.succeed(browser, known.user_id, request)
+        session, session_parameters = sessions.new_session(browser, known.user_id, request)
         happened = await events.execute(
             server.database,
             SQL["sign_in_with_passkey"],
@@ -263,71 +264,74 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
                 "user_id": known.user_id,
                 "credential_id": credential.raw_id,
                 "signed_out_at": known.signed_out_at,
-                "sign_count": _verified_count(server.signer, credential, asked, known),
-                **asked.spending,
-                **opening,
+                "sign_count": _verified_count(server.signer, credential, expected, known),
+                **expected.parameters,
+                **session_parameters,
             },
             origin,
         )
         if "signed_in" not in [each.event for each in happened]:
-            raise Unusable(NOT_TAKEN)
-    except Unusable:
+            raise ProofRefused(REFUSED)
+    except ProofRefused:
         await events.record_failed_sign_in(server.database, user_id, origin)
         raise
-    await server.throttle.take_back(attempt)
+    await server.throttle.undo(attempt)
     return session
 
 
 def _authentication(answer: str) -> AuthenticationCredential:
     if len(answer) > _MAX_ANSWER_CHARACTERS:
-        raise Unusable(UNREADABLE)
+        raise ProofRefused(MALFORMED)
     try:
         return parse_authentication_credential_json(answer)
     except Exception as error:
         # What strangers send runs through parsers of several libraries, which raise what they like.
-        raise Unusable(UNREADABLE) from error
+        raise ProofRefused(MALFORMED) from error
 
 
 def _client_challenge(client_data: bytes) -> bytes:
-    """Return the challenge that an answer is to. Raises Unusable."""
+    """Return the challenge that an answer is to. Raises ProofRefused."""
     try:
         collected = parse_client_data_json(client_data)
     except Exception as error:
-        raise Unusable(UNREADABLE) from error
+        raise ProofRefused(MALFORMED) from error
     if collected.cross_origin:
         # Our pages are in nobody's frame.
-        raise Unusable(NOT_TAKEN)
+        raise ProofRefused(REFUSED)
     return collected.challenge
 
 
-async def _known(
+async def _stored_passkey(
     server: Server, person: Person | None, credential: AuthenticationCredential
-) -> _Known:
+) -> _StoredPasskey:
     """Return the passkey that answered, which must be ``person``'s where somebody is signed in."""
     handle = credential.response.user_handle
     if handle is None and person is not None:
         # Asked for one of somebody's passkeys, a key need not say whose it is.
         handle = person.user_id.bytes
     if handle is None or len(handle) != 16:
-        raise Unusable(NOT_TAKEN)
+        raise ProofRefused(REFUSED)
     user_id = UUID(bytes=handle)
     if person is not None and person.user_id != user_id:
-        raise Unusable(NOT_TAKEN)
+        raise ProofRefused(REFUSED)
     parameters = {"user_id": user_id, "credential_id": credential.raw_id}
-    known = await rows.one(server.database, _Known, SQL["passkey"], parameters)
+    known = await rows.one(server.database, _StoredPasskey, SQL["passkey"], parameters)
     if known is None:
-        raise Unusable(NOT_TAKEN)
+        raise ProofRefused(REFUSED)
     return known
 
 
 def _verified_count(
-    signer: Signer, credential: AuthenticationCredential, asked: _Challenge, known: _Known
+    signer: Signer,
+    credential: AuthenticationCredential,
+    expected: _Challenge,
+    known: _StoredPasskey,
 ) -> int:
-    """Return what the authenticator of a valid answer has counted to. Raises Unusable."""
+    """Return what the authenticator of a valid answer has counted to. Raises ProofRefused."""
     try:
         verified = webauthn.verify_authentication_response(
             credential=credential,
-            expected_challenge=asked.text.encode(),
+            expected_challenge=expected.text.encode(),
             expected_rp_id=_host(signer),
             expected_origin=signer.origin,
             credential_public_key=known.public_key,
@@ -337,54 +341,54 @@ def _verified_count(
             require_user_verification=True,
         )
     except Exception as error:
-        raise Unusable(NOT_TAKEN) from error
+        raise ProofRefused(REFUSED) from error
     return verified.new_sign_count
 
 
 async def add(server: Server, visit: Visit, answer: str, name: str, request: Request) -> None:
-    """Keep the passkey that a browser made for somebody who is signed in. Raises Unusable."""
+    """Keep the passkey that a browser made for somebody who is signed in. Raises ProofRefused."""
     if len(answer) > _MAX_ANSWER_CHARACTERS:
-        raise Unusable(UNREADABLE)
+        raise ProofRefused(MALFORMED)
     try:
         credential = parse_registration_credential_json(answer)
     except Exception as error:
-        raise Unusable(UNREADABLE) from error
-    answered = _client_challenge(credential.response.client_data_json)
-    asked = _parse_challenge(server.signer, visit.browser.form_hashes, "add", answered)
+        raise ProofRefused(MALFORMED) from error
+    challenge_text = _client_challenge(credential.response.client_data_json)
+    expected = _parse_challenge(server.signer, visit.browser.form_hashes, "add", challenge_text)
     try:
-        made = webauthn.verify_registration_response(
+        created = webauthn.verify_registration_response(
             credential=credential,
-            expected_challenge=asked.text.encode(),
+            expected_challenge=expected.text.encode(),
             expected_rp_id=_host(server.signer),
             expected_origin=server.signer.origin,
             require_user_verification=True,
         )
     except Exception as error:
-        raise Unusable(UNREADABLE) from error
+        raise ProofRefused(MALFORMED) from error
     if (
-        len(made.credential_id) > _MAX_CREDENTIAL_ID_BYTES
-        or len(made.credential_public_key) > _MAX_PUBLIC_KEY_BYTES
+        len(created.credential_id) > _MAX_CREDENTIAL_ID_BYTES
+        or len(created.credential_public_key) > _MAX_PUBLIC_KEY_BYTES
     ):
-        raise Unusable(UNREADABLE)
+        raise ProofRefused(MALFORMED)
     added = await events.execute(
         server.database,
         SQL["add_passkey"],
         {
             "user_id": visit.person.user_id,
             "session_hash": visit.browser.session.hash,
-            "credential_id": made.credential_id,
-            "public_key": made.credential_public_key,
-            "sign_count": made.sign_count,
+            "credential_id": created.credential_id,
+            "public_key": created.credential_public_key,
+            "sign_count": created.sign_count,
             "transports": _transports(credential.response.transports or ()),
             "name": name,
-            "most": MOST,
-            **asked.spending,
+            "most": MAX_PASSKEYS,
+            **expected.parameters,
         },
         events.request_origin(request),
         preceded_by=SQL["lock_user"],
     )
     if not added:
-        raise Unusable(NOT_ADDED)
+        raise ProofRefused(NOT_ADDED)
 
 
 def _transports(given: Sequence[AuthenticatorTransport]) -> list[str]:

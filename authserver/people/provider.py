@@ -45,21 +45,21 @@ CALLBACK: Final = "/sign-in/provider/callback"
 SCOPE: Final = "openid email"
 
 _MAX_ANSWER_BYTES: Final = 256 * 1024
-PATIENCE_S: Final = 8.0
+TOTAL_TIMEOUT_S: Final = 8.0
 """How long an answer may take from the first byte that we send to the last that comes."""
 _TIMEOUT: Final = Timeout(5.0, connect=3.0)
 _LIMITS: Final = Limits(max_connections=16, max_keepalive_connections=4, keepalive_expiry=30)
-_KEPT_S: Final = 3600.0
-_KEYS_AGAIN_AFTER_S: Final = 60.0
+_CACHE_S: Final = 3600.0
+_MIN_KEY_AGE_S: Final = 60.0
 
-_CLOCKS_DIFFER_S: Final = 60
-_OLDEST_ID_TOKEN_S: Final = 600
+_CLOCK_SKEW_S: Final = 60
+_MAX_ID_TOKEN_AGE_S: Final = 600
 
 # Whoever is asked with max_age has to say when somebody proved who they are, and every provider must be
 # able to (OpenID Connect Core 1.0, sections 2 and 15.1), which is not so of the `claims` parameter. It is
 # too long to make anybody sign in there once more, and short enough for providers that add it to the
 # present time in 32 bits.
-_ANY_AGE_S: Final = 365 * 24 * 3600
+_MAX_AGE_S: Final = 365 * 24 * 3600
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Attempt:
     nonce: str = field(repr=False)
     code_verifier: str = field(repr=False)
     code_challenge: str
-    must_ask_again: bool = False
+    must_reauthenticate: bool = False
     """Whether the provider shall make sure who sits there, even where it knows."""
 
 
@@ -141,32 +141,32 @@ class Proof:
 
 
 @dataclass
-class _Kept(Generic[T]):
+class _Cached(Generic[T]):
     """Something that is fetched when it is needed, by one at a time for everybody who waits for it."""
 
     fetch: Callable[[], Awaitable[T]]
     fetched_at_s: float = 0.0
     values: list[T] = field(default_factory=list)
     """One, once there is one."""
-    under_way: asyncio.Task[T] | None = None
+    task: asyncio.Task[T] | None = None
 
     async def get(self, max_age_s: float) -> T:
         """Return what is at most so old. Raises ProviderFailed."""
         if self.values and monotonic() - self.fetched_at_s < max_age_s:
             return self.values[0]
-        if self.under_way is None:
-            self.under_way = asyncio.create_task(self._fetch())
-            self.under_way.add_done_callback(self._forget)
+        if self.task is None:
+            self.task = asyncio.create_task(self._fetch())
+            self.task.add_done_callback(self._clear_task)
         # Whoever asked first may go away; the others still wait.
-        return await asyncio.shield(self.under_way)
+        return await asyncio.shield(self.task)
 
     async def _fetch(self) -> T:
         value = await self.fetch()
         self.values, self.fetched_at_s = [value], monotonic()
         return value
 
-    def _forget(self, task: asyncio.Task[T]) -> None:
-        self.under_way = None
+    def _clear_task(self, task: asyncio.Task[T]) -> None:
+        self.task = None
         if not task.cancelled():
             # An error that nobody is left to be told of is no mistake of ours.
             task.exception()
@@ -189,8 +189,8 @@ class Provider:
             # Packed, a short answer could become a long one.
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
         )
-        self._metadata = _Kept(self._fetch_metadata)
-        self._keys = _Kept(self._fetch_keys)
+        self._metadata = _Cached(self._fetch_metadata)
+        self._keys = _Cached(self._fetch_keys)
 
     @property
     def name(self) -> str:
@@ -203,7 +203,7 @@ class Provider:
 
     async def location(self, attempt: Attempt) -> str:
         """Return where to send somebody who wants to sign in. Raises ProviderFailed."""
-        metadata = await self._metadata.get(_KEPT_S)
+        metadata = await self._metadata.get(_CACHE_S)
         parameters = {
             "response_type": "code",
             "client_id": self.chosen.client_id,
@@ -213,9 +213,9 @@ class Provider:
             "nonce": attempt.nonce,
             "code_challenge": attempt.code_challenge,
             "code_challenge_method": "S256",
-            "max_age": str(_ANY_AGE_S),
+            "max_age": str(_MAX_AGE_S),
         }
-        if attempt.must_ask_again:
+        if attempt.must_reauthenticate:
             parameters |= {"prompt": "login", "max_age": "0"}
         start = metadata.authorization_endpoint
         return f"{start}{'&' if '?' in start else '?'}{urlencode(parameters)}"
@@ -223,25 +223,29 @@ class Provider:
     async def check_issuer(self, given: str | None) -> None:
         """Return where an answer is this provider's, by its ``iss`` (RFC 9207). Raises ProviderFailed."""
         if given is None:
-            metadata = await self._metadata.get(_KEPT_S)
+            metadata = await self._metadata.get(_CACHE_S)
             if metadata.authorization_response_iss_parameter_supported:
                 raise ProviderFailed("the answer does not say whose it is")
         elif given != self.chosen.issuer:
             raise ProviderFailed("the answer is another provider's")
 
     async def redeem(
-        self, code: str, code_verifier: str, nonce: str, asked_again_at: datetime | None = None
+        self,
+        code: str,
+        code_verifier: str,
+        nonce: str,
+        reauthenticated_after: datetime | None = None,
     ) -> Proof:
         """Return who came back with ``code``. Raises ProviderFailed.
 
-        ``asked_again_at``: the provider had to make sure who sits there, after that time.
+        ``reauthenticated_after``: the provider had to make sure who sits there, after that time.
         """
-        metadata = await self._metadata.get(_KEPT_S)
+        metadata = await self._metadata.get(_CACHE_S)
         answer = await self._token(metadata, code, code_verifier)
         claims = await self._claims(answer.id_token, nonce)
         authenticated_at = _authenticated_at(claims)
-        if asked_again_at is not None:
-            earliest = asked_again_at - timedelta(seconds=_CLOCKS_DIFFER_S)
+        if reauthenticated_after is not None:
+            earliest = reauthenticated_after - timedelta(seconds=_CLOCK_SKEW_S)
             if authenticated_at is None or authenticated_at < earliest:
                 raise ProviderFailed("it did not make sure who sits there")
         about_email = claims
@@ -280,7 +284,7 @@ class Provider:
         else:
             raise ProviderFailed("it takes no client secret, neither as Basic nor as a field")
         request = self._http.build_request("POST", metadata.token_endpoint, data=fields)
-        return _parsed(_Tokens, await self._answer("token endpoint", request, credentials))
+        return _parse(_Tokens, await self._fetch("token endpoint", request, credentials))
 
     async def _userinfo(self, endpoint: str, access_token: str) -> _Claims:
         if not re.fullmatch(r"[!-~]+", access_token):
@@ -288,7 +292,7 @@ class Provider:
         request = self._http.build_request(
             "GET", endpoint, headers={"Authorization": f"Bearer {access_token}"}
         )
-        return _parsed(_Claims, await self._answer("userinfo", request))
+        return _parse(_Claims, await self._fetch("userinfo", request))
 
     async def _claims(self, id_token: str, nonce: str) -> _Claims:
         """Return what a token says, once all of it is checked (OpenID Connect Core 1.0, 3.1.3.7)."""
@@ -307,8 +311,8 @@ class Provider:
         header = jws.extract_compact(id_token.encode()).headers()
         if header["alg"] not in ALGORITHMS:
             raise ProviderFailed("ID token: signed by an algorithm that is not taken")
-        for max_age_s in (_KEPT_S, _KEYS_AGAIN_AFTER_S):
-            found = _fitting(await self._keys.get(max_age_s), header["alg"], header.get("kid"))
+        for max_age_s in (_CACHE_S, _MIN_KEY_AGE_S):
+            found = _matching_key(await self._keys.get(max_age_s), header["alg"], header.get("kid"))
             if found is not None:
                 return found
         raise ProviderFailed("ID token: signed by a key that the provider does not name")
@@ -319,7 +323,7 @@ class Provider:
         token = jwt.decode(id_token, key, algorithms=ALGORITHMS, registry=registry)
         client_id = self.chosen.client_id
         JWTClaimsRegistry(
-            leeway=_CLOCKS_DIFFER_S,
+            leeway=_CLOCK_SKEW_S,
             iss={"essential": True, "value": self.chosen.issuer},
             sub={"essential": True},
             aud={"essential": True, "value": client_id},
@@ -333,15 +337,15 @@ class Provider:
         audiences = claims.aud if isinstance(claims.aud, list) else [claims.aud]
         if (len(audiences) > 1 or claims.azp is not None) and claims.azp != client_id:
             raise ProviderFailed("ID token: made for another application")
-        if claims.iat is None or claims.iat < time() - _OLDEST_ID_TOKEN_S:
+        if claims.iat is None or claims.iat < time() - _MAX_ID_TOKEN_AGE_S:
             raise ProviderFailed("ID token: made long ago")
         return claims
 
     async def _fetch_metadata(self) -> _Metadata:
         issuer = self.chosen.issuer
         address = f"{issuer.removesuffix('/')}/.well-known/openid-configuration"
-        body = await self._answer("metadata", self._http.build_request("GET", address))
-        metadata = _parsed(_Metadata, body)
+        body = await self._fetch("metadata", self._http.build_request("GET", address))
+        metadata = _parse(_Metadata, body)
         if metadata.issuer != issuer:
             raise ProviderFailed("metadata: of another issuer")
         endpoints = (
@@ -355,18 +359,18 @@ class Provider:
         return metadata
 
     async def _fetch_keys(self) -> list[tuple[str | None, Key]]:
-        metadata = await self._metadata.get(_KEPT_S)
+        metadata = await self._metadata.get(_CACHE_S)
         request = self._http.build_request("GET", metadata.jwks_uri)
-        found = _parsed(_Keys, await self._answer("keys", request))
-        return [key for each in found.keys if (key := _imported(each)) is not None]
+        found = _parse(_Keys, await self._fetch("keys", request))
+        return [key for each in found.keys if (key := _import_key(each)) is not None]
 
-    async def _answer(
+    async def _fetch(
         self, what: str, request: Request, credentials: httpx2.BasicAuth | None = None
     ) -> bytes:
         """Return the body of a good answer."""
         body = bytearray()
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TOTAL_TIMEOUT_S):
                 response = await self._http.send(request, stream=True, auth=credentials)
                 try:
                     async for chunk in response.aiter_raw():
@@ -380,7 +384,7 @@ class Provider:
         if response.status_code >= 500 or response.status_code == 429:
             raise ProviderDown(f"{what}: status {response.status_code}")
         if response.status_code != 200:
-            raise ProviderFailed(f"{what}: status {response.status_code}{_said(bytes(body))}")
+            raise ProviderFailed(f"{what}: status {response.status_code}{_error_of(bytes(body))}")
         return bytes(body)
 
 
@@ -394,7 +398,7 @@ def provider(chosen: Settings) -> Provider | None:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _parsed(shape: type[Model], body: bytes) -> Model:
+def _parse(shape: type[Model], body: bytes) -> Model:
     try:
         return TypeAdapter(shape).validate_json(body)
     except ValidationError as error:
@@ -403,7 +407,7 @@ def _parsed(shape: type[Model], body: bytes) -> Model:
         raise ProviderFailed(f"{shape.__name__.lower()}: not understood, at {at[:60]!a}") from None
 
 
-def _said(body: bytes) -> str:
+def _error_of(body: bytes) -> str:
     try:
         return f" ({_Refusal.model_validate_json(body).error})"
     except ValidationError:
@@ -413,7 +417,7 @@ def _said(body: bytes) -> str:
 def _authenticated_at(claims: _Claims) -> datetime | None:
     """Return when somebody proved to the provider who they are; what cannot be such a time is none."""
     at_s = claims.auth_time
-    if at_s is None or not 0 <= at_s <= time() + _CLOCKS_DIFFER_S:
+    if at_s is None or not 0 <= at_s <= time() + _CLOCK_SKEW_S:
         return None
     return datetime.fromtimestamp(at_s, UTC)
 
@@ -438,7 +442,7 @@ def _is_safe(address: str, issuer: str) -> bool:
     )
 
 
-def _imported(given: dict[str, Any]) -> tuple[str | None, Key] | None:
+def _import_key(given: dict[str, Any]) -> tuple[str | None, Key] | None:
     """Return a key with its id, or None where it is of no use here; the others still are."""
     if given.get("kty") not in ("RSA", "EC", "OKP"):
         # Above all no secret that is shared ("oct").
@@ -453,7 +457,7 @@ def _imported(given: dict[str, Any]) -> tuple[str | None, Key] | None:
     return (kid if isinstance(kid, str) else None), key
 
 
-def _fitting(keys: list[tuple[str | None, Key]], alg: str, kid: object) -> Key | None:
+def _matching_key(keys: list[tuple[str | None, Key]], alg: str, kid: object) -> Key | None:
     """Return the key of that id that can sign so; without an id, the only one that can."""
     model = JWSRegistry.algorithms[alg]
     fitting = []

@@ -262,15 +262,15 @@ async def sign_in(
     ``signed_out_at`` is when all their sign-ins had been ended last, as it was when they were asked who
     they are; ``authenticated_at``, when they proved it. None: they have been ended since.
     """
-    session, opening = succeed(browser, user_id, request, authenticated_at)
-    parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **opening}
+    session, session_parameters = new_session(browser, user_id, request, authenticated_at)
+    parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **session_parameters}
     opened = await events.execute(
         database, SQL["sign_in"], parameters, events.request_origin(request)
     )
     return session if opened else None
 
 
-def succeed(
+def new_session(
     browser: Browser, user_id: UUID, request: Request, authenticated_at: datetime = JUST_NOW
 ) -> tuple[Token, Parameters]:
     """Return a session of ``user_id`` that may come after the browser's present one.
@@ -280,19 +280,19 @@ def succeed(
     session = tokens.mint(tokens.SESSION, user_id)
     # Postgres stores no NUL, which no browser sends.
     user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
-    opening = {"user_agent": user_agent, "authenticated_at": authenticated_at}
-    return session, {**opening, **_succession(browser.session, session)}
+    session_parameters = {"user_agent": user_agent, "authenticated_at": authenticated_at}
+    return session, {**session_parameters, **_replacement(browser.session, session)}
 
 
 async def sign_out(database: Database, browser: Browser, request: Request) -> Token:
     """End the browser's session and return its new one, which is nobody's."""
     session = tokens.mint(tokens.SESSION, tokens.NOBODY)
-    succession = _succession(browser.session, session)
-    await events.execute(database, SQL["sign_out"], succession, events.request_origin(request))
+    replacement = _replacement(browser.session, session)
+    await events.execute(database, SQL["sign_out"], replacement, events.request_origin(request))
     return session
 
 
-async def lives(database: Database, session: Token) -> bool:
+async def is_live(database: Database, session: Token) -> bool:
     """Tell whether somebody is still signed in with ``session``."""
     parameters = {
         "user_id": session.user_id,
@@ -305,34 +305,34 @@ async def lives(database: Database, session: Token) -> bool:
 
 async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
     """Return where somebody is signed in, oldest first."""
-    return await rows.every(database, SignIn, SQL["sign_ins"], _lasting(user_id))
+    return await rows.every(database, SignIn, SQL["sign_ins"], _idle_parameters(user_id))
 
 
 async def end(
     database: Database, user_id: UUID, session_hash: bytes, origin: RequestOrigin
 ) -> bool:
     """Sign somebody out in one of their browsers; False where it is not theirs, or has ended."""
-    parameters = {**_lasting(user_id), "session_hash": session_hash}
+    parameters = {**_idle_parameters(user_id), "session_hash": session_hash}
     return bool(await events.execute(database, SQL["end_sign_in"], parameters, origin))
 
 
 async def sign_out_everywhere(
-    database: Database, user_id: UUID, origin: RequestOrigin, *, keeping: Token | None = None
+    database: Database, user_id: UUID, origin: RequestOrigin, *, except_for: Token | None = None
 ) -> int:
-    """End everything that somebody is signed in with, but for ``keeping``; return how many that were."""
-    kept = None if keeping is None else keeping.hash
-    parameters = {**_lasting(user_id), "kept_hash": kept}
+    """End everything that somebody is signed in with, but for ``except_for``; return how many that were."""
+    kept = None if except_for is None else except_for.hash
+    parameters = {**_idle_parameters(user_id), "kept_hash": kept}
     ended = await events.execute(
         database, SQL["sign_out_everywhere"], parameters, origin, preceded_by=SQL["lock_user"]
     )
     return len(ended)
 
 
-def _lasting(user_id: UUID) -> Parameters:
+def _idle_parameters(user_id: UUID) -> Parameters:
     return {"user_id": user_id, "idle_lifetime": IDLE_LIFETIME}
 
 
-def _succession(old: Token, new: Token) -> Parameters:
+def _replacement(old: Token, new: Token) -> Parameters:
     return {
         "session_hash": new.hash,
         "old_user_id": old.user_id,

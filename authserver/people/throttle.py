@@ -66,9 +66,9 @@ _FREE_FOR_ACCOUNT_AND_ADDRESS: Final = 5
 _FREE_FOR_ADDRESS: Final = 20
 _FREE_FOR_ACCOUNT: Final = 20
 _FREE_REGISTRATIONS: Final = 100
-_FREE_DEPARTURES: Final = 100
+_FREE_PROVIDER_SIGN_INS: Final = 100
 
-_AT_ONCE: Final = 4
+_MAX_CONCURRENT: Final = 4
 """Sign-ins of one address, so that nobody fills the queue of the hasher for everybody."""
 
 
@@ -91,16 +91,16 @@ class Counted:
 
 
 @dataclass(frozen=True, repr=False)
-class _Home:
+class _Address:
     address: str
 
 
 @dataclass(frozen=True, repr=False)
-class Guess:
+class Attempt:
     """An attempt to sign in that was counted, and may be tried."""
 
     counted: Sequence[Counted]
-    about_account: tuple[Key, ...] = ()
+    account_keys: tuple[Key, ...] = ()
     """The keys of the account, which a right password clears."""
 
 
@@ -120,24 +120,24 @@ class Throttle:
 
     database: Database
     secret: bytes = field(repr=False)
-    places: Counter[str] = field(default_factory=Counter, repr=False)
+    running: Counter[str] = field(default_factory=Counter, repr=False)
     """How many sign-ins of each address are under way in this process."""
 
     @contextmanager
-    def place(self, address: str | None) -> Iterator[None]:
+    def reserve(self, address: str | None) -> Iterator[None]:
         """Hold one of the places of ``address``, for one sign-in. Raises TooManyRequests: all are taken."""
         here = network(address)
-        if self.places[here] >= _AT_ONCE:
+        if self.running[here] >= _MAX_CONCURRENT:
             raise TooManyRequests(1)
-        self.places[here] += 1
+        self.running[here] += 1
         try:
             yield
         finally:
-            self.places[here] -= 1
-            if not self.places[here]:
-                del self.places[here]
+            self.running[here] -= 1
+            if not self.running[here]:
+                del self.running[here]
 
-    async def count_guess(self, email: str, user_id: UUID | None, address: str | None) -> Guess:
+    async def count_guess(self, email: str, user_id: UUID | None, address: str | None) -> Attempt:
         """Count an attempt to sign in as ``email``, whose account is ``user_id``, if there is one.
 
         Raises TooManyRequests.
@@ -149,49 +149,49 @@ class Throttle:
         )
         account = self._key(f"sign-in account: {email}", _FREE_FOR_ACCOUNT)
         keys = [account_here]
-        if not await self._is_home(user_id, address):
+        if not await self._is_known_address(user_id, address):
             keys += [account, *self._address_keys("sign-in", address, _FREE_FOR_ADDRESS)]
         counted = await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER)
-        return Guess(counted, (account_here, account))
+        return Attempt(counted, (account_here, account))
 
-    async def _is_home(self, user_id: UUID | None, address: str | None) -> bool:
+    async def _is_known_address(self, user_id: UUID | None, address: str | None) -> bool:
         # Who does not exist is looked for as well, so that the time does not tell.
         parameters = {
             "user_id": user_id or tokens.NOBODY,
             "idle_lifetime": sessions.IDLE_LIFETIME,
         }
-        homes = await rows.every(self.database, _Home, SQL["recent_addresses"], parameters)
-        return address is not None and network(address) in {network(home.address) for home in homes}
+        known = await rows.every(self.database, _Address, SQL["recent_addresses"], parameters)
+        return address is not None and network(address) in {network(each.address) for each in known}
 
-    async def clear(self, right: Guess) -> None:
+    async def clear(self, guess: Attempt) -> None:
         """Forget all guesses at an account whose password was given, and that it was tried.
 
         The address keeps what others tried there: who has an account here must not be able to clear it.
         """
-        forgotten = [key.hash for key in right.about_account]
+        forgotten = [key.hash for key in guess.account_keys]
         for key_hash in forgotten:
             # One key at a time: who holds no lock while waiting for another is in nobody's way.
             await rows.execute(self.database, SQL["delete_key"], {"key_hash": key_hash})
-        others = [counted for counted in right.counted if counted.key_hash not in forgotten]
-        await _take_back(self.database, others)
+        others = [counted for counted in guess.counted if counted.key_hash not in forgotten]
+        await _undo(self.database, others)
 
-    async def take_back(self, untried: Guess) -> None:
+    async def undo(self, attempt: Attempt) -> None:
         """Forget an attempt that was counted and could not be tried after all."""
-        await _take_back(self.database, untried.counted)
+        await _undo(self.database, attempt.counted)
 
-    async def count_passkey(self, address: str | None) -> Guess:
+    async def count_passkey(self, address: str | None) -> Attempt:
         """Count an attempt to sign in with a passkey, under the address alone. Raises TooManyRequests."""
         keys = self._address_keys("passkey", address, _FREE_FOR_ADDRESS)
-        return Guess(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
+        return Attempt(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
 
     async def count_registration(self, address: str | None) -> None:
         """Count the registration of a client. Raises TooManyRequests."""
         keys = self._address_keys("registration", address, _FREE_REGISTRATIONS)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
 
-    async def count_departure(self, address: str | None) -> None:
+    async def count_provider_sign_in(self, address: str | None) -> None:
         """Count that somebody is sent to the provider. Raises TooManyRequests."""
-        keys = self._address_keys("departure", address, _FREE_DEPARTURES)
+        keys = self._address_keys("departure", address, _FREE_PROVIDER_SIGN_INS)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
 
     def _address_keys(self, purpose: str, address: str | None, free: int) -> list[Key]:
@@ -228,7 +228,7 @@ async def _count(
     return counted
 
 
-async def _take_back(database: Database, counted: Sequence[Counted]) -> None:
+async def _undo(database: Database, counted: Sequence[Counted]) -> None:
     for each in counted:
         await rows.execute(
             database,

@@ -87,9 +87,9 @@ class Page:
     """Whether a form of it may end in a redirect to a client: browsers check the whole chain."""
     may_end_at_provider: bool = False
     """The same of the provider, where there is one."""
-    may_ask_for_data: bool = False
+    may_fetch_data: bool = False
     """Whether a script of it may ask the resource server, and nobody else."""
-    here: str = ""
+    current_path: str = ""
     """The path of a page of the menu, or of one below it."""
 
 
@@ -111,13 +111,13 @@ class Pages:
         html = self.templates.get_template(page.template).render(
             {"done": None, "problem": None, **page.content},
             person=None if browser is None else browser.person,
-            here=page.here,
+            current_path=page.current_path,
             csrf_field=CSRF_FIELD,
             csrf_token=form_token,
         )
         may_leave = page.may_end_at_client or (page.may_end_at_provider and self.has_provider)
         policy = _POLICY if may_leave else f"{_POLICY}; form-action 'self'"
-        if page.may_ask_for_data:
+        if page.may_fetch_data:
             policy += f"; connect-src {self.data_url}"
         response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
@@ -193,7 +193,8 @@ class CanonicalHost:
             or scope["path"] in self.except_paths
             or scope["path"].startswith("/.well-known/")
             or scope["method"] not in ("GET", "HEAD")
-            or _host(Headers(scope=scope).get("host", ""), self.issuer) == _host_of(self.issuer)
+            or _with_port(Headers(scope=scope).get("host", ""), self.issuer)
+            == _issuer_host(self.issuer)
         ):
             await self.app(scope, receive, send)
             return
@@ -203,7 +204,7 @@ class CanonicalHost:
         await RedirectResponse(location, 303, _HEADERS)(scope, receive, send)
 
 
-def _host(text: str, issuer: str) -> str:
+def _with_port(text: str, issuer: str) -> str:
     """Return a Host header with its port, also where that is the default one of the issuer's scheme."""
     host = text.lower()
     if host.rpartition(":")[2].isdecimal():
@@ -211,5 +212,5 @@ def _host(text: str, issuer: str) -> str:
     return f"{host}:{443 if issuer.startswith('https:') else 80}"
 
 
-def _host_of(issuer: str) -> str:
-    return _host(urlsplit(issuer).netloc, issuer)
+def _issuer_host(issuer: str) -> str:
+    return _with_port(urlsplit(issuer).netloc, issuer)

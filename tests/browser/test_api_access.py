@@ -33,7 +33,7 @@ def test_a_token_is_made_used_and_revoked(page: Page, open_signed_in: OpenSigned
     page.get_by_role("checkbox", name="read:profile").check()
     page.get_by_label("When it ends").select_option("Never, until you revoke it")
     page.get_by_role("button", name="Create token").click()
-    expect(page.get_by_role("status").first).to_contain_text("Your token is made.")
+    expect(page.get_by_role("status").first).to_contain_text("Your token is created.")
     line = page.locator("#curl").inner_text()
     token = page.locator("#token").inner_text()
 

@@ -34,7 +34,7 @@ def test_nothing_is_lost_to_who_confirms_in_another_tab_and_comes_back(
     tab.close()
     page.get_by_role("button", name="Create token").click()
 
-    expect(page.get_by_role("status").first).to_contain_text("Your token is made.")
+    expect(page.get_by_role("status").first).to_contain_text("Your token is created.")
     page.get_by_role("link", name="I have kept it").click()
     made = page.get_by_role("listitem").filter(has_text="Weekly chart")
     expect(made).to_have_text(re.compile(r"read:music.*Ends\s+Never", re.DOTALL))

@@ -736,8 +736,8 @@ def test_of_each_kind_a_batch_goes_at_a_time_and_nothing_that_is_locked(
 
     with closing(psycopg.connect(settings.database_url or "")) as other:
         for kind in janitor.KINDS:
-            if kind.before is not None:
-                asyncio.run(remove(kind.before, 200))
+            if kind.prepare is not None:
+                asyncio.run(remove(kind.prepare, 200))
             at_first[kind.name] = asyncio.run(remove(kind.statement, 2))
             other.execute(f"select from {TABLES[kind.name]} for update")
             while_locked[kind.name] = asyncio.run(remove(kind.statement, 200))
@@ -1044,7 +1044,7 @@ def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) 
     read: dict[str, int] = {}
 
     statements = [(kind.name, kind.statement) for kind in janitor.KINDS]
-    statements += [(f"before {each.name}", each.before) for each in janitor.KINDS if each.before]
+    statements += [(f"before {each.name}", each.prepare) for each in janitor.KINDS if each.prepare]
     for number, (kind, text) in enumerate(statements):
         statement = pipeline.statement(text)
         declared = ", ".join(types[name] for name in statement.parameters)

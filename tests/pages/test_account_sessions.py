@@ -8,7 +8,7 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from authserver.pages import devices
+from authserver.pages import browsers
 from tests.conftest import Person
 from tests.oauth.conftest import Welcome
 from tests.oauth.visitor import Application, Visitor, forms
@@ -285,4 +285,4 @@ def test_a_browsers_claim_is_shown_as_text_and_by_itself(
     ],
 )
 def test_a_browser_in_words(user_agent: str | None, words: str) -> None:
-    assert devices.in_words(user_agent) == words
+    assert browsers.describe(user_agent) == words

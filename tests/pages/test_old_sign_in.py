@@ -85,7 +85,7 @@ FILLINGS = {
             'value="date" selected',
             'value="2099-01-15"',
         ],
-        shows("Your token is made."),
+        shows("Your token is created."),
     ),
     "download": Filling(
         "/settings/account/download",

@@ -283,7 +283,7 @@ def test_a_challenge_is_good_for_its_purpose_and_for_ten_minutes(
     session, _, signature = visitor.cookies[signer.cookie_name].rpartition(".")
     token = tokens.parse(tokens.SESSION, session)
     assert token is not None
-    text = passkeys.challenge(signer, token, purpose, lifetime)
+    text = passkeys.new_challenge(signer, token, purpose, lifetime)
     asked = options(page) | {"challenge": base64.urlsafe_b64encode(text.encode()).decode()}
 
     response = send(visitor, page, passkey.sign(asked))
@@ -453,7 +453,7 @@ def test_nobody_has_more_than_twenty(alice_browser: Visitor, alice: Person, owne
 
     assert response.status_code == 400
     assert "data-options" not in response.text
-    assert "You have as many as there may be." in response.text
+    assert "You have the maximum number of passkeys." in response.text
 
 
 @pytest.mark.parametrize(
@@ -573,7 +573,7 @@ def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
         assert "passkey.js" not in page.text
     assert "passkey" not in sign_in_page.text
     assert "this service is reached by a number instead" in methods.text
-    assert "as many as there may be" not in methods.text
+    assert "maximum number of passkeys" not in methods.text
     # One that was added under another address is still listed, and can go.
     assert "<bdi>Phone</bdi>" in methods.text
     assert "Remove this passkey" in methods.text

@@ -1210,7 +1210,7 @@ def test_a_slow_provider_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     path: str,
 ) -> None:
-    monkeypatch.setattr(provider, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(provider, "TOTAL_TIMEOUT_S", 0.2)
     issuer.claims = {"email": None}
 
     with issuer.holding(path):

@@ -715,7 +715,7 @@ def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
             waiting.start_soon(enter, ELSEWHERE)
             await until_waiting(hasher, 5)
             waiting.cancel_scope.cancel()
-        assert not this.throttle.places
+        assert not this.throttle.running
 
     anyio.run(crowd)
 

@@ -85,5 +85,5 @@ def _ask(
         "list_path": subject.list_path,
         "problem": problem,
     }
-    page = Page("revoke.html", content, status, here=subject.list_path)
+    page = Page("revoke.html", content, status, current_path=subject.list_path)
     return server.pages.render(page, visit.browser)

@@ -29,7 +29,7 @@ _SYSTEMS: Final = (
 _LONGEST: Final = 80
 
 
-def in_words(user_agent: str | None) -> str:
+def describe(user_agent: str | None) -> str:
     """Return such as "Firefox on Linux", or the browser's own words where these are not known."""
     if user_agent is None:
         return "A browser that does not say what it is"
