@@ -1,1 +1,1 @@
-"""People: their accounts, how they prove who they are, and their sign-in sessions."""
+"""People: their accounts, authentication and sign-in sessions."""

@@ -1,5 +1,5 @@
 -- name: profile
--- What somebody says of themselves.
+-- The profile of a person.
 select display_name,
        timezone,
        week_starts_on
@@ -7,7 +7,7 @@ select display_name,
  where user_id = %(user_id)s
 
 -- name: save_profile
--- Another profile; no row: the account is gone.
+-- Saves a profile. No row: the account no longer exists.
 update identity.user
    set display_name = %(display_name)s,
        timezone = %(timezone)s,
@@ -15,8 +15,8 @@ update identity.user
  where user_id = %(user_id)s
 
 -- name: zones
--- The time zones that the database knows, so that days can be formed in them. Four of its names it takes for
--- abbreviations where it forms days, and so for zones without summer time, which nobody means by them.
+-- The time zones that the database knows. CET, EET, MET and WET are left out: where Postgres computes days
+-- it reads them as abbreviations, and so as zones without summer time, which people do not expect.
 select name
   from pg_catalog.pg_timezone_names
  where name not like 'posix%'
@@ -25,7 +25,7 @@ select name
  order by name
 
 -- name: other_administrator
--- Whether anybody else is an administrator.
+-- Whether there is an administrator other than this person.
 select exists (
            select from identity.user
             where is_admin
@@ -33,8 +33,8 @@ select exists (
        ) as is_there
 
 -- name: delete_account
--- Ends the account of whoever is signed in with a session that was opened a moment ago. No row: it was not,
--- or has ended.
+-- Deletes the account of the person who is signed in with a fresh session. No row: the session is not
+-- fresh or has ended.
 select event,
        user_id,
        client_id,
@@ -42,11 +42,11 @@ select event,
   from svc.delete_account(%(user_id)s, %(session_hash)s, %(address)s, %(request_id)s)
 
 -- name: become_owner
--- What an operator does with an account is no business of the servers' roles.
+-- Only the owner may delete another person's account; the servers' roles have no such right.
 set role svc_owner
 
 -- name: end_account
--- Ends somebody's account for the operator; no row: there is no such account.
+-- Deletes an account for the operator. No row: the account does not exist.
 select event,
        user_id,
        client_id,

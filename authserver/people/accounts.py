@@ -1,4 +1,4 @@
-"""Accounts: how they are made and deleted, and who may sign in."""
+"""Accounts: creation, password sign-in, password changes, invitations and deletion."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from shared.tokens import Token
 
 SQL: Final = rows.load("people/accounts.sql", "people/sessions.sql", "events.sql")
 
-# The command that deletes an account runs these as the owner, without an event loop.
+# The command that deletes an account runs these as the database's owner, without an event loop.
 _OWNER_SQL: Final = queries.load(Path(__file__).with_name("account.sql"))
 
 LINK_LIFETIME: Final = timedelta(hours=24)
@@ -54,7 +54,7 @@ class LinkUsed(Exception):
 
 @dataclass(frozen=True, repr=False)
 class NewAccount:
-    """What somebody wants to be known as."""
+    """The data from which an account is created."""
 
     email: str
     password: str
@@ -64,18 +64,18 @@ class NewAccount:
 
 @dataclass(frozen=True, repr=False)
 class Account:
-    """An account as sign-in sees it."""
+    """The part of an account that sign-in needs."""
 
     user_id: UUID
     email: str
     signed_out_at: datetime | None
-    """When all its sign-ins were ended last."""
+    """When all sessions of the account were last ended together."""
     password_hash: str | None
 
 
 @dataclass(frozen=True)
 class Reset:
-    """Whose password a link resets."""
+    """The account whose password a link resets."""
 
     user_id: UUID
     email: str
@@ -83,13 +83,13 @@ class Reset:
 
 @dataclass(frozen=True)
 class Invitation:
-    """What a one-time link is good for: an account, with this address where it names one."""
+    """An invitation to create an account. ``email`` is the address it is limited to, if any."""
 
     email: str | None
 
 
 def folded_email(text: str) -> str:
-    """Return an address as it is stored. Raises UnacceptableEmail."""
+    """Return an e-mail address in the form in which it is stored. Raises UnacceptableEmail."""
     email = _folded(text)
     if len(email) > 254 or _EMAIL.fullmatch(email) is None:
         raise UnacceptableEmail
@@ -101,17 +101,17 @@ def _folded(email: str) -> str:
 
 
 async def find(database: Database, email: str) -> Account | None:
-    """Return the account of an address as somebody typed it, or None."""
+    """Return the account with an e-mail address as a person typed it, or None."""
     return await rows.one(database, Account, SQL["account"], {"email": _folded(email)})
 
 
 async def authenticate(
     server: Server, email: str, password: str, origin: RequestOrigin
 ) -> Account | None:
-    """Return whose e-mail address and password these are, or None.
+    """Return the account that this e-mail address and password belong to, or None.
 
-    It takes the same time whether there is no such account, the password is wrong, or the attempt comes
-    too early and nothing is found out. Raises TooManyRequests, passwords.TooManyAtOnce.
+    The duration is the same for an unknown address, a wrong password and a throttled attempt, so that it
+    reveals nothing. Raises TooManyRequests, passwords.TooManyAtOnce.
     """
     with server.throttle.reserve(origin.address):
         account = await find(server.database, email)
@@ -120,7 +120,7 @@ async def authenticate(
         try:
             guess = await server.throttle.count_guess(_folded(email), user_id, origin.address)
         except TooManyRequests:
-            # It is not noted as an event: strangers could fill the table while they wait.
+            # No event is recorded: strangers could fill the table with throttled attempts.
             await server.hasher.verify(None, password)
             raise
         try:
@@ -141,7 +141,7 @@ async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> 
     try:
         new_hash = await server.hasher.hash(password)
     except TooManyAtOnce:
-        # The password was right all the same, and the next sign-in is as good for this.
+        # The sign-in itself succeeded; the next one can rehash the password.
         return
     await rows.execute(
         server.database,
@@ -151,7 +151,7 @@ async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> 
 
 
 async def add(database: Database, hasher: Hasher, new: NewAccount, origin: RequestOrigin) -> UUID:
-    """Make an account and return its id.
+    """Create an account and return its id.
 
     Raises UnacceptableEmail, passwords.UnacceptablePassword, UnknownTimezone and AddressTaken.
     """
@@ -175,7 +175,7 @@ async def add(database: Database, hasher: Hasher, new: NewAccount, origin: Reque
 async def change_password(
     database: Database, hasher: Hasher, account: Account, password: str, origin: RequestOrigin
 ) -> None:
-    """Give an account another password and end all its sign-ins.
+    """Set a new password and end all sessions of the account.
 
     Raises passwords.UnacceptablePassword.
     """
@@ -189,9 +189,9 @@ async def change_password(
 async def change_own_password(
     server: Server, visit: Visit, password: str, request: Request
 ) -> Token | None:
-    """Give somebody who is signed in another password, and end all their sign-ins but this one.
+    """Set a new password for the signed-in person and end all their sessions except this browser's.
 
-    Returns the browser's new session, or None where the account is gone. Raises
+    Returns the browser's new session, or None if the account no longer exists. Raises
     passwords.UnacceptablePassword, passwords.TooManyAtOnce.
     """
     passwords.check(password, visit.person.email)
@@ -212,7 +212,7 @@ async def change_own_password(
 
 
 async def reset_link(database: Database, chosen: Settings, account: Account) -> str:
-    """Return a one-time link to choose another password; an earlier one is worth nothing any more."""
+    """Return a one-time link to choose a new password. It replaces any earlier one."""
     link = tokens.mint(tokens.LINK, account.user_id)
     parameters = {"user_id": account.user_id, "link_hash": link.hash, "lifetime": RESET_LIFETIME}
     await rows.execute(database, SQL["store_reset_link"], parameters)
@@ -220,7 +220,7 @@ async def reset_link(database: Database, chosen: Settings, account: Account) -> 
 
 
 async def open_reset(database: Database, link: Token) -> Reset:
-    """Return whose password ``link`` resets. Raises LinkUsed."""
+    """Return the account whose password ``link`` resets. Raises LinkUsed."""
     parameters = {"user_id": link.user_id, "link_hash": link.hash}
     found = await rows.one(database, Reset, SQL["reset"], parameters)
     if found is None:
@@ -231,10 +231,10 @@ async def open_reset(database: Database, link: Token) -> Reset:
 async def reset_password(
     server: Server, browser: Browser, link: Token, password: str, request: Request
 ) -> Token:
-    """Give whoever has ``link`` another password, and return the session that they are signed in with.
+    """Set a new password by a reset link, sign the browser in, and return its new session.
 
-    All their other sign-ins end. Raises LinkUsed, passwords.TooManyAtOnce, and
-    passwords.UnacceptablePassword, with which the link can be used again.
+    All other sessions of the account end. Raises LinkUsed, passwords.TooManyAtOnce, and
+    passwords.UnacceptablePassword; after an error the link can still be used.
     """
     reset = await open_reset(server.database, link)
     passwords.check(password, reset.email)
@@ -258,7 +258,7 @@ async def reset_password(
 
 
 async def invite(database: Database, chosen: Settings, email: str | None) -> str:
-    """Return a one-time link for an account, with that address where one is given.
+    """Return a one-time link to create an account, limited to ``email`` if that is given.
 
     Raises UnacceptableEmail, AddressTaken.
     """
@@ -274,7 +274,7 @@ async def invite(database: Database, chosen: Settings, email: str | None) -> str
 
 
 async def invitation(database: Database, link: Token) -> Invitation:
-    """Return what a one-time link is good for. Raises LinkUsed."""
+    """Return the invitation of a one-time link. Raises LinkUsed."""
     parameters = {"invitation_hash": link.hash}
     found = await rows.one(database, Invitation, SQL["invitation"], parameters)
     if found is None:
@@ -285,11 +285,11 @@ async def invitation(database: Database, link: Token) -> Invitation:
 async def join(
     database: Database, hasher: Hasher, link: Token, new: NewAccount, origin: RequestOrigin
 ) -> UUID:
-    """Make an account by a one-time link and return its id; the first account is an administrator.
+    """Create an account by a one-time link and return its id. The first account is an administrator.
 
-    Its address is the one that the link is for, else the one that ``new`` names.
+    Its address is the one that the invitation is limited to, otherwise that of ``new``.
 
-    Raises LinkUsed, and what ``add`` raises; with any of that the link can be used again.
+    Raises LinkUsed and the errors of ``add``; after an error of ``add`` the link can still be used.
     """
     invited = await invitation(database, link)
     email = invited.email or folded_email(new.email)
@@ -310,9 +310,9 @@ async def join(
 
 
 def end(chosen: Settings, account: Account) -> bool:
-    """End an account as the operator; False where it has ended already.
+    """Delete an account for the operator. False: it was deleted before.
 
-    Raises SettingsError without the owner's login, psycopg.Error.
+    Raises SettingsError if the owner's login is not configured, and psycopg.Error.
     """
     if chosen.database_url is None:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")

@@ -1,5 +1,5 @@
 -- name: account
--- The account of an address, with the password's hash where it has a password.
+-- The account with an e-mail address, and its password hash if it has a password.
 select person.user_id,
        person.email,
        person.signed_out_at,
@@ -9,7 +9,7 @@ select person.user_id,
  where person.email = %(email)s
 
 -- fragment: password_of_new_account
--- The password of an account that is being made, and its first event.
+-- The password of the account in `added`, and the account's first event.
 new_password as (
     insert into identity.password (user_id, password_hash)
     select user_id,
@@ -25,7 +25,7 @@ new_event as (
 ),
 
 -- name: add_account
--- A new account with its password. It fails where the address has one already.
+-- Creates an account with its password. Fails with a unique violation if the address has an account.
 with added as (
     insert into identity.user (email, timezone, is_admin)
     values (%(email)s, %(timezone)s, %(is_admin)s)
@@ -36,9 +36,9 @@ with added as (
 --include recorded_events
 
 -- name: join
--- Open link ─► used, and an account; the first one is an administrator's. No row: the link was used, has
--- expired, or another took its place. It fails, and the link stays open, where the address has an
--- account already. Where the link is for one address, the account has that one.
+-- Open invitation ─► used, and an account; the first account is an administrator. No row: the invitation
+-- was used, has expired or was replaced. Fails with a unique violation, and leaves the invitation open, if
+-- the address has an account. If the invitation is limited to an address, the account gets that address.
 with used as (
     update identity.invitation
        set used_at = now()
@@ -62,8 +62,8 @@ added as (
 --include recorded_events
 
 -- fragment: changed_password
--- Another password for whoever is `entitled`. With it all sign-ins end, also those that are under way, and
--- no link to reset the password is worth anything any more.
+-- Sets a new password for the account in `entitled`, ends all its sessions, also those that are just being
+-- opened, and deletes its reset link.
 changed_password as (
     insert into identity.password (user_id, password_hash)
     select user_id,
@@ -108,8 +108,8 @@ entitled as (
 ),
 
 -- name: change_password
--- Another password for an account, with which all its sign-ins end. No row: there is no such account. What
--- `hold` of sessions.sql says goes for this as well.
+-- Sets a new password and ends all sessions. No row: the account does not exist. Runs after `lock_user` of
+-- sessions.sql in the same transaction, for the reason given there.
 with
 --include entitled_by_id
 --include changed_password
@@ -118,8 +118,8 @@ with
 --include recorded_events
 
 -- name: change_own_password
--- The same from a browser in which the owner is signed in, who stays so there, under a new session. No row:
--- that sign-in was ended meanwhile, perhaps because it was not the owner who sat there.
+-- The same from a browser in which the owner is signed in; that browser stays signed in, with a new session.
+-- No row: the session was ended meanwhile, perhaps because it was not the owner who used it.
 with entitled as (
     select user_id
       from identity.session
@@ -137,7 +137,7 @@ admitted as (
 --include recorded_events
 
 -- name: store_reset_link
--- A one-time link to choose another password, in place of an earlier one.
+-- Stores a one-time link to choose a new password. It replaces an earlier one.
 insert into identity.password_reset (user_id, link_hash, expires_at)
 select user_id,
        %(link_hash)s,
@@ -157,15 +157,14 @@ where password_reset.user_id = %(user_id)s
   and password_reset.expires_at > now()
 
 -- name: reset
--- Whose password a link resets; no row: it was used, has expired, or another took its place.
+-- The account whose password a link resets. No row: the link was used, has expired or was replaced.
 select person.user_id,
        person.email
 --include open_reset_link
 
 -- name: reset_password
--- Open link ─► used, another password, and a session in the browser that it was chosen in. No row: as
--- above. What `hold` of sessions.sql says goes for this as well: of two that use a link at once, the second
--- one finds it gone.
+-- Open reset link ─► used, a new password, and a session for the browser that used it. No row: as above.
+-- Runs after `lock_user` of sessions.sql: of two simultaneous uses of a link, the second one finds no link.
 with entitled as (
     select person.user_id
     --include open_reset_link
@@ -188,14 +187,14 @@ new_event as (
 --include recorded_events
 
 -- name: rehash_password
--- The same password under today's parameters, unless it was changed meanwhile.
+-- Replaces the hash of the same password by one with the current parameters, unless it was changed meanwhile.
 update identity.password
    set password_hash = %(new_hash)s
  where user_id = %(user_id)s
    and password_hash = %(password_hash)s
 
 -- name: invite_first_account
--- A one-time link for the first account, in place of an earlier one. No row: there is an account.
+-- Stores the invitation for the first account. It replaces an earlier one. No row: an account exists.
 insert into identity.invitation (invitation_hash, is_for_first_account, expires_at)
 select %(invitation_hash)s,
        true,
@@ -208,8 +207,8 @@ select %(invitation_hash)s,
 returning invitation_hash
 
 -- name: invite
--- A one-time link for an account, where `email` is one that has none yet, or none in particular. No row:
--- that address has an account.
+-- Stores an invitation for one account, limited to the address `email` if that is not null. No row: that
+-- address has an account.
 insert into identity.invitation (invitation_hash, email, expires_at)
 select %(invitation_hash)s,
        %(email)s::text,
@@ -221,7 +220,7 @@ select %(invitation_hash)s,
 returning email
 
 -- name: invitation
--- Whom a link is for that can still be used; no row: it was used, has expired, or another took its place.
+-- The address that an open invitation is limited to. No row: it was used, has expired or was replaced.
 select email
   from identity.invitation
  where invitation_hash = %(invitation_hash)s

@@ -1,4 +1,4 @@
-"""The one-time link for the first account, which ``svc up`` prints and ``svc user first-link`` renews."""
+"""The invitation for the first account, which ``svc up`` prints and ``svc user first-link`` renews."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ _LIFETIME: Final = timedelta(hours=24)
 
 
 def link(chosen: Settings) -> str | None:
-    """Return a new one-time link for the first account, or None where there is an account.
+    """Return a new invitation link for the first account, or None if an account exists.
 
     Earlier links stop working. Raises psycopg.Error, SettingsError.
     """

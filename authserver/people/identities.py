@@ -1,9 +1,9 @@
-"""Identities at the provider: who is away to sign in there, and whose account an identity opens.
+"""Identities at the provider: sign-ins in progress there, and the accounts that identities belong to.
 
-An identity is an issuer and a subject. An address of e-mail is none, however well it is verified: who
-comes with the address of an account is not let into it, but told to sign in as before and to connect the
-provider there. Else whoever made an account under another's address would have that person come in and
-fill it, and whoever takes an address over at the provider would have the account.
+An identity is an issuer and a subject. An e-mail address is not an identity, even if it is verified: a
+person whose address has an account must sign in as before and connect the provider there. Otherwise an
+attacker could create an account with another person's address and wait for that person to use it, and a
+person who takes over an address at the provider would get the account.
 """
 
 from dataclasses import dataclass, field
@@ -26,24 +26,24 @@ from shared.tokens import Token
 SQL: Final = rows.load("people/identities.sql", "people/sessions.sql", "events.sql")
 
 LIFETIME: Final = timedelta(minutes=10)
-"""How long somebody may take at the provider."""
+"""How long a sign-in at the provider may take."""
 
 
 @dataclass(frozen=True)
 class SignInPurpose:
-    """What somebody is sent to the provider for."""
+    """Why a browser is redirected to the provider, and where it goes afterwards."""
 
     going_to: str = ""
     user_id: UUID | None = None
-    """Who is signed in, and has to come back as the same."""
+    """The person who is signed in and has to come back with their own identity, if any."""
     is_connecting: bool = False
-    """Whether they want to have the provider as one more way in."""
+    """Whether to add the provider to the person's sign-in methods."""
     invitation_hash: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class PendingSignIn:
-    """What somebody came back from, to the browser that was sent away."""
+    """A sign-in at the provider that this browser started."""
 
     going_to: str
     user_id: UUID | None
@@ -56,30 +56,30 @@ class PendingSignIn:
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose identity it is."""
+    """The account that an identity belongs to."""
 
     user_id: UUID
     signed_out_at: datetime | None
-    """When all their sign-ins were ended last."""
+    """When all sessions of the account were last ended together."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """That an account can be opened through the provider."""
+    """The identity at the provider that is connected to an account."""
 
     email: str | None
     created_at: datetime
     last_used_at: datetime | None
     may_disconnect: bool
-    """Whether there is another way in."""
+    """Whether the account has another sign-in method."""
 
 
 class NotInvited(Exception):
-    """Nobody here has that identity, and a new account takes an invitation."""
+    """No account has this identity, and a new account needs an invitation."""
 
 
 class NoAddress(Exception):
-    """The provider named no e-mail address, and the invitation is for none in particular."""
+    """The provider sent no e-mail address, and the invitation has none either."""
 
 
 async def store_sign_in(
@@ -89,7 +89,7 @@ async def store_sign_in(
     purpose: SignInPurpose,
     secrets: tuple[str, str],
 ) -> None:
-    """Keep what somebody is sent to the provider for; ``secrets`` are nonce and code verifier."""
+    """Store a sign-in before the redirect to the provider. ``secrets`` are nonce and code verifier."""
     nonce, code_verifier = secrets
     parameters = {
         **vars(purpose),
@@ -103,13 +103,13 @@ async def store_sign_in(
 
 
 async def take_sign_in(database: Database, session: Token, state: Token) -> PendingSignIn | None:
-    """Return what the browser with ``session`` was sent away for; None for whoever comes second."""
+    """Take the sign-in that this browser started, once: a second call returns None."""
     parameters = {"state_hash": state.hash, "session_hash": session.hash}
     return await rows.one(database, PendingSignIn, SQL["take_sign_in"], parameters)
 
 
 async def use_identity(database: Database, proof: Proof) -> Owner | None:
-    """Return whose identity it is, which is used herewith, or None."""
+    """Return the owner of an identity and mark it as used, or None."""
     return await rows.one(database, Owner, SQL["use_identity"], _identity(proof))
 
 
@@ -121,7 +121,7 @@ async def join(
     *,
     invitation_hash: bytes | None,
 ) -> Owner:
-    """Make an account for somebody who has none, where the operator lets them in, and return it.
+    """Create an account for a new identity, by invitation or by an allowed e-mail domain.
 
     Raises NotInvited, AddressTaken, and with an invitation LinkUsed, NoAddress.
     """
@@ -157,7 +157,7 @@ async def _join(
 async def connect(
     database: Database, proof: Proof, browser: Browser, origin: RequestOrigin
 ) -> bool:
-    """Let whoever is signed in in ``browser`` in through this identity; False: it cannot be theirs."""
+    """Connect an identity to the account signed in in ``browser``. False: it cannot be connected."""
     parameters = {
         **_identity(proof),
         "user_id": browser.session.user_id,
@@ -167,7 +167,7 @@ async def connect(
 
 
 async def disconnect(database: Database, user_id: UUID, issuer: str, origin: RequestOrigin) -> bool:
-    """Take the provider away as a way in; False: there was nothing to take, or it is the last one."""
+    """Disconnect the provider. False: it was not connected, or it is the last sign-in method."""
     parameters = {"user_id": user_id, "issuer": issuer}
     return bool(
         await events.execute(
@@ -177,13 +177,13 @@ async def disconnect(database: Database, user_id: UUID, issuer: str, origin: Req
 
 
 async def connection(database: Database, user_id: UUID, issuer: str | None) -> Connection | None:
-    """Return what an account has of the provider, or None; of none it has nothing."""
+    """Return the connected identity of an account, or None."""
     parameters = {"user_id": user_id, "issuer": issuer}
     return await rows.one(database, Connection, SQL["connection"], parameters)
 
 
 def _identity(proof: Proof) -> dict[str, str | None]:
-    """Return what statements take; an address that cannot be an account's counts as none."""
+    """Return the SQL parameters of an identity. An unacceptable e-mail address counts as none."""
     try:
         email = None if proof.email is None else accounts.folded_email(proof.email)
     except UnacceptableEmail:

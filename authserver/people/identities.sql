@@ -1,5 +1,5 @@
 -- name: store_sign_in
--- Somebody is sent to the provider, and may come back for as long as this says.
+-- Stores a sign-in that is about to start at the provider.
 insert into identity.provider_sign_in
        (
            state_hash,
@@ -25,8 +25,8 @@ values (
        )
 
 -- name: take_sign_in
--- Waiting ─► come back: it is gone for whoever comes second. No row: nobody was sent away so from this
--- browser, or it was too long ago.
+-- Started sign-in ─► taken, so that it works once. No row: this browser started no such sign-in, it has
+-- expired, or it was taken before.
 delete from identity.provider_sign_in
  where state_hash = %(state_hash)s
    and session_hash = %(session_hash)s
@@ -40,7 +40,7 @@ returning user_id,
           created_at
 
 -- name: use_identity
--- Whose identity this is, which is used herewith; no row: nobody's.
+-- The account of an identity; marks the identity as used. No row: no account has it.
 update identity.provider_identity
    set last_used_at = now()
   from identity.user as person
@@ -51,7 +51,7 @@ returning person.user_id,
           person.signed_out_at
 
 -- fragment: identity_of_new_account
--- What a new account is signed in to with, and its first events.
+-- The identity of the account in `added`, and the account's first events.
 new_identity as (
     insert into identity.provider_identity (user_id, issuer, subject, email, last_used_at)
     select user_id,
@@ -76,9 +76,10 @@ new_event as (
 ),
 
 -- name: join_by_invitation
--- Open link ─► used, and an account for somebody whom the provider knows, with the address that the link
--- is for, else with the provider's. As `join` of accounts.sql has it, no row: the link is of no use; and
--- it fails, and the link stays open, where address or identity have an account already.
+-- Open invitation ─► used, and an account with an identity at the provider. Its address is the one that the
+-- invitation is limited to, otherwise the provider's. As with `join` of accounts.sql: no row if the
+-- invitation cannot be used; a unique violation, with the invitation left open, if the address or the
+-- identity has an account.
 with used as (
     update identity.invitation
        set used_at = now()
@@ -102,9 +103,9 @@ added as (
 --include recorded_events
 
 -- name: join_by_domain
--- An account for somebody whose address the operator lets in. The first account is made by its link, since
--- it is an administrator's; until then there is none for anybody else. No row: there is none yet. It fails
--- where address or identity have one already.
+-- Creates an account for an address in an allowed domain. The first account must be created by invitation,
+-- because it is an administrator. No row: there is no account yet. Fails with a unique violation if the
+-- address or the identity has an account.
 with added as (
     insert into identity.user (email)
     select %(email)s
@@ -116,8 +117,8 @@ with added as (
 --include recorded_events
 
 -- name: connect
--- One more way in for somebody who is signed in. No row: it is an account's already, or the account has
--- another one of this provider, or the session has ended.
+-- Connects an identity to the account of a signed-in person. No row: an account has the identity already,
+-- the account has another identity at this provider, or the session has ended.
 with connected as (
     insert into identity.provider_identity (user_id, issuer, subject, email)
     select user_id,
@@ -141,9 +142,9 @@ new_event as (
 --include recorded_events
 
 -- name: disconnect
--- One way in less, where another is left: the last one stays. Comes after `hold` of sessions.sql, so that
--- of two ways that are taken away at once the second one sees that the first is gone. No row: nothing was
--- connected, or it is the last.
+-- Disconnects the provider, unless it is the last sign-in method. Runs after `lock_user` of sessions.sql,
+-- so that of two simultaneous removals the second one sees the first. No row: the provider was not
+-- connected, or it is the last method.
 with disconnected as (
     delete from identity.provider_identity
      where user_id = %(user_id)s
@@ -166,7 +167,7 @@ new_event as (
 --include recorded_events
 
 -- name: connection
--- What somebody has of this provider; no row: nothing.
+-- The identity of a person at this provider. No row: none is connected.
 select email,
        created_at,
        last_used_at,

@@ -1,4 +1,4 @@
-"""Names that people and applications choose, of which not every character can be seen."""
+"""Names that people and applications choose: length limit, and invisible or misleading characters."""
 
 import unicodedata
 from typing import Final
@@ -10,18 +10,18 @@ _BLANK_LETTERS: Final = "\u115f\u1160\u2800\u3164\uffa0"
 _DIRECTIONS: Final = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
-"""What turns the direction of the text around it (Unicode's Bidi_Control)."""
+"""Characters that change the direction of the text around them (Unicode property Bidi_Control)."""
 
 
 class NameTooLong(ValueError):
-    """A name of more characters than are taken."""
+    """The name is longer than MAX_CHARACTERS."""
 
 
 def visible(text: str) -> str | None:
-    """Return the name that people will see, without what they would not see but be misled by.
+    """Return a name without the characters that are invisible and could mislead people.
 
-    Control, format (bidirectional among them), surrogate and unassigned characters go, and line and
-    paragraph separators. None: nothing of it can be seen. Raises NameTooLong.
+    Control, format (including bidirectional), surrogate and unassigned characters and line and paragraph
+    separators are removed. None: no visible character is left. Raises NameTooLong.
     """
     kept = "".join(
         letter
@@ -35,15 +35,15 @@ def visible(text: str) -> str | None:
 
 
 def problem(name: str) -> str | None:
-    """Return what is wrong with a name that somebody gives to something of theirs, None for nothing.
+    """Return the problem of a name that a person gives to something of their own, or None.
 
-    It is told and not mended, since they see what they typed.
+    The name is not corrected silently: the person sees the problem and can change it.
     """
     if not any(map(_is_visible, name)):
         return "Give it a name."
     if len(name) > MAX_CHARACTERS:
         return f"A name has at most {MAX_CHARACTERS} characters; this one has {len(name)}."
-    # Invisible joiners are left alone: Persian and many emoji are written with them.
+    # Invisible joiners are accepted: Persian and many emoji need them.
     if any(
         letter in _DIRECTIONS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
         for letter in name
@@ -53,5 +53,5 @@ def problem(name: str) -> str | None:
 
 
 def _is_visible(letter: str) -> bool:
-    """Whether a letter can be seen by itself, as marks and spaces cannot."""
+    """Whether a character is visible by itself, unlike combining marks and spaces."""
     return letter not in _BLANK_LETTERS and unicodedata.category(letter)[0] not in "CMZ"

@@ -1,12 +1,12 @@
-"""Passkeys (WebAuthn, level 3): challenges, what a browser is asked, and what its answers are worth.
+"""Passkeys (WebAuthn, level 3): options and challenges for browsers, and verification of their responses.
 
-A challenge is a random number and the time of its end, signed for the browser's session and for one
-purpose. It is not stored: it comes back in the answer, signed once more, by the passkey. What is stored is
-that it was answered, by the statement that acts on the answer; so no answer is good twice.
+A challenge is a random number and an expiry time, signed for the browser's session and for one purpose. The
+server does not store it: it comes back in the response, which the passkey signs. The statement that acts on
+a response stores that the challenge is spent, so no response works twice.
 
-Passkeys are discoverable: the browser shows people the ones that they have, and the answer says whose it is
-(the user handle, which is the user id). A passkey alone signs in, so it has to verify its owner, by a
-fingerprint or a PIN of the device.
+Passkeys are discoverable: the browser lists the person's passkeys, and the response names the account (the
+user handle, which is the user id). A passkey is sufficient to sign in, so it has to verify its owner, by a
+fingerprint or the PIN of the device.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ SQL: Final = rows.load("people/passkeys.sql", "people/sessions.sql", "events.sql
 
 CHALLENGE_LIFETIME: Final = timedelta(minutes=10)
 MAX_PASSKEYS: Final = 20
-"""Passkeys that one person may have."""
+"""The most passkeys that one account can have."""
 
 _MAX_ANSWER_CHARACTERS: Final = 16 * 1024
 _MAX_CREDENTIAL_ID_BYTES: Final = 1023
@@ -60,13 +60,13 @@ Purpose = Literal["sign in", "confirm", "add"]
 
 
 class ProofRefused(Exception):
-    """An answer that proves nothing; the message tells the person what to do."""
+    """A password, passkey response or form was refused. The message tells the person what to do."""
 
 
 EXPIRED: Final = "That took too long, or the page was out of date. Please try again."
 REFUSED: Final = (
-    "This passkey was not taken. Try again, or use another way. If you removed it here, remove it from your "
-    "device as well."
+    "This passkey was not accepted. Try again, or use another way. If you removed it here, remove it from "
+    "your device as well."
 )
 TOO_MANY_ATTEMPTS: Final = (
     "Too many attempts with passkeys came from your address. Wait a little before the next one, at most 15 "
@@ -81,7 +81,7 @@ NOT_ADDED: Final = (
 
 @dataclass(frozen=True)
 class Passkey:
-    """A passkey as its owner knows it."""
+    """A passkey as its owner sees it."""
 
     passkey_id: UUID
     credential_id: bytes
@@ -93,7 +93,7 @@ class Passkey:
 
 @dataclass(frozen=True)
 class SignInMethods:
-    """In how many ways somebody can sign in."""
+    """How many sign-in methods an account has, and of which kinds."""
 
     count: int
     has_password: bool
@@ -109,14 +109,14 @@ class _StoredPasskey:
 
 @dataclass(frozen=True, repr=False)
 class _Challenge:
-    """A challenge of ours that came back in time."""
+    """A valid challenge from a response."""
 
     text: str
     expires_at: datetime
 
     @property
     def parameters(self) -> Parameters:
-        """What the statement takes that spends it."""
+        """The parameters of the statement that spends it."""
         digest = hashlib.sha256(self.text.encode()).digest()
         return {"challenge_hash": digest, "expires_at": self.expires_at}
 
@@ -124,7 +124,7 @@ class _Challenge:
 def new_challenge(
     signer: Signer, session: Token, purpose: Purpose, lifetime: timedelta = CHALLENGE_LIFETIME
 ) -> str:
-    """Return a new challenge that is good in this browser, for this purpose, for a while."""
+    """Return a new challenge for this session and purpose."""
     body = f"{secrets.token_urlsafe(24)}.{int(time.time() + lifetime.total_seconds())}"
     signature = signer.challenges.get_signature(_signed(session.hash, purpose, body))
     return f"{body}.{signature.decode()}"
@@ -153,12 +153,12 @@ def _parse_challenge(
 
 
 def _host(signer: Signer) -> str:
-    """Return the name that passkeys are bound to."""
+    """Return the host name that passkeys are bound to."""
     return urlsplit(signer.origin).hostname or ""
 
 
 def are_supported(signer: Signer) -> bool:
-    """Tell whether browsers have passkeys here: only for names (WebAuthn, level 3, section 5.1.3)."""
+    """Return whether passkeys work here: the host must be a name (WebAuthn, level 3, section 5.1.3)."""
     try:
         ip_address(_host(signer))
     except ValueError:
@@ -167,12 +167,12 @@ def are_supported(signer: Signer) -> bool:
 
 
 async def of_user(database: Database, user_id: UUID) -> list[Passkey]:
-    """Return somebody's passkeys, oldest first."""
+    """Return the passkeys of a person, oldest first."""
     return await rows.every(database, Passkey, SQL["passkeys"], {"user_id": user_id})
 
 
 async def sign_in_methods(server: Server, user_id: UUID) -> SignInMethods:
-    """Return in how many ways somebody can sign in."""
+    """Return the sign-in methods of a person."""
     parameters = {"user_id": user_id, "issuer": server.provider_issuer}
     found = await rows.one(server.database, SignInMethods, SQL["sign_in_methods"], parameters)
     return found or SignInMethods(0, has_password=False, has_provider=False)
@@ -189,15 +189,15 @@ def _descriptors(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor
 
 
 def sign_in_options(signer: Signer, browser: Browser) -> str | None:
-    """Return as JSON what the browser is asked for at sign-in: any passkey of this service.
+    """Return the JSON options for a sign-in with any passkey of this service.
 
-    None, here and below: there is nothing to ask for.
+    None, here and below: passkeys cannot be used.
     """
     return _request_options(signer, browser, "sign in", ()) if are_supported(signer) else None
 
 
 def confirm_options(signer: Signer, browser: Browser, known: Sequence[Passkey]) -> str | None:
-    """Return as JSON what the browser is asked for where a person is to prove who they are."""
+    """Return the JSON options for a confirmation with one of the person's passkeys."""
     is_any = bool(known) and are_supported(signer)
     return _request_options(signer, browser, "confirm", known) if is_any else None
 
@@ -219,7 +219,7 @@ def _request_options(
 def add_options(
     signer: Signer, browser: Browser, person: Person, known: Sequence[Passkey]
 ) -> str | None:
-    """Return as JSON what the browser is asked to make."""
+    """Return the JSON options for a new passkey."""
     if len(known) >= MAX_PASSKEYS or not are_supported(signer):
         return None
     return options_to_json(
@@ -241,12 +241,13 @@ def add_options(
 
 
 async def sign_in(server: Server, browser: Browser, answer: str, request: Request) -> Token:
-    """Sign somebody in by what their passkey answered, and return the browser's new session.
+    """Sign a person in with the response of a passkey, and return the browser's new session.
 
-    Where somebody is signed in there, it proves that it is them. Raises ProofRefused, TooManyRequests.
+    If a person is signed in already, it confirms that it is still them. Raises ProofRefused,
+    TooManyRequests.
     """
     origin = events.request_origin(request)
-    # It is counted before it is tried; nobody can guess a key, but everybody can make us work.
+    # It is counted before it is verified: keys cannot be guessed, but verifying costs time.
     attempt = await server.throttle.count_passkey(origin.address)
     user_id = None if browser.person is None else browser.person.user_id
     try:
@@ -285,18 +286,18 @@ def _authentication(answer: str) -> AuthenticationCredential:
     try:
         return parse_authentication_credential_json(answer)
     except Exception as error:
-        # What strangers send runs through parsers of several libraries, which raise what they like.
+        # Parsers of several libraries read this untrusted input and raise various exceptions.
         raise ProofRefused(MALFORMED) from error
 
 
 def _client_challenge(client_data: bytes) -> bytes:
-    """Return the challenge that an answer is to. Raises ProofRefused."""
+    """Return the challenge in the client data of a response. Raises ProofRefused."""
     try:
         collected = parse_client_data_json(client_data)
     except Exception as error:
         raise ProofRefused(MALFORMED) from error
     if collected.cross_origin:
-        # Our pages are in nobody's frame.
+        # No page of ours can be in a frame of another origin.
         raise ProofRefused(REFUSED)
     return collected.challenge
 
@@ -304,10 +305,10 @@ def _client_challenge(client_data: bytes) -> bytes:
 async def _stored_passkey(
     server: Server, person: Person | None, credential: AuthenticationCredential
 ) -> _StoredPasskey:
-    """Return the passkey that answered, which must be ``person``'s where somebody is signed in."""
+    """Return the stored passkey of a response; it must be ``person``'s if a person is signed in."""
     handle = credential.response.user_handle
     if handle is None and person is not None:
-        # Asked for one of somebody's passkeys, a key need not say whose it is.
+        # With a list of allowed passkeys in the options, authenticators may omit the user handle.
         handle = person.user_id.bytes
     if handle is None or len(handle) != 16:
         raise ProofRefused(REFUSED)
@@ -327,7 +328,7 @@ def _verified_count(
     expected: _Challenge,
     known: _StoredPasskey,
 ) -> int:
-    """Return what the authenticator of a valid answer has counted to. Raises ProofRefused."""
+    """Verify a response and return its signature counter. Raises ProofRefused."""
     try:
         verified = webauthn.verify_authentication_response(
             credential=credential,
@@ -335,8 +336,8 @@ def _verified_count(
             expected_rp_id=_host(signer),
             expected_origin=signer.origin,
             credential_public_key=known.public_key,
-            # The statement compares it, so that what is compared is what is stored at that moment, and
-            # only an answer that is valid otherwise is called a copy's.
+            # The SQL statement compares the counter with the value stored at that moment, and only for
+            # a response that is valid otherwise.
             credential_current_sign_count=0,
             require_user_verification=True,
         )
@@ -346,7 +347,7 @@ def _verified_count(
 
 
 async def add(server: Server, visit: Visit, answer: str, name: str, request: Request) -> None:
-    """Keep the passkey that a browser made for somebody who is signed in. Raises ProofRefused."""
+    """Store a new passkey of the signed-in person. Raises ProofRefused."""
     if len(answer) > _MAX_ANSWER_CHARACTERS:
         raise ProofRefused(MALFORMED)
     try:
@@ -396,7 +397,7 @@ def _transports(given: Sequence[AuthenticatorTransport]) -> list[str]:
 
 
 async def remove(server: Server, visit: Visit, passkey_id: UUID, request: Request) -> bool:
-    """Take a passkey away; False: there is none of that id, or it is the last way in."""
+    """Remove a passkey. False: there is no such passkey, or it is the last sign-in method."""
     parameters = {
         "user_id": visit.person.user_id,
         "passkey_id": passkey_id,

@@ -1,4 +1,4 @@
--- Passkeys: how they are added, used and removed, each in one statement with its security event.
+-- Passkeys: each addition, use and removal is one statement that also records its security event.
 
 -- name: passkeys
 -- The passkeys of one person, oldest first.
@@ -14,7 +14,7 @@ select passkey_id,
           passkey_id
 
 -- name: passkey
--- What an answer is checked with, and when all sign-ins of its owner were ended last.
+-- The public key to verify a response with, and when all sessions of the owner were last ended together.
 select passkey.user_id,
        passkey.public_key,
        person.signed_out_at
@@ -24,7 +24,7 @@ select passkey.user_id,
    and passkey.credential_id = %(credential_id)s
 
 -- fragment: spent_challenge
--- Nobody answers a challenge twice.
+-- Spends the challenge. No row: it was spent before.
 spent_challenge as (
     insert into identity.spent_challenge (user_id, challenge_hash, expires_at)
     select user_id,
@@ -36,9 +36,10 @@ spent_challenge as (
 ),
 
 -- name: sign_in_with_passkey
--- Challenge ─► spent, and a session in place of the browser's present one. An authenticator that counts
--- counts upwards: one that does not was copied, so it signs nobody in, and this is noted. No row: the
--- challenge was answered before, the passkey is gone, or all sign-ins were ended since it was looked up.
+-- Challenge ─► spent, and a session in place of the browser's present one. The signature counter of an
+-- authenticator only increases. One that does not increase may be a copy: it does not sign in, and a
+-- passkey_refused event is recorded. No row: the challenge was spent before, the passkey was removed, or
+-- all sessions were ended since it was read.
 with entitled as (
     select person.user_id
       from identity.user as person
@@ -79,8 +80,8 @@ new_event as (
 --include recorded_events
 
 -- name: add_passkey
--- Another passkey for somebody who is signed in. No row: the challenge was answered before, they have this
--- passkey, or as many as anybody may have, or their sign-in was ended meanwhile.
+-- Adds a passkey of a signed-in person. No row: the challenge was spent before, the passkey exists, the
+-- person has the most passkeys that are allowed, or the session was ended meanwhile.
 with entitled as (
     select user_id
       from identity.session
@@ -112,8 +113,8 @@ new_event as (
 --include recorded_events
 
 -- name: remove_passkey
--- Takes a passkey away, but never the last way in. It comes after `hold` of sessions.sql, so that of two
--- that are removed at once the second one sees the first gone. No row: there is none, or no other way in.
+-- Removes a passkey, but never the last sign-in method. Runs after `lock_user` of sessions.sql, so that of
+-- two simultaneous removals the second one sees the first. No row: no such passkey, or it is the last method.
 with removed as (
     delete from identity.passkey
      where user_id = %(user_id)s
@@ -137,7 +138,7 @@ new_event as (
 --include recorded_events
 
 -- name: sign_in_methods
--- In how many ways somebody can sign in, and whether a password or the provider is one of them.
+-- How many sign-in methods a person has, and whether a password or the provider is one of them.
 select count(*) as count,
        count(*) filter (where kind = 'password') > 0 as has_password,
        count(*) filter (where kind = 'provider') > 0 as has_provider

@@ -1,4 +1,4 @@
-"""Passwords: which are taken, and how they are kept (Argon2id)."""
+"""Passwords: which ones are acceptable, and their hashes (Argon2id)."""
 
 import re
 import secrets
@@ -24,11 +24,11 @@ MIN_CHARACTERS: Final = 12
 MAX_BYTES: Final = 1024
 
 _MAX_AT_ONCE: Final = 2
-"""Each hash takes 64 MiB and all of a core; more of them at once only make everything else wait."""
+"""Each hash needs 64 MiB and one core; more at a time would only delay everything else."""
 _MAX_WAITING: Final = 40
 
-# What people fall back on. Whatever is left of a password without its decoration is compared with
-# these and with repetitions of them; so the many variants of each need no list.
+# Common words in passwords. Digits and symbols are removed from a password before it is compared with
+# these words and their repetitions, so their many variants need no list.
 _COMMON_WORDS: Final = (
     "password passwort passwd passphrase secret geheim admin administrator root user guest login "
     "welcome willkommen letmein hello hallo test testing default changeme master dragon monkey "
@@ -46,7 +46,7 @@ _COMMON_WORDS: Final = (
     "olivia patrick rebecca richard robert samantha sebastian stephanie thomas tigger vanessa "
     "victoria william arsenal barcelona chelsea juventus liverpool manchester realmadrid"
 )
-# Known too well to be taken where it is written as one word.
+# Famous phrases that are not acceptable when written as one word.
 _FAMOUS_PHRASES: Final = ("correcthorsebatterystaple",)
 _REPETITION: Final = re.compile(r"(.{1,6}?)\1+", re.DOTALL)
 _COMMON_WORD: Final = re.compile("|".join(sorted(_COMMON_WORDS.split(), key=len, reverse=True)))
@@ -66,7 +66,7 @@ _PLAIN: Final = str.maketrans("013457@$!|", "oieastasil")
 
 
 class UnacceptablePassword(Exception):
-    """A password that is not taken; the message tells the person why."""
+    """The password is not acceptable. The message gives the person the reason."""
 
 
 class TooManyAtOnce(TemporarilyUnavailable):
@@ -74,7 +74,7 @@ class TooManyAtOnce(TemporarilyUnavailable):
 
 
 def check(password: str, email: str) -> None:
-    """Return where ``password`` may be chosen. Raises UnacceptablePassword."""
+    """Check that ``password`` is acceptable as a new password. Raises UnacceptablePassword."""
     text = _bounded(password)
     if text is None:
         raise UnacceptablePassword(f"Use at most {MAX_BYTES} bytes, which is about a page of text.")
@@ -87,13 +87,13 @@ def check(password: str, email: str) -> None:
 
 
 def normalized(password: str) -> str:
-    """Return the form that is hashed, the same however a keyboard composes its letters (RFC 8265)."""
+    """Return the Unicode form that is hashed, the same for every keyboard (RFC 8265)."""
     return unicodedata.normalize("NFKC", password)
 
 
 def _bounded(password: str) -> str | None:
-    """Return the form that is hashed, or None where it is too long to be anybody's password."""
-    # Normalizing takes a time that grows with the square of the marks in a row, so length comes first.
+    """Return the Unicode form that is hashed, or None for a password longer than the limit."""
+    # Normalizing takes time quadratic in the number of combining marks, so the length is checked first.
     if len(password) > MAX_BYTES:
         return None
     text = normalized(password)
@@ -110,7 +110,7 @@ def _is_common(text: str) -> bool:
 
 
 def _is_made_of_common_words(letters: str) -> bool:
-    """Whether common words, in any number and order, are all of ``letters`` but three at most."""
+    """Whether ``letters`` consists of common words, except for at most three letters."""
     rest = _COMMON_WORD.sub("", letters)
     return len(rest) < len(letters) and len(rest) <= 3
 
@@ -128,10 +128,10 @@ def _is_mostly(text: str, name: str) -> bool:
 
 
 def _decoy(argon2: PasswordHasher) -> str:
-    """Return what looks like a hash with the parameters of ``argon2``, and is the hash of nothing.
+    """Return a string in the format of a hash with the parameters of ``argon2``, matching no password.
 
-    To verify it costs what a real one costs. It is not hashed itself, because every start of the server and
-    every command would wait for that.
+    Verifying it takes as long as verifying a real hash. It is random instead of computed, because
+    computing one would delay every start of the server and every command.
     """
     salt, digest = (
         b64encode(secrets.token_bytes(length)).rstrip(b"=").decode()
@@ -153,30 +153,30 @@ class Hasher:
         default_factory=lambda: anyio.CapacityLimiter(_MAX_AT_ONCE)
     )
     decoy: str = field(init=False, repr=False)
-    """What is verified for people who do not exist."""
+    """The hash that is verified when there is no account or no password."""
 
     def __post_init__(self) -> None:
-        """Make what cannot be given."""
+        """Set the decoy."""
         object.__setattr__(self, "decoy", _decoy(self.argon2))
 
     async def hash(self, password: str) -> str:
-        """Return what is stored for ``password``. Raises TooManyAtOnce."""
+        """Return the hash of ``password``. Raises TooManyAtOnce."""
         return await self._run(self.argon2.hash, normalized(password))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Tell whether ``password`` is the one that is ``stored``.
+        """Return whether ``password`` matches the hash ``stored``.
 
-        Without a stored one the same work is done in vain, so that time tells nobody whether there is
-        an account. Raises TooManyAtOnce.
+        Without a hash, the decoy is verified, so that the duration does not reveal whether there is an
+        account. Raises TooManyAtOnce.
         """
         text = _bounded(password)
         if text is None:
-            # Nobody has such a password; what is hashed instead keeps the time the same.
+            # No account has such a password. Another text is hashed to keep the duration the same.
             text = ""
         return await self._run(self._verify, stored or self.decoy, text) and stored is not None
 
     def is_outdated(self, stored: str) -> bool:
-        """Tell whether ``stored`` was made with other parameters than today's."""
+        """Return whether ``stored`` was hashed with parameters other than the current ones."""
         return self.argon2.check_needs_rehash(stored)
 
     async def _run(self, work: Callable[[*Texts], Result], *given: *Texts) -> Result:

@@ -1,12 +1,12 @@
-"""The OpenID Connect provider through which people may sign in: what it is asked, and how its answers
-are checked (OpenID Connect Core 1.0, section 3.1; Discovery 1.0; RFC 9700).
+"""The client for the OpenID Connect provider through which people may sign in (OpenID Connect Core 1.0,
+section 3.1; Discovery 1.0; RFC 9700).
 
-What it says about itself, and its keys, are fetched when they are first needed and kept for an hour. A
-token under a key that is not among them has the keys fetched again, at most once a minute: so a provider
-may change its keys at any time, and nobody can make us ask it again and again.
+The provider's metadata and keys are fetched at the first use and cached for an hour. An ID token with an
+unknown key makes it fetch the keys again, at most once a minute: so the provider can rotate its keys at any
+time, and forged tokens cannot make it send many requests.
 
-Nothing that comes from it is trusted beyond its form: answers are short, of the expected shape and in
-time, or the sign-in has failed. Why, the log says in words of ours; what the provider sent is not in it.
+Responses of the provider are untrusted: one that is too long, malformed or late fails the sign-in. The log
+names the reason in our own words and never contains what the provider sent.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ ALGORITHMS: Final = (
     *("ES256", "ES384", "ES512"),
     "Ed25519",
 )
-"""What an ID token may be signed with: pairs of keys alone, of which we know the public one."""
+"""The accepted signature algorithms of ID tokens: asymmetric ones only."""
 CALLBACK: Final = "/sign-in/provider/callback"
 SCOPE: Final = "openid email"
 
 _MAX_ANSWER_BYTES: Final = 256 * 1024
 TOTAL_TIMEOUT_S: Final = 8.0
-"""How long an answer may take from the first byte that we send to the last that comes."""
+"""The time limit for a whole exchange, from the first byte sent to the last byte received."""
 _TIMEOUT: Final = Timeout(5.0, connect=3.0)
 _LIMITS: Final = Limits(max_connections=16, max_keepalive_connections=4, keepalive_expiry=30)
 _CACHE_S: Final = 3600.0
@@ -55,25 +55,24 @@ _MIN_KEY_AGE_S: Final = 60.0
 _CLOCK_SKEW_S: Final = 60
 _MAX_ID_TOKEN_AGE_S: Final = 600
 
-# Whoever is asked with max_age has to say when somebody proved who they are, and every provider must be
-# able to (OpenID Connect Core 1.0, sections 2 and 15.1), which is not so of the `claims` parameter. It is
-# too long to make anybody sign in there once more, and short enough for providers that add it to the
-# present time in 32 bits.
+# A request with max_age makes the provider send auth_time, which every provider must support (OpenID Connect
+# Core 1.0, sections 2 and 15.1), unlike the `claims` parameter. The value is too long to force another
+# sign-in, and short enough for providers that add it to the current time in 32 bits.
 _MAX_AGE_S: Final = 365 * 24 * 3600
 
 T = TypeVar("T")
 
 
 class ProviderFailed(Exception):
-    """The provider's answer is not one that somebody can be signed in by; the text is for the log."""
+    """The provider's response cannot be used to sign in. The text is for the log."""
 
 
 class ProviderDown(ProviderFailed):
-    """The provider does not answer, or says itself that it cannot."""
+    """The provider does not respond, or responds that it is unavailable."""
 
 
 class _Metadata(BaseModel):
-    """What a provider says about itself (OpenID Connect Discovery 1.0, section 3)."""
+    """The metadata of a provider (OpenID Connect Discovery 1.0, section 3)."""
 
     issuer: StrictStr
     authorization_endpoint: StrictStr
@@ -85,22 +84,22 @@ class _Metadata(BaseModel):
 
 
 class _Keys(BaseModel):
-    """A set of keys (RFC 7517, section 5)."""
+    """A JSON Web Key Set (RFC 7517, section 5)."""
 
     keys: list[dict[str, Any]]
 
 
 class _Tokens(BaseModel):
-    """The answer to a code (OpenID Connect Core 1.0, section 3.1.3.3)."""
+    """A token response (OpenID Connect Core 1.0, section 3.1.3.3)."""
 
     id_token: StrictStr
     access_token: StrictStr | None = None
 
 
 class _Claims(BaseModel):
-    """What is read of an ID token or of the userinfo endpoint, beside what joserfc has checked."""
+    """The claims of an ID token or of the userinfo endpoint that joserfc does not check."""
 
-    # Whoever knows more than the first 255 characters of a name may be somebody else.
+    # A longer subject is refused and not cut off: its first 255 characters could be another person's subject.
     sub: Annotated[StrictStr, Field(min_length=1, max_length=255, pattern=r"^[!-~ ]+$")]
     aud: list[StrictStr] | StrictStr | None = None
     azp: StrictStr | None = None
@@ -111,53 +110,53 @@ class _Claims(BaseModel):
 
 
 class _Refusal(BaseModel):
-    """Why a token endpoint says no (RFC 6749, section 5.2)."""
+    """An error response of a token endpoint (RFC 6749, section 5.2)."""
 
     error: Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}$")]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What of one attempt goes to the provider; ``nonce`` and ``code_verifier`` are secrets until then."""
+    """The parameters of one sign-in at the provider. ``nonce`` and ``code_verifier`` are secrets at first."""
 
     state: str = field(repr=False)
     nonce: str = field(repr=False)
     code_verifier: str = field(repr=False)
     code_challenge: str
     must_reauthenticate: bool = False
-    """Whether the provider shall make sure who sits there, even where it knows."""
+    """Whether the provider has to authenticate the person again."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Who somebody is, on the word of the provider."""
+    """The identity that the provider confirmed."""
 
     issuer: str
     subject: str
     email: str | None
     is_email_verified: bool
     authenticated_at: datetime | None
-    """When the provider last made sure who sits there, by its own clock; None where it does not say."""
+    """When the provider last authenticated the person, by its own clock; None if unknown."""
 
 
 @dataclass
 class _Cached(Generic[T]):
-    """Something that is fetched when it is needed, by one at a time for everybody who waits for it."""
+    """A value that is fetched on demand and cached. Concurrent callers share one fetch."""
 
     fetch: Callable[[], Awaitable[T]]
     fetched_at_s: float = 0.0
     values: list[T] = field(default_factory=list)
-    """One, once there is one."""
+    """Empty before the first fetch, then one value."""
     task: asyncio.Task[T] | None = None
 
     async def get(self, max_age_s: float) -> T:
-        """Return what is at most so old. Raises ProviderFailed."""
+        """Return the value, at most ``max_age_s`` old. Raises ProviderFailed."""
         if self.values and monotonic() - self.fetched_at_s < max_age_s:
             return self.values[0]
         if self.task is None:
             self.task = asyncio.create_task(self._fetch())
             self.task.add_done_callback(self._clear_task)
-        # Whoever asked first may go away; the others still wait.
+        # If the first caller is cancelled, the others still need the result.
         return await asyncio.shield(self.task)
 
     async def _fetch(self) -> T:
@@ -168,7 +167,7 @@ class _Cached(Generic[T]):
     def _clear_task(self, task: asyncio.Task[T]) -> None:
         self.task = None
         if not task.cancelled():
-            # An error that nobody is left to be told of is no mistake of ours.
+            # Mark the exception as retrieved: there may be no caller left to receive it.
             task.exception()
 
 
@@ -176,17 +175,17 @@ class Provider:
     """The provider of a deployment, for one process."""
 
     def __init__(self, chosen: settings.Provider, redirect_uri: str) -> None:
-        """Ask nothing yet; ``redirect_uri`` is where the provider sends people back to."""
+        """Create the client without a request. The provider redirects people back to ``redirect_uri``."""
         self.chosen = chosen
         self.redirect_uri = redirect_uri
         self._http = AsyncClient(
-            # The certificates that the machine trusts, and no settings from anywhere else.
+            # Use the machine's trusted certificates and ignore proxy settings in the environment.
             verify=ssl.create_default_context(),
             trust_env=False,
             timeout=_TIMEOUT,
             limits=_LIMITS,
             follow_redirects=False,
-            # Packed, a short answer could become a long one.
+            # A compressed response could be far longer than its transfer size.
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
         )
         self._metadata = _Cached(self._fetch_metadata)
@@ -194,7 +193,7 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The provider's name for people."""
         return self.chosen.name
 
     async def close(self) -> None:
@@ -202,7 +201,7 @@ class Provider:
         await self._http.aclose()
 
     async def location(self, attempt: Attempt) -> str:
-        """Return where to send somebody who wants to sign in. Raises ProviderFailed."""
+        """Return the URL to which a browser is redirected to sign in. Raises ProviderFailed."""
         metadata = await self._metadata.get(_CACHE_S)
         parameters = {
             "response_type": "code",
@@ -221,13 +220,13 @@ class Provider:
         return f"{start}{'&' if '?' in start else '?'}{urlencode(parameters)}"
 
     async def check_issuer(self, given: str | None) -> None:
-        """Return where an answer is this provider's, by its ``iss`` (RFC 9207). Raises ProviderFailed."""
+        """Check the ``iss`` parameter of an authorization response (RFC 9207). Raises ProviderFailed."""
         if given is None:
             metadata = await self._metadata.get(_CACHE_S)
             if metadata.authorization_response_iss_parameter_supported:
-                raise ProviderFailed("the answer does not say whose it is")
+                raise ProviderFailed("the response has no iss parameter")
         elif given != self.chosen.issuer:
-            raise ProviderFailed("the answer is another provider's")
+            raise ProviderFailed("the iss parameter of the response is another issuer's")
 
     async def redeem(
         self,
@@ -236,9 +235,9 @@ class Provider:
         nonce: str,
         reauthenticated_after: datetime | None = None,
     ) -> Proof:
-        """Return who came back with ``code``. Raises ProviderFailed.
+        """Exchange ``code`` for tokens and return the confirmed identity. Raises ProviderFailed.
 
-        ``reauthenticated_after``: the provider had to make sure who sits there, after that time.
+        ``reauthenticated_after``: the provider must have authenticated the person after that time.
         """
         metadata = await self._metadata.get(_CACHE_S)
         answer = await self._token(metadata, code, code_verifier)
@@ -247,17 +246,17 @@ class Provider:
         if reauthenticated_after is not None:
             earliest = reauthenticated_after - timedelta(seconds=_CLOCK_SKEW_S)
             if authenticated_at is None or authenticated_at < earliest:
-                raise ProviderFailed("it did not make sure who sits there")
+                raise ProviderFailed("the provider did not authenticate the person again")
         about_email = claims
         if claims.email is None and answer.access_token and metadata.userinfo_endpoint:
             about_email = await self._userinfo(metadata.userinfo_endpoint, answer.access_token)
             if about_email.sub != claims.sub:
-                raise ProviderFailed("userinfo is about somebody else")
+                raise ProviderFailed("userinfo: the subject is another one")
         return Proof(
             self.chosen.issuer,
             claims.sub,
             about_email.email,
-            # Some say it as a word, and no word is as good as saying it.
+            # Some providers send the string "true", which is not accepted.
             is_email_verified=about_email.email_verified is True,
             authenticated_at=authenticated_at,
         )
@@ -272,7 +271,7 @@ class Provider:
         methods = metadata.token_endpoint_auth_methods_supported
         credentials = None
         if "client_secret_basic" in methods:
-            # Each half is encoded like a form's field (RFC 6749, section 2.3.1).
+            # The id and the secret are each form-encoded (RFC 6749, section 2.3.1).
             credentials = httpx2.BasicAuth(
                 quote_plus(self.chosen.client_id), quote_plus(self.chosen.client_secret)
             )
@@ -282,20 +281,22 @@ class Provider:
                 "client_secret": self.chosen.client_secret,
             }
         else:
-            raise ProviderFailed("it takes no client secret, neither as Basic nor as a field")
+            raise ProviderFailed(
+                "the token endpoint supports neither client_secret_basic nor client_secret_post"
+            )
         request = self._http.build_request("POST", metadata.token_endpoint, data=fields)
         return _parse(_Tokens, await self._fetch("token endpoint", request, credentials))
 
     async def _userinfo(self, endpoint: str, access_token: str) -> _Claims:
         if not re.fullmatch(r"[!-~]+", access_token):
-            raise ProviderFailed("the access token cannot stand in a header")
+            raise ProviderFailed("the access token has characters that a header cannot hold")
         request = self._http.build_request(
             "GET", endpoint, headers={"Authorization": f"Bearer {access_token}"}
         )
         return _parse(_Claims, await self._fetch("userinfo", request))
 
     async def _claims(self, id_token: str, nonce: str) -> _Claims:
-        """Return what a token says, once all of it is checked (OpenID Connect Core 1.0, 3.1.3.7)."""
+        """Return the claims of an ID token, all checked (OpenID Connect Core 1.0, section 3.1.3.7)."""
         try:
             return self._verified(id_token, nonce, await self._key(id_token))
         except ProviderFailed:
@@ -303,22 +304,22 @@ class Provider:
         except JoseError as error:
             raise ProviderFailed(f"ID token: {error.error}") from None
         except Exception as error:
-            # What a stranger's token makes a parser stumble over is never a mistake of this service.
+            # A malformed token can make a parser raise any exception.
             raise ProviderFailed(f"ID token: {type(error).__name__}") from None
 
     async def _key(self, id_token: str) -> Key:
-        """Return the key that a token says it is signed with, of whom it says nothing yet."""
+        """Return the key that the header of an ID token names. Nothing is verified yet."""
         header = jws.extract_compact(id_token.encode()).headers()
         if header["alg"] not in ALGORITHMS:
-            raise ProviderFailed("ID token: signed by an algorithm that is not taken")
+            raise ProviderFailed("ID token: signed with an algorithm that is not accepted")
         for max_age_s in (_CACHE_S, _MIN_KEY_AGE_S):
             found = _matching_key(await self._keys.get(max_age_s), header["alg"], header.get("kid"))
             if found is not None:
                 return found
-        raise ProviderFailed("ID token: signed by a key that the provider does not name")
+        raise ProviderFailed("ID token: signed with a key that is not in the provider's key set")
 
     def _verified(self, id_token: str, nonce: str, key: Key) -> _Claims:
-        # What a header has beyond what we know is to be ignored (RFC 7515, section 4), but for `crit`.
+        # Unknown header parameters are ignored (RFC 7515, section 4), except those listed in `crit`.
         registry = JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
         token = jwt.decode(id_token, key, algorithms=ALGORITHMS, registry=registry)
         client_id = self.chosen.client_id
@@ -336,9 +337,9 @@ class Provider:
         claims = _Claims.model_validate(token.claims)
         audiences = claims.aud if isinstance(claims.aud, list) else [claims.aud]
         if (len(audiences) > 1 or claims.azp is not None) and claims.azp != client_id:
-            raise ProviderFailed("ID token: made for another application")
+            raise ProviderFailed("ID token: issued for another client")
         if claims.iat is None or claims.iat < time() - _MAX_ID_TOKEN_AGE_S:
-            raise ProviderFailed("ID token: made long ago")
+            raise ProviderFailed("ID token: issued too long ago")
         return claims
 
     async def _fetch_metadata(self) -> _Metadata:
@@ -347,7 +348,7 @@ class Provider:
         body = await self._fetch("metadata", self._http.build_request("GET", address))
         metadata = _parse(_Metadata, body)
         if metadata.issuer != issuer:
-            raise ProviderFailed("metadata: of another issuer")
+            raise ProviderFailed("metadata: the issuer is another one")
         endpoints = (
             metadata.authorization_endpoint,
             metadata.token_endpoint,
@@ -355,7 +356,7 @@ class Provider:
             metadata.userinfo_endpoint,
         )
         if not all(_is_safe(each, issuer) for each in endpoints if each is not None):
-            raise ProviderFailed("metadata: an endpoint that is no address, or not https")
+            raise ProviderFailed("metadata: an endpoint is not a valid https URL")
         return metadata
 
     async def _fetch_keys(self) -> list[tuple[str | None, Key]]:
@@ -367,7 +368,7 @@ class Provider:
     async def _fetch(
         self, what: str, request: Request, credentials: httpx2.BasicAuth | None = None
     ) -> bytes:
-        """Return the body of a good answer."""
+        """Send a request and return the body of a response with status 200."""
         body = bytearray()
         try:
             async with asyncio.timeout(TOTAL_TIMEOUT_S):
@@ -376,11 +377,11 @@ class Provider:
                     async for chunk in response.aiter_raw():
                         body += chunk
                         if len(body) > _MAX_ANSWER_BYTES:
-                            raise ProviderFailed(f"{what}: the answer is too long")
+                            raise ProviderFailed(f"{what}: the response is too long")
                 finally:
                     await response.aclose()
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
-            raise ProviderDown(f"{what}: no answer ({type(error).__name__})") from None
+            raise ProviderDown(f"{what}: no response ({type(error).__name__})") from None
         if response.status_code >= 500 or response.status_code == 429:
             raise ProviderDown(f"{what}: status {response.status_code}")
         if response.status_code != 200:
@@ -389,7 +390,7 @@ class Provider:
 
 
 def provider(chosen: Settings) -> Provider | None:
-    """Return the provider of a deployment, or None."""
+    """Return the client for the provider of a deployment, or None."""
     if chosen.provider is None:
         return None
     return Provider(chosen.provider, f"{chosen.auth_url}{CALLBACK}")
@@ -402,9 +403,9 @@ def _parse(shape: type[Model], body: bytes) -> Model:
     try:
         return TypeAdapter(shape).validate_json(body)
     except ValidationError as error:
-        # What pydantic says of it repeats what was sent.
+        # The error name only: pydantic's message would repeat what the provider sent.
         at = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"]) or "body"
-        raise ProviderFailed(f"{shape.__name__.lower()}: not understood, at {at[:60]!a}") from None
+        raise ProviderFailed(f"{shape.__name__.lower()}: malformed at {at[:60]!a}") from None
 
 
 def _error_of(body: bytes) -> str:
@@ -415,7 +416,7 @@ def _error_of(body: bytes) -> str:
 
 
 def _authenticated_at(claims: _Claims) -> datetime | None:
-    """Return when somebody proved to the provider who they are; what cannot be such a time is none."""
+    """Return when the provider authenticated the person; None if ``auth_time`` is missing or implausible."""
     at_s = claims.auth_time
     if at_s is None or not 0 <= at_s <= time() + _CLOCK_SKEW_S:
         return None
@@ -423,7 +424,7 @@ def _authenticated_at(claims: _Claims) -> datetime | None:
 
 
 def _is_safe(address: str, issuer: str) -> bool:
-    """Whether an endpoint may be asked: over https, or over http where the issuer itself is on loopback."""
+    """Whether an endpoint is acceptable: https, or http on loopback if the issuer is http too."""
     try:
         parts = urlsplit(address)
         is_address = bool(parts.hostname) and parts.port != 0
@@ -443,14 +444,14 @@ def _is_safe(address: str, issuer: str) -> bool:
 
 
 def _import_key(given: dict[str, Any]) -> tuple[str | None, Key] | None:
-    """Return a key with its id, or None where it is of no use here; the others still are."""
+    """Return a key with its id, or None if it cannot be used."""
     if given.get("kty") not in ("RSA", "EC", "OKP"):
-        # Above all no secret that is shared ("oct").
+        # Shared secrets ("oct") must never be accepted.
         return None
     try:
         key = JWKRegistry.import_key(given)
     except Exception:
-        # A key that cannot be read is one that no token can be checked with, whatever is wrong with it.
+        # A key that cannot be read is skipped: the other keys are still useful.
         log.info("the provider has a key that cannot be used")
         return None
     kid = given.get("kid")
@@ -458,7 +459,7 @@ def _import_key(given: dict[str, Any]) -> tuple[str | None, Key] | None:
 
 
 def _matching_key(keys: list[tuple[str | None, Key]], alg: str, kid: object) -> Key | None:
-    """Return the key of that id that can sign so; without an id, the only one that can."""
+    """Return the key with that id for the algorithm; without an id, the only key for the algorithm."""
     model = JWSRegistry.algorithms[alg]
     fitting = []
     for own_kid, key in keys:

@@ -1,7 +1,7 @@
-"""The part of a server that signing in needs.
+"""The part of a server that signing in needs, as a protocol.
 
-``authserver.web.server.Server`` has it. It is stated here so that this room need not know that one, which
-renders pages: commands about accounts start half a second sooner without them.
+``authserver.web.server.Server`` implements it. With the protocol, this package does not import that module
+and its page renderer: commands about accounts start half a second faster without them.
 """
 
 from typing import Protocol
@@ -13,24 +13,24 @@ from authserver.rows import Database
 
 
 class Server(Protocol):
-    """What functions about accounts and passkeys read of a server."""
+    """The attributes of a server that functions about accounts and passkeys read."""
 
     @property
     def database(self) -> Database:
-        """The connections that requests share."""
+        """The database connections that requests share."""
 
     @property
     def hasher(self) -> Hasher:
-        """How passwords are hashed."""
+        """Hashes and verifies passwords."""
 
     @property
     def signer(self) -> Signer:
-        """How cookies and forms are signed."""
+        """Signs cookies and forms."""
 
     @property
     def throttle(self) -> Throttle:
-        """How often somebody may try."""
+        """Limits the rate of attempts."""
 
     @property
     def provider_issuer(self) -> str | None:
-        """Whose identities people may sign in with, if there is a provider."""
+        """The issuer of the identity provider, if one is configured."""

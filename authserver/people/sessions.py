@@ -1,14 +1,14 @@
-"""Browsers: the cookie by which one is known, who is signed in there, and whether a form is its own.
+"""Sign-in sessions: the session cookie, the signed-in person, and protection against forged forms (CSRF).
 
-Every browser that sees a form has a cookie. It holds a token, signed, whose hash is what the database
-knows of it. Before sign-in that token belongs to nobody and has no row; signing in and signing out each
-give the browser a new one, so an id that somebody planted is worth nothing (OWASP: session fixation),
-and hand what waits under the old one over.
+Every browser that is shown a form has a cookie. It holds a signed session token, of which the database
+stores only the hash. Before sign-in the session is anonymous and has no row. Signing in and signing out
+each give the browser a new session, so that a session id planted by an attacker is useless (OWASP: session
+fixation). Pending authorization requests move to the new session.
 
-A form is taken only with the token that its page was given: a signature over the browser's session and
-the pending request that the form is about. The session before it counts as well, where it was the same
-person's; never one that was nobody's, since somebody else may have planted it. Beside that, the browser's
-own word about where the form was sent from must not contradict it.
+A form is accepted only with its CSRF token: a signature over the browser's session and the subject of the
+form, such as a pending request. The previous session is accepted too if it belonged to the same person; an
+anonymous one is not, because an attacker may have planted it. The Sec-Fetch-Site and Origin headers, where
+the browser sends them, must not contradict this.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ SQL: Final = rows.load("people/sessions.sql", "events.sql")
 
 IDLE_LIFETIME: Final = timedelta(days=30)
 FRESH_FOR: Final = timedelta(minutes=15)
-"""How long after a sign-in what could harm the account is done without asking again."""
+"""How long after a sign-in sensitive actions need no further confirmation."""
 JUST_NOW: Final = datetime.max.replace(tzinfo=UTC)
-"""For a proof that was given to us; no session counts as proved later than it is opened."""
+"""For a person who authenticated here. The statement limits it to the time at which the session opens."""
 LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
-"""For a proof that was given elsewhere, nobody says when."""
+"""For a person whom the provider authenticated at an unknown time."""
 
 _MAX_COOKIE_CHARACTERS: Final = 16 * 1024
 
@@ -46,7 +46,7 @@ CSRF_FIELD: Final = "csrf"
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who is signed in."""
+    """The person who is signed in."""
 
     user_id: UUID
     email: str
@@ -54,27 +54,27 @@ class Person:
     timezone: str
     is_admin: bool
     is_fresh: bool
-    """Whether they proved who they are so lately that nobody else is likely to sit there by now."""
+    """Whether they authenticated within FRESH_FOR, so that it is most likely still them."""
     was_refreshed: bool
     previous_hash: bytes | None = None
-    """Of the session that theirs took the place of, where that was theirs as well."""
+    """The hash of the session that this one replaced, if that was the same person's."""
 
 
 @dataclass(frozen=True)
 class Browser:
-    """Who asks for a page: the browser's session, and who is signed in with it."""
+    """The sender of a request: the browser's session, and the person who is signed in with it."""
 
     session: Token
     person: Person | None
     is_cookie_due: bool
-    """Whether the answer has to set the cookie: it is new, or its time starts again."""
+    """Whether the response has to set the cookie: it is new, or its lifetime starts again."""
 
     @property
     def form_hashes(self) -> tuple[bytes, ...]:
-        """The sessions whose forms it may send, by their hashes.
+        """The hashes of the sessions whose forms this browser may send.
 
-        Whoever confirms in one tab who they are has another session afterwards, and goes on with what is
-        open in the others.
+        Confirming the sign-in in one tab replaces the session; forms that are open in other tabs must
+        remain valid.
         """
         previous_hash = None if self.person is None else self.person.previous_hash
         return (self.session.hash,) if previous_hash is None else (self.session.hash, previous_hash)
@@ -82,7 +82,7 @@ class Browser:
 
 @dataclass(frozen=True)
 class Visit:
-    """A page is asked for by somebody who is signed in."""
+    """A request from a browser in which a person is signed in."""
 
     browser: Browser
     person: Person
@@ -90,7 +90,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class SignIn:
-    """A browser in which somebody is signed in; what it calls itself is its own claim."""
+    """A sign-in session as its owner sees it. The user agent is the browser's own claim."""
 
     session_hash: bytes
     created_at: datetime
@@ -100,34 +100,34 @@ class SignIn:
 
 
 class SignInNeeded(Exception):
-    """A page that is for people who are signed in; ``path`` is where to come back to."""
+    """The page requires sign-in. ``path`` is the page to return to afterwards."""
 
     def __init__(self, browser: Browser, path: str) -> None:
-        """Keep who asked, and where to come back to."""
+        """Store the browser and the path to return to."""
         super().__init__(path)
         self.browser = browser
         self.path = path
 
 
 class ConfirmationNeeded(SignInNeeded):
-    """Something that asks for proof of who sits there, which was given too long ago."""
+    """The page requires a recent authentication, and the last one is too old."""
 
 
 class ForgedForm(Exception):
-    """A form that was sent from another site's page."""
+    """A form was submitted from a page of another site."""
 
 
 class StaleForm(Exception):
-    """A form that this browser, or the session it has by now, was not given."""
+    """The CSRF token of a form does not belong to this browser's session."""
 
 
 class OldSignIn(StaleForm):
-    """A form that is taken from somebody who proved who they are a moment ago, and they did so long ago."""
+    """The form requires a recent authentication, and the last one is too old."""
 
 
 @dataclass(frozen=True, repr=False)
 class Signer:
-    """Signs cookies, forms and challenges with the deployment's key."""
+    """Signs cookies, form tokens and passkey challenges with the key of the deployment."""
 
     cookies: itsdangerous.Signer
     forms: itsdangerous.Signer
@@ -137,13 +137,13 @@ class Signer:
 
     @property
     def cookie_name(self) -> str:
-        """The prefix makes browsers insist on Secure and on this very host (RFC 6265bis, 4.1.3.2)."""
+        """The prefix makes browsers require Secure and this exact host (RFC 6265bis, section 4.1.3.2)."""
         return "__Host-svc_session" if self.is_https else "svc_session"
 
     def session_in(self, request: Request) -> Token | None:
-        """Return the session in the cookie of ``request``, or None where it has none of ours."""
+        """Return the session in the cookie of ``request``, or None without a valid cookie."""
         signed = cookie(request, self.cookie_name)
-        # A signature that is not ASCII makes the comparison raise instead of fail.
+        # For a signature that is not ASCII the comparison raises instead of returning False.
         if signed is None or not signed.isascii() or len(signed) > 300:
             return None
         text, _, signature = signed.rpartition(".")
@@ -152,7 +152,7 @@ class Signer:
         return tokens.parse(tokens.SESSION, text)
 
     def set_cookie(self, response: Response, session: Token) -> None:
-        """Give the browser its session; only one that somebody signed in with outlives the browser."""
+        """Set the session cookie. An anonymous session ends when the browser is closed."""
         is_anonymous = session.user_id == tokens.NOBODY
         response.set_cookie(
             self.cookie_name,
@@ -165,15 +165,15 @@ class Signer:
         )
 
     def form_token(self, session: Token, subject: str = "") -> str:
-        """Return what a form of this browser carries; ``subject`` is what it is about, if anything."""
+        """Return the CSRF token for a form of this browser about ``subject``."""
         return self.forms.get_signature(_form_subject(session.hash, subject)).decode()
 
     def check_form(self, request: Request, form: Form, browser: Browser, subject: str = "") -> None:
-        """Return where ``form`` is from a page that this browser was given. Raises ForgedForm, StaleForm."""
+        """Check that ``form`` is from a page of this browser's session. Raises ForgedForm, StaleForm."""
         site = request.headers.get("sec-fetch-site")
         if site is not None and site != "same-origin":
             raise ForgedForm
-        # Our pages send no referrer, and browsers then call the origin of their forms null.
+        # Our pages send no referrer, so browsers send "Origin: null" with their forms.
         if request.headers.get("origin", "null") not in ("null", self.origin):
             raise ForgedForm
         token = form.get(CSRF_FIELD)
@@ -187,10 +187,10 @@ class Signer:
 
 
 def cookie(request: Request, name: str) -> str | None:
-    """Return the last cookie of that name as it stands, or None where there is none.
+    """Return the raw value of the last cookie with this name, or None.
 
-    Ours are never quoted. The standard library would undo quotes in everybody's cookies, in a time that
-    grows with the square of their length.
+    Our cookies are never quoted. The standard library would unquote all cookies, in time quadratic in
+    their length.
     """
     pairs = "; ".join(request.headers.getlist("cookie"))
     if len(pairs) > _MAX_COOKIE_CHARACTERS:
@@ -226,7 +226,7 @@ def _form_subject(session_hash: bytes, subject: str) -> str:
 
 
 async def browser(signer: Signer, database: Database, request: Request) -> Browser:
-    """Return who asks; a browser without a live session gets a new one that is nobody's."""
+    """Return the sender of a request. A browser without a live session gets a new anonymous one."""
     session = signer.session_in(request)
     if session is None:
         return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
@@ -259,8 +259,8 @@ async def sign_in(
 ) -> Token | None:
     """Open a session of ``user_id`` in place of the browser's present one, and return it.
 
-    ``signed_out_at`` is when all their sign-ins had been ended last, as it was when they were asked who
-    they are; ``authenticated_at``, when they proved it. None: they have been ended since.
+    ``signed_out_at`` is the value read when the person authenticated: if all their sessions were ended
+    since, this one must not open, and the result is None. ``authenticated_at`` is when they authenticated.
     """
     session, session_parameters = new_session(browser, user_id, request, authenticated_at)
     parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **session_parameters}
@@ -273,19 +273,19 @@ async def sign_in(
 def new_session(
     browser: Browser, user_id: UUID, request: Request, authenticated_at: datetime = JUST_NOW
 ) -> tuple[Token, Parameters]:
-    """Return a session of ``user_id`` that may come after the browser's present one.
+    """Return a new session of ``user_id`` that replaces the browser's present one.
 
-    The parameters are those by which a statement opens it (``opened`` in ``sessions.sql``).
+    The parameters are those of the SQL fragment ``opened_session``, which opens it.
     """
     session = tokens.mint(tokens.SESSION, user_id)
-    # Postgres stores no NUL, which no browser sends.
+    # Postgres cannot store NUL. No real browser sends it.
     user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
     session_parameters = {"user_agent": user_agent, "authenticated_at": authenticated_at}
     return session, {**session_parameters, **_replacement(browser.session, session)}
 
 
 async def sign_out(database: Database, browser: Browser, request: Request) -> Token:
-    """End the browser's session and return its new one, which is nobody's."""
+    """End the browser's session and return its new, anonymous one."""
     session = tokens.mint(tokens.SESSION, tokens.NOBODY)
     replacement = _replacement(browser.session, session)
     await events.execute(database, SQL["sign_out"], replacement, events.request_origin(request))
@@ -293,7 +293,7 @@ async def sign_out(database: Database, browser: Browser, request: Request) -> To
 
 
 async def is_live(database: Database, session: Token) -> bool:
-    """Tell whether somebody is still signed in with ``session``."""
+    """Return whether a person is still signed in with ``session``."""
     parameters = {
         "user_id": session.user_id,
         "session_hash": session.hash,
@@ -304,14 +304,14 @@ async def is_live(database: Database, session: Token) -> bool:
 
 
 async def of_user(database: Database, user_id: UUID) -> list[SignIn]:
-    """Return where somebody is signed in, oldest first."""
+    """Return the sign-in sessions of a person, oldest first."""
     return await rows.every(database, SignIn, SQL["sign_ins"], _idle_parameters(user_id))
 
 
 async def end(
     database: Database, user_id: UUID, session_hash: bytes, origin: RequestOrigin
 ) -> bool:
-    """Sign somebody out in one of their browsers; False where it is not theirs, or has ended."""
+    """End one session of a person. False: the session is not theirs or has ended."""
     parameters = {**_idle_parameters(user_id), "session_hash": session_hash}
     return bool(await events.execute(database, SQL["end_sign_in"], parameters, origin))
 
@@ -319,7 +319,7 @@ async def end(
 async def sign_out_everywhere(
     database: Database, user_id: UUID, origin: RequestOrigin, *, except_for: Token | None = None
 ) -> int:
-    """End everything that somebody is signed in with, but for ``except_for``; return how many that were."""
+    """End all sessions of a person except ``except_for``, and return how many were ended."""
     kept = None if except_for is None else except_for.hash
     parameters = {**_idle_parameters(user_id), "kept_hash": kept}
     ended = await events.execute(

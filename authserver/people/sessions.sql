@@ -1,6 +1,6 @@
 -- name: session
--- Who is signed in with a session, which is used herewith; no row: nobody is. It is written to once an
--- hour at most, so that looking at pages costs no writes.
+-- The person who is signed in with a session, and marks the session as used. No row: nobody is signed in.
+-- `seen_at` is updated at most once an hour, so that most page views write nothing.
 with used as (
     update identity.session
        set seen_at = now()
@@ -25,9 +25,9 @@ select person.user_id,
    and session.seen_at > now() - %(idle_lifetime)s::interval
 
 -- fragment: opened_session
--- A session of whoever is `admitted`, in place of the one that the browser had before. What waits in that
--- one waits under the new one, and so does who is away at the provider only to sign in, in another tab.
--- Where nobody is admitted nothing changes.
+-- Opens a session for the person in `admitted` and closes the browser's previous one. Pending authorization
+-- requests of the browser, and sign-ins at the provider that another tab has started, move to the new
+-- session. If `admitted` is empty, nothing changes.
 opened_session as (
     insert into identity.session
            (user_id, session_hash, previous_hash, authenticated_at, user_agent, address)
@@ -62,8 +62,8 @@ moved_provider_sign_in as (
 ),
 
 -- name: sign_in
--- Signs a person in in one browser, whose session this is from now on. No row: since they were asked who
--- they are, all their sign-ins were ended, and this one with them.
+-- Opens a session of a person in one browser. No row: all sessions of the person were ended since they
+-- authenticated, so this one must not open either.
 with admitted as (
     select user_id
       from identity.user
@@ -83,7 +83,7 @@ new_event as (
 --include recorded_events
 
 -- name: sign_out
--- Signs whoever is signed in in one browser out. What waits there waits for whoever signs in next.
+-- Ends the session of one browser. Its pending authorization requests move to the next session.
 with closed_session as (
     delete from identity.session
      where user_id = %(old_user_id)s
@@ -106,7 +106,7 @@ new_event as (
 --include recorded_events
 
 -- name: sign_ins
--- Where a person is signed in, oldest first.
+-- The live sessions of a person, oldest first.
 select session_hash,
        created_at,
        seen_at,
@@ -119,8 +119,8 @@ select session_hash,
           session_hash
 
 -- name: lock_user
--- Comes before what ends all sign-ins, in the same transaction. A sign-in that is just being completed is
--- waited for, so that the next statement sees its session.
+-- Locks the account before a statement that ends all its sessions, in the same transaction. It waits for
+-- sign-ins that are just being completed, so that the next statement sees their sessions.
 select user_id
   from identity.user
  where user_id = %(user_id)s
@@ -134,7 +134,7 @@ signed_out as (
 ),
 
 -- name: end_sign_in
--- Signs a person out in one browser of theirs. No row: it is not this person's, or has ended.
+-- Ends one session of a person. No row: the session is not this person's or has ended.
 with closed_session as (
     delete from identity.session
      where user_id = %(user_id)s
@@ -153,7 +153,7 @@ new_event as (
 --include recorded_events
 
 -- name: sign_out_everywhere
--- Ends all sign-ins of a person, also those that are under way, but for one that may be kept.
+-- Ends all sessions of a person, also those that are just being opened, except `kept_hash` if not null.
 with closed_session as (
     delete from identity.session
      where user_id = %(user_id)s

@@ -1,43 +1,44 @@
-"""Throttling: how often somebody may try something, kept in Postgres so that several servers agree.
+"""Throttling: rate limits for attempts, stored in Postgres so that all servers share them.
 
-Attempts are counted under keys, each of which has so many free. Each further one has to wait longer:
+Attempts are counted under keys. Each key allows a number of free attempts; after each further one there is
+a delay:
 
     attempt under a key      1 ... free    + 1    + 2    + 3    ...    + 10     + 11 and later
-    waits after the last     not at all    1 s    2 s    4 s           512 s    15 min
+    delay before it          none          1 s    2 s    4 s           512 s    15 min
 
-An attempt that comes too early is refused, and neither counts nor prolongs the delay, so nobody is kept
-out for good. Counts are forgotten one by one, so many in an hour.
+An attempt during a delay is refused. It is not counted and does not extend the delay, so nobody is locked
+out permanently. Counts expire one by one, at a fixed rate per hour.
 
-An attempt is counted *before* it is tried, by a transaction that locks its keys and looks at them under
-the lock. Looked at first and counted afterwards, a hundred guesses sent at once would all be tried. One
-that turns out well is taken back.
+An attempt is counted *before* it is tried, by a transaction that locks its keys and checks them under the
+lock. If it were checked first and counted afterwards, a hundred simultaneous guesses would all be tried. A
+successful attempt is uncounted.
 
-Signing in is counted under three keys, and one guess in an hour is forgotten:
+Password sign-ins are counted under three keys, and one guess expires per hour:
 
-- the account and the address (5 free): somebody guesses one person's password;
-- the address (20 free, since several people may share one): somebody guesses many people's passwords;
-- the account (20 free): somebody guesses one person's password from many addresses.
+- the account and the address (5 free): one client guesses one person's password;
+- the address (20 free, because several people may share it): one client guesses many people's passwords;
+- the account (20 free): many clients guess one person's password.
 
-Where somebody is at home, only the first of them is asked, so that neither strangers nor neighbours keep
-them out there. At home is where they are signed in, or signed in within 90 days. Anywhere else a patient
-stranger can: whoever guesses again each time that a delay ends takes the turn of everybody who comes
-later, for as long as they go on.
+From a known address of an account only the first key counts, so that neither strangers nor neighbours can
+lock the person out there. Known are the addresses where the person is signed in or signed in within 90
+days. From any other address a persistent stranger can lock the person out, by guessing again each time a
+delay ends.
 
-What is named need not be an account: guesses at an unknown one are counted alike, so that delays tell
-nobody who has an account here. (Strangers' guesses tell it to those who share an address with a
-person who is at home there: the account's own delay does not show.)
+Guesses at unknown e-mail addresses are counted in the same way, so that delays do not reveal which addresses
+have accounts. (One exception: a client that shares a known address with a person can find that the
+account's own delay does not apply there.)
 
-Registration of clients is open to everybody and is counted by address (100 free, and one forgotten every
-36 seconds), so that no stranger fills the table. So is being sent to the provider to sign in there.
+Client registrations are open to everybody and counted by address (100 free, one expires every 36 seconds),
+so that nobody can fill the table. The same holds for redirects to the identity provider.
 
-A passkey cannot be guessed, so nobody's account is counted there: those that fail are counted by address
-(20 free, and one forgotten in an hour), apart from passwords, so that neither gets in the other's way.
+A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
+per hour), and separately from passwords.
 
-An address of IPv6 counts as its /64, since who has one address there has all of them; and once more as
-its /48, with 16 times as many free, since that is what many are given whole.
+An IPv6 address counts as its /64 network, because one client usually controls all of it; and also as its
+/48 network with 16 times as many free attempts, because some providers assign those.
 
-A key is the HMAC of a text under a key of the deployment. Nothing that somebody typed is kept, since what
-is typed for an address is, now and then, a password; nor can whoever has only the database guess it.
+A key is an HMAC of a text, with a secret of the deployment. Typed text is never stored, because people
+sometimes type their password into the e-mail field; and the database alone does not suffice to guess it.
 """
 
 import hmac
@@ -69,12 +70,12 @@ _FREE_REGISTRATIONS: Final = 100
 _FREE_PROVIDER_SIGN_INS: Final = 100
 
 _MAX_CONCURRENT: Final = 4
-"""Sign-ins of one address, so that nobody fills the queue of the hasher for everybody."""
+"""Most concurrent sign-ins of one address, so that one client cannot fill the queue of the hasher."""
 
 
 @dataclass(frozen=True, repr=False)
 class Key:
-    """What attempts are counted under, and how many of them are free."""
+    """A key under which attempts are counted, and its number of free attempts."""
 
     hash: bytes
     free: int
@@ -82,7 +83,7 @@ class Key:
 
 @dataclass(frozen=True, repr=False)
 class Counted:
-    """What an attempt left under one key: ``added`` to it, and the delay that it caused, if any."""
+    """The effect of an attempt on one key: the time ``added`` to it, and the delay that it caused, if any."""
 
     key_hash: bytes
     added: timedelta | None
@@ -97,15 +98,15 @@ class _Address:
 
 @dataclass(frozen=True, repr=False)
 class Attempt:
-    """An attempt to sign in that was counted, and may be tried."""
+    """A counted attempt, which may now be tried."""
 
     counted: Sequence[Counted]
     account_keys: tuple[Key, ...] = ()
-    """The keys of the account, which a right password clears."""
+    """The keys of the account, which a correct password clears."""
 
 
 def network(address: str | None, *, ipv6_bits: int = 64) -> str:
-    """Return what counts as one address."""
+    """Return the network that counts as one address."""
     try:
         found = ip_address(address or "")
     except ValueError:
@@ -116,16 +117,16 @@ def network(address: str | None, *, ipv6_bits: int = 64) -> str:
 
 @dataclass(frozen=True)
 class Throttle:
-    """The counts of a deployment."""
+    """Counts and limits the attempts of a deployment."""
 
     database: Database
     secret: bytes = field(repr=False)
     running: Counter[str] = field(default_factory=Counter, repr=False)
-    """How many sign-ins of each address are under way in this process."""
+    """The number of sign-ins in progress in this process, by address."""
 
     @contextmanager
     def reserve(self, address: str | None) -> Iterator[None]:
-        """Hold one of the places of ``address``, for one sign-in. Raises TooManyRequests: all are taken."""
+        """Reserve one of the concurrent sign-ins of ``address``. Raises TooManyRequests if none is free."""
         here = network(address)
         if self.running[here] >= _MAX_CONCURRENT:
             raise TooManyRequests(1)
@@ -138,12 +139,12 @@ class Throttle:
                 del self.running[here]
 
     async def count_guess(self, email: str, user_id: UUID | None, address: str | None) -> Attempt:
-        """Count an attempt to sign in as ``email``, whose account is ``user_id``, if there is one.
+        """Count a password sign-in as ``email``. ``user_id`` is its account, if there is one.
 
         Raises TooManyRequests.
         """
         here = network(address)
-        # What was typed comes last, so that nobody can type their way into another's key.
+        # The typed text comes last, so that it cannot be chosen to produce another key's text.
         account_here = self._key(
             f"sign-in account at {here}: {email}", _FREE_FOR_ACCOUNT_AND_ADDRESS
         )
@@ -155,7 +156,7 @@ class Throttle:
         return Attempt(counted, (account_here, account))
 
     async def _is_known_address(self, user_id: UUID | None, address: str | None) -> bool:
-        # Who does not exist is looked for as well, so that the time does not tell.
+        # The query runs for unknown accounts too, so that its duration reveals nothing.
         parameters = {
             "user_id": user_id or tokens.NOBODY,
             "idle_lifetime": sessions.IDLE_LIFETIME,
@@ -164,33 +165,33 @@ class Throttle:
         return address is not None and network(address) in {network(each.address) for each in known}
 
     async def clear(self, guess: Attempt) -> None:
-        """Forget all guesses at an account whose password was given, and that it was tried.
+        """Clear the counts of an account after a correct password, and uncount this attempt.
 
-        The address keeps what others tried there: who has an account here must not be able to clear it.
+        The other counts of the address remain: owning an account must not allow anyone to clear them.
         """
         forgotten = [key.hash for key in guess.account_keys]
         for key_hash in forgotten:
-            # One key at a time: who holds no lock while waiting for another is in nobody's way.
+            # One statement per key: no lock is held while waiting for another one.
             await rows.execute(self.database, SQL["delete_key"], {"key_hash": key_hash})
         others = [counted for counted in guess.counted if counted.key_hash not in forgotten]
         await _undo(self.database, others)
 
     async def undo(self, attempt: Attempt) -> None:
-        """Forget an attempt that was counted and could not be tried after all."""
+        """Uncount an attempt that succeeded or was not tried."""
         await _undo(self.database, attempt.counted)
 
     async def count_passkey(self, address: str | None) -> Attempt:
-        """Count an attempt to sign in with a passkey, under the address alone. Raises TooManyRequests."""
+        """Count a passkey sign-in, by address only. Raises TooManyRequests."""
         keys = self._address_keys("passkey", address, _FREE_FOR_ADDRESS)
         return Attempt(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
 
     async def count_registration(self, address: str | None) -> None:
-        """Count the registration of a client. Raises TooManyRequests."""
+        """Count a client registration. Raises TooManyRequests."""
         keys = self._address_keys("registration", address, _FREE_REGISTRATIONS)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
 
     async def count_provider_sign_in(self, address: str | None) -> None:
-        """Count that somebody is sent to the provider. Raises TooManyRequests."""
+        """Count a redirect to the identity provider. Raises TooManyRequests."""
         keys = self._address_keys("departure", address, _FREE_PROVIDER_SIGN_INS)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
 
@@ -206,7 +207,7 @@ class Throttle:
 
 
 def throttle(chosen: Settings, database: Database) -> Throttle:
-    """Return the counts of a deployment. Raises SettingsError where it has no key."""
+    """Return the throttle of a deployment. Raises SettingsError if it has no signing key."""
     secret = hmac.digest(settings.signing_key(chosen).encode(), b"svc throttle", "sha256")
     return Throttle(database, secret)
 

@@ -1,5 +1,5 @@
 -- name: recent_addresses
--- The addresses where somebody is signed in, or signed in of late.
+-- The addresses where a person is signed in, or signed in within the last 90 days.
 select address
   from identity.session
  where user_id = %(user_id)s
@@ -14,8 +14,8 @@ select address
    and address is not null
 
 -- name: insert_keys
--- A row for each key that has none yet, so that the next statement of the transaction can lock all of
--- them. While one of the keys is delayed none is made: who is refused leaves nothing behind.
+-- Inserts a row for each key without one, so that the next statement of the transaction can lock all rows.
+-- While one of the keys is delayed, none is inserted: a refused attempt must not add rows.
 insert into identity.throttle (key_hash)
 select key_hash
   from unnest(%(key_hashes)s::bytea[]) as attempted (key_hash)
@@ -28,19 +28,19 @@ select key_hash
     on conflict do nothing
 
 -- name: count_attempt
--- Counts an attempt under all of its keys, or under none where one of them is delayed; a row for each
--- key, or for those that are delayed, with how long they still are. Rows are locked in the order of
--- their keys, so that rivals wait for each other in turn and each sees what the one before it left.
+-- Counts an attempt under all of its keys, or under none if one of them is delayed. Answers a row for each
+-- key, or for each delayed key with its remaining delay. Rows are locked in the order of their keys, so
+-- that concurrent attempts wait for each other without deadlocks and see each other's counts.
 --
--- Ten doublings of a second are more than the longest delay. What comes after them is not added up: so
--- the same time as ever is enough to forget it, and no power is too large.
+-- The delay doubles at most ten times, which exceeds the longest delay. Further attempts are not counted,
+-- so that the time to forget them stays bounded and power() cannot overflow.
 with attempted as (
     select key_hash,
            free
       from unnest(%(key_hashes)s::bytea[], %(free)s::integer[]) as attempted (key_hash, free)
 ),
 already_delayed as (
-    -- Who is refused anyway need not lock what others wait for.
+    -- An attempt that will be refused need not lock rows that others wait for.
     select throttle.key_hash,
            throttle.delayed_until
       from identity.throttle
@@ -109,19 +109,19 @@ select key_hash,
   from already_delayed
 
 -- name: undo_attempt
--- One attempt less under a key, and without the delay that it caused, unless another has come since.
+-- Undoes one attempt under a key, and the delay that it caused unless a later attempt changed it.
 update identity.throttle
    set forgotten_at = forgotten_at - %(added)s::interval,
        delayed_until = nullif(delayed_until, %(delayed_until)s::timestamptz)
  where key_hash = %(key_hash)s
 
 -- name: delete_key
--- Everything that was counted under a key.
+-- Deletes all counts of a key.
 delete from identity.throttle
  where key_hash = %(key_hash)s
 
 -- name: delete_idle_keys
--- Removes keys without anything left to remember, at most so many, and answers them.
+-- Deletes at most `batch` keys that have no counts or delays left, and answers them.
 with idle as (
     select key_hash
       from identity.throttle

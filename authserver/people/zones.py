@@ -1,7 +1,7 @@
-"""The time zones that people choose from: those in which both the database and we can form days.
+"""The time zones that people can choose: those that both the database and Python know.
 
-The database forms the days of answers, and we show instants on pages. It reads its zones from files each
-time it is asked, so a process asks it once; zones that are new are known after the next start.
+The database computes the days of answers, and Python formats instants on pages. Listing the zones makes
+Postgres read many files, so a process queries them once; new zones are available after a restart.
 """
 
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ class _Zone:
 
 @dataclass
 class Zones:
-    """What there is to choose from, as the database first said it."""
+    """The zones of the database, read at the first use."""
 
     database: Database
     _known: Mapping[str, str] | None = None
 
     async def known(self) -> Mapping[str, str]:
-        """Return the names of the zones, in order, by what may be typed for them. Raises psycopg.Error."""
+        """Return the names of the zones, in order, by their folded names. Raises psycopg.Error."""
         if self._known is None:
-            # Nothing is kept but an answer. Several who ask at first get equal ones.
+            # An error is not cached. Concurrent first calls each run the query and get equal results.
             found = await rows.every(self.database, _Zone, SQL["zones"], {})
             here = available_timezones()
             self._known = {folded(zone.name): zone.name for zone in found if zone.name in here}
@@ -38,5 +38,5 @@ class Zones:
 
 
 def folded(name: str) -> str:
-    """Return a zone's name so that letter case and spaces make no difference."""
+    """Return a zone's name in lower case with underscores for spaces, for lookups."""
     return "_".join(name.lower().split())

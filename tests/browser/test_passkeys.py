@@ -87,7 +87,7 @@ def test_a_passkey_is_added_signs_in_confirms_and_is_removed(
     expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("button", name="Sign in with a passkey").click()
-    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("was not taken")
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("was not accepted")
 
 
 def test_the_same_device_is_not_added_twice(
@@ -160,7 +160,7 @@ def test_an_answer_that_is_sent_again_is_refused(
 
     assert len(bodies) == 1
     assert again.status == 400
-    assert "This passkey was not taken." in said
+    assert "This passkey was not accepted." in said
 
 
 def test_an_answer_that_another_origin_got_is_refused(
@@ -198,7 +198,7 @@ def test_an_answer_that_another_origin_got_is_refused(
 
     assert json.loads(answered)["type"] == "public-key"
     assert got.status == 400
-    assert "This passkey was not taken." in got.text()
+    assert "This passkey was not accepted." in got.text()
 
 
 def test_it_all_works_by_keyboard(

@@ -152,7 +152,7 @@ def test_a_replay_is_refused_and_does_not_sign_out(alice_browser: Visitor, owner
     again = send(thief, page, answer)
 
     assert again.status_code == 400
-    assert "This passkey was not taken." in again.text
+    assert "This passkey was not accepted." in again.text
     assert thief.get("/").status_code == 200
     assert thief.get(PAGE).status_code == 303
 

@@ -33,8 +33,8 @@ from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 PAGE = "/settings/account/sign-in"
-NOT_TAKEN = "This passkey was not taken."
-TOO_LATE = "That took too long, or the page was out of date."
+REFUSED = "This passkey was not accepted."
+EXPIRED = "That took too long, or the page was out of date."
 UNREADABLE = "What the browser sent could not be read."
 
 
@@ -147,7 +147,7 @@ def test_a_counter_that_does_not_go_up_signs_nobody_in_and_is_noted(
     response = sign_in(visitor, copied)
 
     assert response.status_code == 400
-    assert NOT_TAKEN in response.text
+    assert REFUSED in response.text
     assert visitor.get("/").status_code == 303
     assert events(owner)[-2:] == ["passkey_refused", "sign_in_failed"]
 
@@ -166,7 +166,7 @@ def test_a_replayed_answer_signs_nobody_in(
 
     assert first.status_code == 303
     assert again.status_code == 400
-    assert NOT_TAKEN in again.text
+    assert REFUSED in again.text
     assert owner.execute("select count(*) from identity.session").fetchone() == (2,)
 
 
@@ -194,7 +194,7 @@ def test_an_answer_of_another_browser_signs_nobody_in(
     response = send(visitor, visitor.get("/sign-in"), answer)
 
     assert response.status_code == 400
-    assert TOO_LATE in response.text
+    assert EXPIRED in response.text
 
 
 Answer = Callable[[Authenticator, dict[str, Any]], str]
@@ -245,7 +245,7 @@ def test_what_does_not_fit_signs_nobody_in(
     response = send(visitor, page, answer(passkey, options(page)))
 
     assert response.status_code == 400
-    assert NOT_TAKEN in response.text
+    assert REFUSED in response.text
     assert visitor.get("/").status_code == 303
 
 
@@ -265,9 +265,9 @@ def test_a_passkey_opens_no_account_but_its_own(
     ("purpose", "lifetime", "refusal"),
     [
         ("sign in", timedelta(minutes=10), None),
-        ("sign in", timedelta(0), TOO_LATE),
-        ("confirm", timedelta(minutes=10), TOO_LATE),
-        ("add", timedelta(minutes=10), TOO_LATE),
+        ("sign in", timedelta(0), EXPIRED),
+        ("confirm", timedelta(minutes=10), EXPIRED),
+        ("add", timedelta(minutes=10), EXPIRED),
     ],
 )
 def test_a_challenge_is_good_for_its_purpose_and_for_ten_minutes(
