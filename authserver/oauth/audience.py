@@ -12,16 +12,16 @@ _ADDRESS: Final = re.compile(
 
 
 def known(parameters: Form, base_url: str) -> str | None:
-    """Return the resource of a request in canonical form, or None for none. Raises InvalidTarget."""
+    """Return the ``resource`` parameter in canonical form, or None if omitted. Raises InvalidTarget."""
     given = parameters.get("resource")
     return None if given is None else canonical(given, base_url)
 
 
 def canonical(text: str, base_url: str) -> str:
-    """Return the stored form of a ``resource`` parameter.
+    """Return the form in which a ``resource`` is stored.
 
-    Scheme and host compare in any letter case, and the one slash of an empty path is ignored. Raises
-    InvalidTarget for anything that is not ``base_url`` or its ``/mcp``.
+    Scheme and host are case-insensitive, and a path of one slash equals an empty path. Raises
+    InvalidTarget unless the result is ``base_url`` or its ``/mcp``.
     """
     parts = _ADDRESS.fullmatch(text) if text.isascii() else None
     if parts is None:

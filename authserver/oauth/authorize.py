@@ -1,9 +1,9 @@
 """The authorization endpoint (RFC 6749, section 4.1.1; RFC 7636; RFC 8707; RFC 9207; RFC 9700).
 
-A request is checked in one visible order. While client and redirect URI are not both good, an error is
-shown to the person and goes nowhere; afterwards it belongs to the client, and is sent to the redirect
-URI once somebody is signed in: with open registration an automatic redirect for strangers would be an
-open redirector (RFC 9700, section 4.11.2).
+A request is checked in one visible order. Until the client and the redirect URI have been checked, an error
+is only shown to the person. Later errors are sent to the redirect URI, but only after the person has signed
+in: with open registration, automatic redirects without sign-in would be an open redirector (RFC 9700,
+section 4.11.2).
 """
 
 import re
@@ -39,14 +39,14 @@ _MAX_QUERY_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True)
 class Rules:
-    """What the checks have to know of the deployment."""
+    """The settings that the checks need."""
 
     base_url: str
     port_may_vary: bool
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Keep a request for the browser that brought it, and send the person to sign in or to decide."""
+    """Check and store an authorization request, and redirect the person to sign-in or to consent."""
     rules = Rules(server.settings.base_url, server.settings.loopback_port_may_vary)
     browser = await server.browser(request)
     try:
@@ -67,9 +67,10 @@ async def show(server: Server, request: Request) -> Response:
 
 
 def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
-    """Return the request, checked in this order.
+    """Check a request in this order and return it.
 
-    Raises UnusableRedirectURI, the one error that stays here; every other becomes part of the request.
+    Raises errors that must not be redirected, such as UnusableRedirectURI. Other errors are stored in the
+    returned request.
     """
     redirect_uri = registered_redirect_uri(query, client, port_may_vary=rules.port_may_vary)
     bare = PendingRequest(client.client_id, client.client_name, redirect_uri, sole_state(query))
@@ -87,7 +88,7 @@ def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
 
 
 def readable_query(request: Request) -> Form:
-    """Return the parameters of the query. Raises InvalidRequest where it is too long to be one."""
+    """Return the parameters of the query. Raises InvalidRequest if it is too long."""
     encoded: bytes = request.scope["query_string"]
     if len(encoded) > _MAX_QUERY_BYTES:
         raise InvalidRequest(f"the query is longer than {_MAX_QUERY_BYTES} bytes")
@@ -95,7 +96,7 @@ def readable_query(request: Request) -> Form:
 
 
 async def known_client(database: Database, query: Form) -> Client:
-    """Return the client that asks. Raises UnknownClient, also where it is missing or repeated."""
+    """Return the client of a request. Raises UnknownClient, also if client_id is missing or repeated."""
     client_id = query.get("client_id")
     client = None if client_id is None else await clients.find(database, client_id)
     if client is None:
@@ -104,7 +105,7 @@ async def known_client(database: Database, query: Form) -> Client:
 
 
 def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool) -> str:
-    """Return the redirect URI, which has to be there once and to match. Raises UnusableRedirectURI."""
+    """Return the redirect URI, which must be present once and match. Raises UnusableRedirectURI."""
     given = query.get("redirect_uri")
     if given is None or not any(
         redirects.matches(registered, given, port_may_vary=port_may_vary)
@@ -115,7 +116,7 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
 
 
 def sole_state(query: Form) -> str | None:
-    """Return the client's state as it is to be sent back, or None where there is not exactly one."""
+    """Return the client's state for the response, or None unless there is exactly one."""
     state = query.get("state")
     return state if state is not None and forms.is_text(state) else None
 
@@ -130,7 +131,7 @@ def require_code_response(query: Form) -> None:
 
 
 def s256_challenge(query: Form) -> str:
-    """Return the code challenge; without a method it would be plain (RFC 7636, section 4.3).
+    """Return the code challenge, which must be S256; a missing method means plain (RFC 7636, section 4.3).
 
     Raises InvalidRequest.
     """
@@ -145,7 +146,7 @@ def s256_challenge(query: Form) -> str:
 
 
 def known_scopes(query: Form, client: Client) -> tuple[str, ...]:
-    """Return the scopes asked for: by the request, else at registration, else the default.
+    """Return the requested scopes: those of the request, else of the registration, else the default.
 
     Raises InvalidScope.
     """
@@ -157,7 +158,7 @@ def known_scopes(query: Form, client: Client) -> tuple[str, ...]:
 
 
 def error_location(server: Server, pending: PendingRequest) -> str:
-    """Return where a browser is sent with the error of a request (RFC 6749, section 4.1.2.1)."""
+    """Return the redirect URI with the error of a request (RFC 6749, section 4.1.2.1)."""
     return redirects.with_parameters(
         pending.redirect_uri,
         {
@@ -176,7 +177,7 @@ def _next_step(request_id: Token, browser: Browser) -> str:
 
 
 def _refusal(error: str, description: str, request_id: Token | None = None) -> Page:
-    """Return the page that shows an error; with ``request_id`` it leads on to the client."""
+    """Return the page for an error. With ``request_id`` it links to the sign-in that leads to the client."""
     return Page(
         "refusal.html",
         {

@@ -1,4 +1,4 @@
-"""Registered applications. All of them are public clients: their ids are no secrets."""
+"""Registered applications (clients). All of them are public clients: they have no secrets."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +13,12 @@ from shared import tokens
 SQL: Final = rows.load("oauth/clients.sql", "events.sql")
 
 _BATCH: Final = 5000
-"""Rows of one statement of a removal: far from the time that one may take (sql/roles.sql)."""
+"""Rows per deleting statement: it stays far below the statement_timeout of the role (sql/roles.sql)."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """An application as it registered itself; its name is its own claim."""
+    """A client as it registered itself. The name is its own claim."""
 
     client_id: str
     client_name: str | None
@@ -37,12 +37,12 @@ class Registration:
     created_at: datetime
     last_authorized_at: datetime | None
     grants: int
-    """How many live ones it has."""
+    """The number of its live grants."""
 
 
 @dataclass(frozen=True)
 class ClientGrant:
-    """What somebody lets a client do now."""
+    """A live grant of a client, as the operator sees it."""
 
     grant_id: UUID
     email: str
@@ -62,51 +62,51 @@ class _Registered:
 
 
 async def find(database: Database, client_id: str) -> Client | None:
-    """Return the client of that id, or None. An id that is not shaped like ours is not looked up."""
+    """Return the client with that id, or None. An id without our format is not looked up."""
     if not tokens.is_client_id(client_id):
         return None
     return await rows.one(database, Client, SQL["client"], {"client_id": client_id})
 
 
 async def register(database: Database, client: Client) -> datetime:
-    """Store a new client and return when."""
+    """Store a new client and return its time of registration."""
     stored = await rows.one(database, _Registered, SQL["register"], vars(client))
-    assert stored is not None  # noqa: S101 -- an insert answers a row or raises
+    assert stored is not None  # noqa: S101 -- an insert returns a row or raises
     return stored.created_at
 
 
 async def registrations(database: Database, limit: int) -> list[Registration]:
-    """Return at most ``limit`` clients: those let in most lately first, then the newest of the others."""
+    """Return at most ``limit`` clients: by latest consent, then those without one by registration."""
     parameters = {"client_id": None, "limit": limit}
     return await rows.every(database, Registration, SQL["registrations"], parameters)
 
 
 async def count(database: Database) -> int:
-    """Return how many clients there are."""
+    """Return the number of clients."""
     counted = await rows.one(database, _Count, SQL["count"], {})
     assert counted is not None  # noqa: S101 -- a count is a row
     return counted.count
 
 
 async def registration(database: Database, client_id: str) -> Registration | None:
-    """Return the client of that id as it is registered, or None."""
+    """Return the registration of the client with that id, or None."""
     parameters = {"client_id": client_id, "limit": 1}
     return await rows.one(database, Registration, SQL["registrations"], parameters)
 
 
 async def live_grants(database: Database, client_id: str) -> list[ClientGrant]:
-    """Return what people let a client do now, by e-mail address."""
+    """Return the live grants of a client, by e-mail address."""
     return await rows.every(database, ClientGrant, SQL["client_grants"], {"client_id": client_id})
 
 
 async def remove(
     database: Database, client_id: str, origin: RequestOrigin, *, batch: int = _BATCH
 ) -> list[Event]:
-    """Remove a client with all its grants, of which those that lived are returned as revoked.
+    """Delete a client with all its grants, and return an event for each grant that was live.
 
-    All of them are dead first. What is left of them then may be any amount, and goes ``batch`` rows at a
-    time. Whoever is stopped on the way can begin again. Somebody may let the client in until the last
-    statement, which ends that as well.
+    All grants are revoked first. Then their rows, which may be many, are deleted ``batch`` at a time. An
+    interrupted deletion can be repeated. A person may consent to the client until the last statement, which
+    deletes that grant as well.
     """
     whose = {"client_id": client_id, "batch": batch}
     ended: list[Event] = []

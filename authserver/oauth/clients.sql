@@ -1,11 +1,11 @@
 -- name: register
--- Adds an application. It may do nothing until somebody lets it in.
+-- Adds an application. It has no access until a person consents.
 insert into oauth.client (client_id, client_name, redirect_uris, scopes)
 values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
 returning created_at
 
 -- name: client
--- One application by its id; no row means that it is unknown.
+-- One application by its id. No row: the id is unknown.
 select client_id,
        client_name,
        redirect_uris,
@@ -14,9 +14,8 @@ select client_id,
  where client_id = %(client_id)s
 
 -- name: registrations
--- One application or, without an id, at most so many of them, with how many grants each lives by. Those
--- that somebody let in come first, the last one before the others, and then those that only registered,
--- the newest first: anybody may register many.
+-- One application or, without an id, at most `limit`, with the number of live grants. Applications with a
+-- consent come first, latest consent first; then the others, newest first, because anybody can register many.
 select client.client_id,
        client.client_name,
        client.redirect_uris,
@@ -41,7 +40,7 @@ select count(*) as count
   from oauth.client
 
 -- name: client_grants
--- Who lets one application do what now.
+-- The live grants of one application.
 select grant_row.grant_id,
        person.email,
        grant_row.scopes,
@@ -55,15 +54,15 @@ select grant_row.grant_id,
           grant_row.grant_id
 
 -- name: lock_client
--- Keeps everybody from letting an application in until the end of the transaction. A consent that is
--- under way is waited for, so that the next statement sees its grant.
+-- Locks an application, so that no consent to it can be committed until the end of the transaction. It waits
+-- for consents that are in progress, so that the next statement sees their grants.
 select client_id
   from oauth.client
  where client_id = %(client_id)s
    for update
 
 -- name: unrevoked
--- Whether there is anything left to revoke; no row: nothing.
+-- Whether an application has a grant that is not revoked. No row: it has none.
 select
   from oauth.grant
  where client_id = %(client_id)s
@@ -71,8 +70,8 @@ select
  limit 1
 
 -- name: revoke
--- Grants of an application ─► revoked, at a stroke where they are no more than a batch; and what waits
--- for somebody's decision about it ─► gone. It answers the grants that lived.
+-- Grants of an application ─► revoked, at most `batch` of them; its pending requests ─► deleted. Answers the
+-- grants that were live.
 with undecided as (
     delete from oauth.authorization_request
      where client_id = %(client_id)s
@@ -114,8 +113,8 @@ new_event as (
 --include recorded_events
 
 -- name: remove_refresh_tokens
--- Refresh tokens of an application's revoked grants, a batch; how many rows were removed is the answer.
--- What a janitor or a request has locked is left to those who remove its grant.
+-- Deletes a batch of refresh tokens of an application's revoked grants. The result is the number of deleted
+-- rows. Locked tokens are skipped; they are deleted with their grant.
 with dead as (
     select refresh_token.user_id,
            refresh_token.token_hash
@@ -132,7 +131,7 @@ delete from oauth.refresh_token
    and refresh_token.token_hash = dead.token_hash
 
 -- name: remove_access_tokens
--- Access tokens, likewise.
+-- The same for access tokens.
 with dead as (
     select access_token.user_id,
            access_token.token_hash
@@ -149,7 +148,7 @@ delete from oauth.access_token
    and access_token.token_hash = dead.token_hash
 
 -- name: remove_grants
--- The revoked grants themselves, each with its code, likewise.
+-- The same for the revoked grants, each with its code.
 with dead as (
     select user_id,
            grant_id
@@ -165,8 +164,7 @@ delete from oauth.grant
    and oauth.grant.grant_id = dead.grant_id
 
 -- name: remove
--- Registered application ─► unknown; its grants and all their tokens go with it. It answers those that
--- lived.
+-- Deletes an application with its grants and their tokens. Answers the grants that were live.
 with ended as (
     select user_id,
            client_id,

@@ -1,4 +1,4 @@
-"""Consent: what an application asks for, and the person's decision."""
+"""Consent: the page with an application's request, and the person's decision."""
 
 from dataclasses import replace
 from typing import Final
@@ -24,7 +24,7 @@ _REFRESH_DAYS: Final = grants.REFRESH_TOKEN_LIFETIME.days
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show what waits for a decision; an error that waits goes to its client now."""
+    """Show a pending request. If it is an error, redirect to the client with it."""
     browser = await server.browser(request)
     request_id = _request_id(forms.decode(request.scope["query_string"]))
     if browser.person is None:
@@ -43,7 +43,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def decide(server: Server, request: Request) -> Response:
-    """Take the person's decision and send the browser back to the client with it."""
+    """Carry out the person's decision and redirect the browser to the client."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
     request_id = _request_id(form)
@@ -74,7 +74,7 @@ async def decide(server: Server, request: Request) -> Response:
 
 
 def _request_id(form: Form) -> Token:
-    """Return the id that a page or form is about. Raises RequestGone where it is none."""
+    """Return the id of the pending request. Raises RequestGone if it is malformed."""
     request_id = tokens.parse(tokens.REQUEST, form.get("request") or "")
     if request_id is None:
         raise RequestGone
@@ -82,7 +82,7 @@ def _request_id(form: Form) -> Token:
 
 
 async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Response:
-    """Return the page that says that nothing waits any more, and whom to go back to where that is known."""
+    """Return the page for a request that is no longer open. It names the client if that is known."""
     late = await requests.late(server.database, waiting)
     destination = None if late is None else redirects.destination(late.redirect_uri)
     page = Page("request_gone.html", {"late": late, "destination": destination}, status=400)
@@ -90,18 +90,18 @@ async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Respon
 
 
 def _decision(form: Form, asked: list[str]) -> tuple[str, ...]:
-    """Return the scopes that were granted; none is a decline. Raises InvalidRequest."""
+    """Return the granted scopes; no scopes means declined. Raises InvalidRequest."""
     decision = form.get("decision")
     if decision not in ("allow", "decline"):
         raise InvalidRequest("the decision must be allow or decline")
     ticked = set(form.all("scope"))
     if not ticked <= set(asked):
-        raise InvalidRequest("only a scope that was asked for can be granted")
+        raise InvalidRequest("only requested scopes can be granted")
     return scopes.ordered(ticked) if decision == "allow" else ()
 
 
 def _code_location(server: Server, pending: PendingRequest, code: Token) -> str:
-    """Return where the browser takes a code (RFC 6749, section 4.1.2; RFC 9207)."""
+    """Return the redirect URI with the code (RFC 6749, section 4.1.2; RFC 9207)."""
     return redirects.with_parameters(
         pending.redirect_uri,
         {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
@@ -109,7 +109,7 @@ def _code_location(server: Server, pending: PendingRequest, code: Token) -> str:
 
 
 async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest) -> str:
-    """Return where the browser takes the person's no. Raises RequestGone."""
+    """Decline a request and return the redirect URI with the error. Raises RequestGone."""
     if not await requests.take(server.database, waiting):
         raise RequestGone
     declined = AccessDenied()

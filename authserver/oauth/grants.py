@@ -6,11 +6,11 @@
              again                  owner, or by its client
                 └────────► grant revoked ◄──────────────────┘
 
-Each arrow is one statement of ``grants.sql`` with all its conditions in it, so that of any number of
-rivals at once exactly one finds the state that it leaves. Whoever does not is told why afterwards, by a
-look at what is stored; and who presented something already spent revokes the grant, whatever else was
-wrong with the request. Tokens open nothing but through their grant, so revoking it is a single update
-however many there are, and tokens that a racing request issues a moment later are born dead.
+Each arrow is one statement of ``grants.sql`` with all its conditions, so that of any number of concurrent
+requests exactly one succeeds. For the others, the reason is determined afterwards from the stored rows. A
+request that presents a spent code or a rotated refresh token revokes the grant, whatever else is wrong with
+it. Tokens are valid only while their grant is, so revoking a grant is a single update however many tokens
+it has, and tokens that a concurrent request issues a moment later are never valid.
 """
 
 from collections.abc import Iterable
@@ -55,44 +55,44 @@ ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
 MAX_API_TOKENS: Final = 100
-"""How many live ones a person may have."""
+"""The most live API tokens that a person can have."""
 
 
 class TooManyAPITokens(InvalidRequest):
-    """An account has at most 100 API tokens, and this one has as many. Revoke one that is not in use."""
+    """An account can have at most 100 API tokens, and this one has 100. Revoke one that is not in use."""
 
 
 class APITokenExists(InvalidRequest):
-    """This API token was made already, and it was shown then."""
+    """This API token was created before, and it was shown then."""
 
 
 @dataclass(frozen=True, repr=False)
 class CodePresentation:
-    """A code and what a client presents with it at the token endpoint."""
+    """A code and the other parameters of a token request."""
 
     code: Token | None
-    """None where the text is no code at all, which is told only to a client that is known."""
+    """None if the text does not have the format of a code. Only a known client gets that error."""
     client_id: str
     redirect_uri: str
     code_challenge: str
-    """Made from the verifier, so that it must equal the one of the authorization request."""
+    """Computed from the verifier. It must equal the one of the authorization request."""
     resource: str | None
 
 
 @dataclass(frozen=True, repr=False)
 class RefreshPresentation:
-    """A refresh token and what a client presents with it."""
+    """A refresh token and the other parameters of a refresh request."""
 
     refresh_token: Token | None
     client_id: str
     scopes: tuple[str, ...] | None
-    """None keeps the grant as wide as it is."""
+    """None keeps the scopes of the grant."""
     resource: str | None
 
 
 @dataclass(frozen=True, repr=False)
 class TokenPair:
-    """What the token endpoint issues."""
+    """The tokens that the token endpoint issues."""
 
     access_token: Token
     refresh_token: Token
@@ -102,7 +102,7 @@ class TokenPair:
 
 @dataclass(frozen=True)
 class Grant:
-    """What lets an application or an API token at a person's data."""
+    """The permission of an application or API token to access a person's data."""
 
     grant_id: UUID
     title: str
@@ -110,27 +110,27 @@ class Grant:
     """None for an API token."""
     scopes: list[str]
     resource: str | None
-    """What it is for; None is for all of the service."""
+    """The resource that it is limited to; None: the whole service."""
     redirect_uri: str | None
-    """Where an application's code was sent."""
+    """The redirect URI to which the code was sent. None for an API token."""
     last_four: str | None
-    """Of an API token."""
+    """The last four characters of an API token. None for an application."""
     created_at: datetime
     last_used_at: datetime | None
-    """To the minute; None: never yet."""
+    """To the minute. None: not used yet."""
     expires_at: datetime | None
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a grant: an application, or None, an API token."""
+    """The holder of a grant: an application, or an API token (None)."""
 
     client_id: str | None
 
 
 @dataclass(frozen=True)
 class Parties:
-    """Whose a grant is, and which application has it; None has an API token."""
+    """The owner and the holder of a grant. ``client_id`` is None for an API token."""
 
     user_id: UUID
     client_id: str | None
@@ -175,7 +175,7 @@ async def issue_code(
     scopes: tuple[str, ...],
     origin: RequestOrigin,
 ) -> Token | None:
-    """Return a code for the ``scopes`` of a waiting request; None where it waits no more."""
+    """Return a code for ``scopes`` of a pending request, or None if it is no longer pending."""
     code = tokens.mint(tokens.CODE, user_id)
     consented = await events.execute(
         database,
@@ -195,10 +195,9 @@ async def issue_code(
 async def redeem_code(
     database: Database, presented: CodePresentation, origin: RequestOrigin
 ) -> TokenPair:
-    """Return the first token pair of a grant and spend its code.
+    """Spend a code and return the first token pair of its grant.
 
-    Raises UnknownClient, InvalidGrant and InvalidTarget; a code that was not spent before is not spent
-    by any of them.
+    Raises UnknownClient, InvalidGrant and InvalidTarget; after an error, an unspent code is still unspent.
     """
     code = presented.code
     if code is None:
@@ -231,10 +230,10 @@ async def redeem_code(
 async def rotate(
     database: Database, presented: RefreshPresentation, origin: RequestOrigin
 ) -> TokenPair:
-    """Return the next token pair of a grant; the presented refresh token is worth nothing afterwards.
+    """Rotate a refresh token and return the next token pair of its grant.
 
-    Raises UnknownClient, InvalidGrant, InvalidTarget and InvalidScope; a token that was current stays
-    current with any of them.
+    Raises UnknownClient, InvalidGrant, InvalidTarget and InvalidScope; after an error, a current refresh
+    token is still current.
     """
     token = presented.refresh_token
     if token is None:
@@ -268,8 +267,8 @@ async def check_replay(
 ) -> None:
     """Revoke the grant of each spent code and each rotated refresh token among these.
 
-    For what a request holds without redeeming it: to present what is spent is never without
-    consequence. Raises CodeSpent and RefreshTokenRotated, once all grants are revoked.
+    For tokens that a request contains but does not redeem: presenting a spent one always revokes its
+    grant. Raises CodeSpent or RefreshTokenRotated after all these grants are revoked.
     """
     replays: list[InvalidGrant] = []
     for code in codes:
@@ -287,7 +286,7 @@ async def check_replay(
 async def revoke_by_token(
     database: Database, token: Token, client_id: str | None, origin: RequestOrigin
 ) -> None:
-    """End what ``token`` stands for (RFC 7009), unless ``client_id`` is given and is not the token's."""
+    """Revoke ``token`` (RFC 7009), unless ``client_id`` is given and is not the token's client."""
     name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
     await events.execute(
         database,
@@ -298,7 +297,7 @@ async def revoke_by_token(
 
 
 async def revoke(database: Database, user_id: UUID, grant_id: UUID, origin: RequestOrigin) -> bool:
-    """Revoke a grant as its owner; False where it is not theirs or was revoked before."""
+    """Revoke a grant of a person. False: it is not theirs, or was revoked before."""
     parameters = {"user_id": user_id, "grant_id": grant_id}
     return bool(await events.execute(database, SQL["revoke_grant"], parameters, origin))
 
@@ -315,10 +314,10 @@ async def issue_api_token(
     session: Token | None = None,
     most: int = MAX_API_TOKENS,
 ) -> Token:
-    """Return a new API token of a person's own, who then has at most ``most``; without ``lifetime`` for ever.
+    """Create an API token and return it. The person can have at most ``most``; no ``lifetime``: no expiry.
 
-    ``grant_id`` makes it the same one when it is asked for again. Raises APITokenExists then,
-    TooManyAPITokens, and StaleForm where ``session``, from which it is asked for, was ended meanwhile.
+    A second call with the same ``grant_id`` raises APITokenExists. Also raises TooManyAPITokens, and
+    StaleForm if ``session``, from which it is requested, was ended meanwhile.
     """
     token = tokens.mint(tokens.ACCESS, user_id)
     grant_id = grant_id or uuid4()
@@ -353,25 +352,25 @@ async def of_user(database: Database, user_id: UUID) -> list[Grant]:
 
 
 async def holder(database: Database, user_id: UUID, grant_id: UUID) -> Holder | None:
-    """Return who has a grant of a person's, live or not; None where they have none of that id."""
+    """Return the holder of a person's grant, live or not; None if they have no grant with that id."""
     parameters = {"user_id": user_id, "grant_id": grant_id}
     return await rows.one(database, Holder, SQL["holder"], parameters)
 
 
 async def parties(database: Database, grant_id: UUID) -> Parties | None:
-    """Return between whom a grant is, or None where there is none of that id."""
+    """Return the owner and holder of a grant, or None if there is no grant with that id."""
     return await rows.one(database, Parties, SQL["parties"], {"grant_id": grant_id})
 
 
 async def scopes_of_client(database: Database, user_id: UUID, client_id: str) -> frozenset[str]:
-    """Return what a client may do already, by all its live grants together."""
+    """Return the scopes of all live grants of a client from this person."""
     parameters = {"user_id": user_id, "client_id": client_id}
     found = await rows.every(database, _Scope, SQL["granted_scopes"], parameters)
     return frozenset(row.scope for row in found)
 
 
 def _pair_parameters(access_token: Token, refresh_token: Token) -> dict[str, object]:
-    """Return what both statements that issue a pair take of it."""
+    """Return the parameters of the statements that issue a token pair."""
     return {
         "access_token_hash": access_token.hash,
         "access_token_last_four": access_token.last_four,
@@ -384,9 +383,9 @@ def _pair_parameters(access_token: Token, refresh_token: Token) -> dict[str, obj
 async def _code_refusal(
     database: Database, code: Token, presented: CodePresentation, origin: RequestOrigin
 ) -> OAuthError:
-    """Return why a code was not redeemed: the first of these that holds."""
-    # A rival may have spent the code since: a statement sees what was committed before it began, so
-    # this one, unlike the one that found nothing to redeem, sees the rival's.
+    """Return why a code was not redeemed: the first condition that holds."""
+    # A concurrent request may have spent the code. This later statement sees what that request committed,
+    # unlike the statement that found nothing to redeem.
     stored = await _replayed_code(database, code, origin)
     if stored is not None and stored.is_spent:
         return CodeSpent()
@@ -409,7 +408,7 @@ async def _code_refusal(
 async def _refresh_refusal(
     database: Database, token: Token, presented: RefreshPresentation, origin: RequestOrigin
 ) -> OAuthError:
-    """Return why a refresh token was not rotated: the first of these that holds."""
+    """Return why a refresh token was not rotated: the first condition that holds."""
     stored = await _replayed_refresh_token(database, token, origin)
     if stored is not None and stored.is_rotated:
         return RefreshTokenRotated()
@@ -429,7 +428,7 @@ async def _refresh_refusal(
 
 
 async def _replayed_code(database: Database, code: Token, origin: RequestOrigin) -> _Code | None:
-    """Return ``code`` as it is stored; where it is spent, its grant is revoked."""
+    """Return the stored code. If it is spent, revoke its grant."""
     key = {"user_id": code.user_id, "code_hash": code.hash}
     stored = await rows.one(database, _Code, SQL["code"], key)
     if stored is not None and stored.is_spent:
@@ -440,7 +439,7 @@ async def _replayed_code(database: Database, code: Token, origin: RequestOrigin)
 async def _replayed_refresh_token(
     database: Database, token: Token, origin: RequestOrigin
 ) -> _RefreshToken | None:
-    """Return ``token`` as it is stored; where it is rotated, its grant is revoked."""
+    """Return the stored refresh token. If it is rotated, revoke its grant."""
     key = {"user_id": token.user_id, "token_hash": token.hash}
     stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:

@@ -1,14 +1,14 @@
--- The life cycle of a grant: each arrow one conditional statement that matches only the state it leaves.
+-- The life cycle of a grant: each transition is one conditional statement that matches only its start state.
 --
--- Whatever touches tokens locks the grant's row first, with the lock that foreign keys take on it anyway;
--- a consent locks the application's. An account or an application that is deleted, and the janitor, lock
--- rows in the same order, so no two of them ever wait for each other in turn.
+-- Statements that write tokens lock the grant's row first, with the lock that foreign keys take anyway; a
+-- consent locks the application's row. Deleting an account or an application, and the janitor, lock rows in
+-- the same order, so there are no deadlocks.
 
 -- name: grant_code
--- Waiting request, agreed to by a person ─► grant and code. No row: nothing waits any more, so of two
--- submits of one form one gets a code.
+-- Pending request with a consent ─► grant and code. No row: the request is no longer pending, so that of two
+-- submits of one form only one gets a code.
 with asking as (
-    -- The application before its request: who removes an application locks them in this order.
+    -- Lock the application before its request, in the order in which deleting an application locks them.
     select authorization_request.request_hash
       from oauth.authorization_request
       join oauth.client using (client_id)
@@ -28,7 +28,7 @@ taken as (
               authorization_request.code_challenge
 ),
 authorized as (
-    -- Keeps the application from being removed as unused.
+    -- Keeps the janitor from deleting the application as unused.
     update oauth.client
        set last_authorized_at = now()
       from taken
@@ -68,7 +68,7 @@ new_event as (
 --include recorded_events
 
 -- name: redeem_code
--- Code ─► token pair. No row: the code is spent, or does not fit what was presented with it.
+-- Code ─► token pair. No row: the code is spent or expired, or a parameter does not match it.
 with held as (
     select grant_row.grant_id,
            grant_row.scopes
@@ -126,7 +126,7 @@ select grant_id,
   from spent
 
 -- name: revoke_grant_of_spent_code
--- Spent code, presented again ─► revoked grant. Changes nothing where the code is not spent.
+-- Spent code, presented again ─► revoked grant. Changes nothing if the code is not spent.
 with revoked as (
     update oauth.grant
        set revoked_at = now()
@@ -152,7 +152,7 @@ new_event as (
 --include recorded_events
 
 -- name: code
--- A code as it was issued, to say why it was refused; no row means that it is unknown.
+-- A code as it was issued, to find out why it was refused. No row: it is unknown.
 select authorization_code.redirect_uri,
        authorization_code.code_challenge,
        authorization_code.spent_at is not null as is_spent,
@@ -167,8 +167,8 @@ select authorization_code.redirect_uri,
    and grant_row.user_id = %(user_id)s
 
 -- name: rotate
--- Token pair ─► next token pair, of a grant that may become narrower. No row: the refresh token was
--- rotated before, or does not fit what was presented with it.
+-- Token pair ─► next token pair; the scopes of the grant may be narrowed. No row: the refresh token was
+-- rotated before or has expired, or a parameter does not match it.
 with held as (
     select grant_row.grant_id,
            coalesce(%(scopes)s::text[], grant_row.scopes) as scopes
@@ -225,7 +225,7 @@ select grant_id,
   from rotated
 
 -- name: revoke_grant_of_rotated_refresh_token
--- Rotated refresh token, presented again ─► revoked grant. Changes nothing where it is the current one.
+-- Rotated refresh token, presented again ─► revoked grant. Changes nothing if it is the current one.
 with revoked as (
     update oauth.grant
        set revoked_at = now()
@@ -251,7 +251,7 @@ new_event as (
 --include recorded_events
 
 -- name: refresh_token
--- A refresh token as it was issued, to say why it was refused; no row means that it is unknown.
+-- A refresh token as it was issued, to find out why it was refused. No row: it is unknown.
 select refresh_token.rotated_at is not null as is_rotated,
        refresh_token.expires_at <= now() as is_expired,
        grant_row.client_id,
@@ -265,7 +265,7 @@ select refresh_token.rotated_at is not null as is_rotated,
    and grant_row.user_id = %(user_id)s
 
 -- name: revoke_by_refresh_token
--- Refresh token, current or rotated, given back by its client ─► revoked grant.
+-- Refresh token, current or rotated, revoked by its client ─► revoked grant.
 with revoked as (
     update oauth.grant
        set revoked_at = now()
@@ -291,7 +291,7 @@ new_event as (
 --include recorded_events
 
 -- name: revoke_by_access_token
--- Access token, given back ─► that token ended; an API token, which is all of its grant, ends the grant.
+-- Access token, revoked by its holder ─► revoked token. For an API token the grant is revoked too.
 with held as (
     select grant_row.user_id,
            grant_row.client_id,
@@ -335,7 +335,7 @@ new_event as (
 --include recorded_events
 
 -- name: revoke_grant
--- Revoked by its owner. No row: it is not this person's, or was revoked before.
+-- Revokes a grant for its owner. No row: it is not this person's, or was revoked before.
 with revoked as (
     update oauth.grant
        set revoked_at = now()
@@ -357,17 +357,16 @@ new_event as (
 --include recorded_events
 
 -- name: lock_user
--- Comes before what depends on how much somebody has, in the same transaction: others who add to it are
--- waited for, so that the next statement sees what they added.
+-- Locks a person's row before a statement that checks a limit, in the same transaction. It waits for
+-- concurrent transactions that count against the limit, so that the next statement sees their rows.
 select user_id
   from identity.user
  where user_id = %(user_id)s
    for no key update
 
 -- name: grant_api_token
--- An API token of a person's own, with a grant that has their name for it; it expires where they say so.
--- No row: this grant is there already, they have as many live ones as anybody may, or the sign-in from which
--- it is asked for, if any, was ended meanwhile.
+-- Creates a grant with an API token. No row: this grant exists already, the person has the most live API
+-- tokens that are allowed, or the session from which it is requested, if any, was ended meanwhile.
 with granted as (
     insert into oauth.grant (user_id, grant_id, name, scopes)
     select %(user_id)s,
@@ -415,9 +414,9 @@ new_event as (
 --include recorded_events
 
 -- name: grants
--- What lets somebody or something at a person's data now, oldest first: API tokens by their name and
--- applications by theirs, an application with where its code was sent. It lasts as long as it can
--- refresh; what it has for tokens at this moment, if any, is its own affair.
+-- The live grants of a person, oldest first, with the name of the API token or application and, for an
+-- application, the redirect URI of its code. A grant of an application lasts as long as it can refresh,
+-- whether or not it has a valid access token at this moment.
 select grant_row.grant_id,
        coalesce(grant_row.name, client.client_name, grant_row.client_id) as title,
        grant_row.client_id,
@@ -446,21 +445,21 @@ select grant_row.grant_id,
           grant_row.grant_id
 
 -- name: granted_scopes
--- What one application may do already by all its live grants together; one row for each scope.
+-- The scopes of all live grants of one application from a person; one row for each scope.
 select distinct unnest(scopes) as scope
   from oauth.live_grant
  where user_id = %(user_id)s
    and client_id = %(client_id)s
 
 -- name: holder
--- Who has a grant of this person's, also when it lives no more; no row: they have none of that id.
+-- The holder of a person's grant, live or not. No row: they have no grant with that id.
 select client_id
   from oauth.grant
  where user_id = %(user_id)s
    and grant_id = %(grant_id)s
 
 -- name: parties
--- Whose a grant is, and who has it, for an operator with nothing but its id; no row: there is none.
+-- The owner and holder of a grant by its id, for operators. No row: there is no such grant.
 select user_id,
        client_id
   from oauth.grant

@@ -1,4 +1,4 @@
-"""The authorization server's description of itself (RFC 8414): exactly what is served."""
+"""Authorization server metadata (RFC 8414)."""
 
 import json
 
@@ -12,7 +12,7 @@ PATH = "/.well-known/oauth-authorization-server"
 
 
 async def show(server: Server, _: Request) -> Response:
-    """Answer with the metadata; the issuer is the configured one, whatever name we were asked under."""
+    """Return the metadata. The issuer is the configured one, whatever the Host header is."""
     issuer = server.settings.auth_url
     document = {
         "issuer": issuer,

@@ -1,7 +1,7 @@
-"""Redirect URIs: which may be registered, which match, what they look like with an answer.
+"""Redirect URIs: rules for registration, matching, and adding response parameters.
 
-None of these functions asks anything or anybody; a URI is only ever looked at as text, so that what
-was checked is exactly what a browser is sent to.
+All functions treat a URI as text, without network access and without normalizing it, so that a browser is
+redirected to exactly the text that was checked.
 """
 
 import ipaddress
@@ -19,12 +19,12 @@ _REFUSED: Final = (
     "chrome chrome-extension moz-extension ms-appx res jar urn"
 )
 REFUSED_SCHEMES: Final = frozenset(_REFUSED.split())
-"""Schemes that run code, open files or leave the browser without an application of the client's."""
+"""Schemes that run code, open files, or open something other than the client's application."""
 
 RESPONSE_PARAMETERS: Final = frozenset(
     ("code", "state", "iss", "error", "error_description", "error_uri")
 )
-"""What we answer with; a registered query must not hold a second one of these."""
+"""The parameters that we add; a registered query must not contain them."""
 
 # RFC 3986, appendix B, narrowed to URIs that have a scheme and no fragment.
 _URI: Final = re.compile(
@@ -42,7 +42,7 @@ _LOOPBACK: Final = re.compile(
 
 
 def check(uri: str) -> None:
-    """Return where ``uri`` may be registered. Raises InvalidRedirectURI, which says what is wrong."""
+    """Check that ``uri`` may be registered. Raises InvalidRedirectURI with the reason."""
     _check_characters(uri)
     parts = _URI.fullmatch(uri)
     if parts is None:
@@ -53,7 +53,7 @@ def check(uri: str) -> None:
     if "[" in parts["path"] + (parts["query"] or "") or "]" in parts["path"] + (
         parts["query"] or ""
     ):
-        raise InvalidRedirectURI("a redirect URI may have brackets around an IPv6 address alone")
+        raise InvalidRedirectURI("a redirect URI may have brackets only around an IPv6 address")
     _check_authority(scheme, parts["authority"])
     if scheme not in ("http", "https") and not parts["authority"] and not parts["path"]:
         raise InvalidRedirectURI("a redirect URI must have something after its scheme")
@@ -110,7 +110,7 @@ def _is_ipv6(text: str) -> bool:
 
 def _check_path(path: str) -> None:
     decoded = path
-    # Something behind the client may decode more than once; a path gets shorter each time it can be.
+    # Servers behind the client may decode repeatedly. Each decoding shortens the path, so the loop ends.
     while (further := unquote(decoded, "latin-1")) != decoded:
         decoded = further
     if any(segment in (".", "..") for segment in re.split(r"[/\\;]", decoded)):
@@ -125,10 +125,10 @@ def _check_query(query: str) -> None:
 
 
 def matches(registered: str, given: str, *, port_may_vary: bool) -> bool:
-    """Tell whether ``given`` is the ``registered`` URI, character by character.
+    """Return whether ``given`` equals the ``registered`` URI, character by character.
 
-    With ``port_may_vary`` the port of a registered http loopback URI may be another (RFC 8252, section
-    7.3), and nothing else.
+    With ``port_may_vary``, only the port of a registered http loopback URI may differ (RFC 8252, section
+    7.3).
     """
     if given == registered:
         return True
@@ -143,9 +143,9 @@ def matches(registered: str, given: str, *, port_may_vary: bool) -> bool:
 
 
 def with_parameters(uri: str, parameters: Mapping[str, str | None]) -> str:
-    """Return ``uri`` with ``parameters`` added to the query it has; those that are None are left out.
+    """Return ``uri`` with ``parameters`` added to its query. Parameters that are None are left out.
 
-    Spaces become %20, which every decoder of queries reads back as a space.
+    Spaces are encoded as %20, which all query parsers decode to a space.
     """
     added = "&".join(
         f"{name}={quote(value, safe='')}" for name, value in parameters.items() if value is not None
@@ -156,7 +156,7 @@ def with_parameters(uri: str, parameters: Mapping[str, str | None]) -> str:
 
 
 def destination(uri: str) -> str:
-    """Return where ``uri`` leads, as people read it: a host with its port, or the scheme of an app."""
+    """Return the destination of ``uri`` for people: a host with its port, or the scheme of an app."""
     parts = _URI.fullmatch(uri)
     if parts is None or parts["scheme"].lower() not in ("http", "https"):
         return uri.partition(":")[0] + ":"
@@ -164,7 +164,7 @@ def destination(uri: str) -> str:
 
 
 def is_loopback(uri: str) -> bool:
-    """Tell whether ``uri`` leads to a program on the person's own device over http or https."""
+    """Return whether ``uri`` is an http or https address on the person's own device."""
     parts = _URI.fullmatch(uri)
     if parts is None or parts["scheme"].lower() not in ("http", "https"):
         return False
@@ -177,5 +177,5 @@ def is_loopback(uri: str) -> bool:
 
 
 def is_private_use(uri: str) -> bool:
-    """Tell whether ``uri`` opens an app on the person's device (RFC 8252, section 7.1)."""
+    """Return whether ``uri`` opens an app on the person's device (RFC 8252, section 7.1)."""
     return uri.partition(":")[0].lower() not in ("http", "https")

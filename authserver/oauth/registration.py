@@ -1,4 +1,4 @@
-"""Registration of clients (RFC 7591): open to everybody, and worth nothing until somebody consents."""
+"""Client registration (RFC 7591), open to everybody. A client has no access until a person consents."""
 
 import json
 from typing import Annotated, Final
@@ -20,7 +20,7 @@ MAX_REDIRECT_URIS: Final = 10
 
 
 class _Metadata(BaseModel):
-    """The members that we keep. Others are taken and not echoed (RFC 7591, section 2)."""
+    """The supported client metadata. Other members are ignored (RFC 7591, section 2)."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -30,7 +30,7 @@ class _Metadata(BaseModel):
 
 
 async def register(server: Server, request: Request) -> Response:
-    """Answer a registration request with the client as it was registered."""
+    """Register a client and return its registered metadata."""
     await server.throttle.count_registration(events.request_origin(request).address)
     if forms.media_type(request) != "application/json":
         raise InvalidClientMetadata("the body must be application/json")
@@ -44,7 +44,7 @@ async def register(server: Server, request: Request) -> Response:
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
     }
-    # Members that are null or empty break clients, so one that was not given is not there.
+    # Null or empty members break some clients, so missing members are left out.
     if client.client_name is not None:
         answer["client_name"] = client.client_name
     if client.scopes is not None:

@@ -1,8 +1,8 @@
-"""Authorization requests that wait for a person, kept here under a random id that the forms carry.
+"""Pending authorization requests, stored under a random id that forms and links contain.
 
-A request belongs to the browser that brought it, by the hash of that browser's session, and moves
-along when the session gets a new id. One that is not valid waits as well, as the error that its
-application is told of once somebody has signed in.
+A request belongs to the browser that sent it, by the hash of that browser's session; when the browser gets a
+new session, its requests move to it. An invalid request is stored too, as an error: the client receives the
+error after the person has signed in.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LIFETIME: Final = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class PendingRequest:
-    """A request whose client and redirect URI are good; either whole, or an error."""
+    """A request with a valid client and redirect URI. The rest is either valid or an error."""
 
     client_id: str
     client_name: str | None
@@ -36,7 +36,7 @@ class PendingRequest:
 
 @dataclass(frozen=True)
 class LateRequest:
-    """A request that nobody answered in time."""
+    """A request that has expired without a decision."""
 
     client_name: str | None
     redirect_uri: str
@@ -44,14 +44,14 @@ class LateRequest:
 
 @dataclass(frozen=True)
 class PendingKey:
-    """Where a request waits: under an id, in one browser."""
+    """The key of a pending request: its id, and the session of the browser."""
 
     request_id: Token
     session: Token
 
     @property
     def parameters(self) -> Parameters:
-        """What statements about the request take."""
+        """The parameters of statements about the request."""
         return {"request_hash": self.request_id.hash, "session_hash": self.session.hash}
 
 
@@ -61,7 +61,7 @@ class _Taken:
 
 
 async def store(database: Database, session: Token, request: PendingRequest) -> Token:
-    """Keep ``request`` for the browser with ``session`` and return the id under which it waits."""
+    """Store ``request`` for the browser with ``session`` and return its id."""
     waiting = PendingKey(tokens.mint(tokens.REQUEST, tokens.NOBODY), session)
     parameters = {**vars(request), **waiting.parameters, "lifetime": LIFETIME}
     await rows.execute(database, SQL["store"], parameters)
@@ -69,15 +69,15 @@ async def store(database: Database, session: Token, request: PendingRequest) -> 
 
 
 async def find(database: Database, waiting: PendingKey) -> PendingRequest | None:
-    """Return a request that waits in this browser, or None."""
+    """Return a pending request of this browser, or None."""
     return await rows.one(database, PendingRequest, SQL["pending"], waiting.parameters)
 
 
 async def late(database: Database, waiting: PendingKey) -> LateRequest | None:
-    """Return a request that waited in this browser for too long, or None where that is not known."""
+    """Return an expired request of this browser, or None if there is none."""
     return await rows.one(database, LateRequest, SQL["late"], waiting.parameters)
 
 
 async def take(database: Database, waiting: PendingKey) -> bool:
-    """Take a request away to answer it; False for whoever comes second."""
+    """Delete a request in order to answer it. False: it was taken before."""
     return await rows.one(database, _Taken, SQL["take"], waiting.parameters) is not None

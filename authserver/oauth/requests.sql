@@ -1,5 +1,5 @@
 -- name: store
--- Keeps a request for the browser that brought it.
+-- Stores a request for the browser that sent it.
 insert into oauth.authorization_request
        (
            request_hash,
@@ -29,7 +29,7 @@ values (
        )
 
 -- name: pending
--- A request that waits in this browser; no row: answered, expired, or another browser's.
+-- A pending request of this browser. No row: it was answered, has expired, or is another browser's.
 select authorization_request.client_id,
        client.client_name,
        authorization_request.redirect_uri,
@@ -46,8 +46,8 @@ select authorization_request.client_id,
    and expires_at > now()
 
 -- name: late
--- Whose request it was that waited in this browser for too long; no row: it was answered, or another
--- browser's, or it is removed by now.
+-- The client of an expired request of this browser. No row: it was answered, is another browser's, or the
+-- janitor has deleted it.
 select client.client_name,
        authorization_request.redirect_uri
   from oauth.authorization_request
@@ -57,7 +57,7 @@ select client.client_name,
    and expires_at <= now()
 
 -- name: take
--- Waiting request ─► answered: it is gone for whoever comes second. No row: nothing waits any more.
+-- Pending request ─► answered, by deleting it, so that it works once. No row: it is no longer pending.
 delete from oauth.authorization_request
  where request_hash = %(request_hash)s
    and session_hash = %(session_hash)s

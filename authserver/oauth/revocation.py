@@ -1,4 +1,4 @@
-"""Revocation of tokens by whoever holds them (RFC 7009)."""
+"""The revocation endpoint (RFC 7009)."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,9 +15,9 @@ from shared import tokens
 
 
 async def revoke(server: Server, request: Request) -> Response:
-    """End what the token stands for; the answer is the same whether there was anything to end.
+    """Revoke a token. The response is the same for an unknown token.
 
-    The prefix tells what kind of token it is, so ``token_type_hint`` is not needed.
+    The prefix of a token shows its kind, so ``token_type_hint`` is not needed.
     """
     form = await forms.read(request)
     refuse_credentials_in_query(request)

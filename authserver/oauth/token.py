@@ -31,11 +31,12 @@ _CREDENTIALS: Final = frozenset(
 
 
 async def issue(server: Server, request: Request) -> Response:
-    """Answer with a token pair for a code or a refresh token.
+    """Return a token pair for a code or a refresh token.
 
-    Whatever is wrong with the request: one that holds a spent code or a rotated refresh token, in the
-    form or the query, once or repeatedly, whichever grant_type it names, revokes the grant and is told
-    so. Only what is no form at all, such as JSON, and what has more than 50 parameters is not searched.
+    A request that contains a spent code or a rotated refresh token always revokes the grant, and gets that
+    error: in the form or the query, once or repeatedly, with any grant_type, and whatever else is wrong
+    with it. Only bodies that are not forms, such as JSON, or that have more than 50 parameters are not
+    searched.
     """
     form = await forms.read(request)
     origin = events.request_origin(request)
@@ -58,7 +59,7 @@ async def issue(server: Server, request: Request) -> Response:
 
 
 def mentioned(prefix: str, name: str, request: Request, form: Form) -> list[Token]:
-    """Return the different tokens with ``prefix`` that stand anywhere under ``name``."""
+    """Return the distinct tokens with ``prefix`` in all parameters ``name`` of form and query."""
     try:
         in_query = forms.decode(request.scope["query_string"]).all(name)
     except InvalidRequest:
@@ -70,7 +71,7 @@ def mentioned(prefix: str, name: str, request: Request, form: Form) -> list[Toke
 def presentation(
     request: Request, form: Form, base_url: str
 ) -> CodePresentation | RefreshPresentation:
-    """Return what is presented, well-formed. Raises the first error of these, in this order."""
+    """Return the parameters of a well-formed request. Raises the first error, in this order."""
     refuse_credentials_in_query(request)
     form.check()
     refuse_client_authentication(request)
@@ -94,20 +95,20 @@ def presentation(
 
 
 def refuse_credentials_in_query(request: Request) -> None:
-    """Raise InvalidRequest for what must be in the body, where no log keeps it."""
+    """Raise InvalidRequest if the query has credentials: queries end up in logs, bodies do not."""
     query = request.scope["query_string"]
     if query and not _CREDENTIALS.isdisjoint(forms.decode(query).values):
         raise InvalidRequest("parameters go into the body, not into the query")
 
 
 def refuse_client_authentication(request: Request) -> None:
-    """Raise ClientAuthenticationRefused: clients here have no secret to authenticate with."""
+    """Raise ClientAuthenticationRefused for an Authorization header: clients here have no secrets."""
     if "authorization" in request.headers:
         raise ClientAuthenticationRefused
 
 
 def required(form: Form, name: str) -> str:
-    """Return a parameter that has to be there. Raises InvalidRequest."""
+    """Return a required parameter. Raises InvalidRequest."""
     value = form.get(name)
     if value is None:
         raise InvalidRequest(f"the parameter {name} is missing")
@@ -129,7 +130,7 @@ def challenge(verifier: str) -> str:
 
 
 def known_scopes(form: Form) -> tuple[str, ...] | None:
-    """Return the scopes that a refresh asks for, or None where it names none. Raises InvalidScope."""
+    """Return the scopes of a refresh request, or None if it has none. Raises InvalidScope."""
     try:
         return scopes.parse(form.get("scope") or "") or None
     except scopes.UnknownScopeError as error:

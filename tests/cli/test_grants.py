@@ -574,7 +574,7 @@ def test_nobody_has_more_than_a_hundred_live_tokens(
     assert (last.exit_code, others.exit_code) == (0, 0)
     assert refused.exit_code == 1
     assert refused.output == (
-        "Error: An account has at most 100 API tokens, and this one has as many. "
+        "Error: An account can have at most 100 API tokens, and this one has 100. "
         "Revoke one that is not in use.\n"
     )
     assert len(terminal.table(f"token list {alice.email}")) == 100

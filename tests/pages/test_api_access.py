@@ -428,7 +428,7 @@ def test_with_a_hundred_live_tokens_there_is_no_further_one(
 
     assert hundredth.status_code == 200
     assert refused.status_code == 400
-    assert "An account has at most 100 API tokens" in refused.text
+    assert "An account can have at most 100 API tokens" in refused.text
     assert 'value="Weekly chart"' in refused.text
     assert again.status_code == 200
 
