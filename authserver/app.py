@@ -1,4 +1,4 @@
-"""The authorization server: who people are, and what they let applications do."""
+"""The application of the authorization server: all its routes, middleware and its lifespan."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -51,10 +51,10 @@ def create(
     hasher: Hasher | None = None,
     clean_every: timedelta = janitor.INTERVAL,
 ) -> Starlette:
-    """Return the application for ``chosen``, by default what the environment says.
+    """Return the application for the settings ``chosen``, by default those of the environment.
 
-    While it runs, its janitor comes about every ``clean_every``, unless the setting ``jobs`` is off.
-    ``hasher`` keeps passwords, by default at the cost that is recommended today.
+    While it runs, the janitor runs about every ``clean_every``, unless the setting ``jobs`` is off.
+    ``hasher`` hashes passwords, by default with the recommended parameters.
     """
     this = server(chosen or settings.read(), hasher)
     for_machines = [*machine_routes(this), *Probes(this.settings, this.database).routes()]
@@ -90,7 +90,7 @@ def create(
 
 
 def machine_routes(this: Server) -> list[Route]:
-    """Return what applications talk to: any origin, no cookies, JSON."""
+    """Return the routes for clients: any origin, no cookies, JSON."""
     return [
         Route(metadata.PATH, partial(metadata.show, this), name="metadata"),
         Route(
@@ -105,7 +105,7 @@ def machine_routes(this: Server) -> list[Route]:
 
 
 def page_routes(this: Server) -> list[Route]:
-    """Return what people look at, in the order in which a new one meets it."""
+    """Return the routes of pages, in the order in which a new person needs them."""
     return [
         Route("/join", partial(join.show, this), name="show_join"),
         Route("/join", partial(join.submit, this), methods=["POST"], name="join"),
@@ -130,7 +130,7 @@ def page_routes(this: Server) -> list[Route]:
 
 
 def sign_in_method_routes(this: Server) -> list[Route]:
-    """Return what changes how somebody signs in."""
+    """Return the routes that change how a person signs in."""
     path = sign_in_methods.PATH
     return [
         Route(path, partial(sign_in_methods.show, this), name="sign_in_methods"),
@@ -156,7 +156,7 @@ def sign_in_method_routes(this: Server) -> list[Route]:
 
 
 def account_routes(this: Server) -> list[Route]:
-    """Return the pages about somebody's account, but for how they sign in to it."""
+    """Return the routes of the pages about an account, except those about its sign-in methods."""
     return [
         Route(account.PATH, partial(account.show, this), name="account"),
         Route(account.PATH, partial(account.save, this), methods=["POST"], name="save_account"),
@@ -183,7 +183,7 @@ def account_routes(this: Server) -> list[Route]:
 
 
 def category_routes(this: Server) -> list[Route]:
-    """Return what sorts somebody's time."""
+    """Return the routes of category rules and scores."""
     path = categories.PATH
     return [
         Route(path, partial(categories.show, this), name="categories"),
@@ -212,7 +212,7 @@ def category_routes(this: Server) -> list[Route]:
 
 
 def provider_routes(this: Server) -> list[Route]:
-    """Return the way to the provider and back, where one is configured."""
+    """Return the routes of sign-in through the provider, if one is configured."""
     if this.provider is None:
         return []
     return [
@@ -243,7 +243,7 @@ def provider_routes(this: Server) -> list[Route]:
 
 
 def grant_routes(this: Server) -> list[Route]:
-    """Return what shows what somebody granted, to programs of their own and to applications."""
+    """Return the routes of API tokens and connected applications."""
     return [
         Route(api_access.PATH, partial(api_access.show, this), name="api_access"),
         Route(
@@ -264,5 +264,5 @@ def grant_routes(this: Server) -> list[Route]:
 
 
 def static_files() -> Mount:
-    """Return the place of what browsers keep: the style sheet, the mark and the scripts."""
+    """Return the route of static files: the style sheet, the logo and the scripts."""
     return Mount("/static", StaticFiles(directory=page.STATIC), name="static")

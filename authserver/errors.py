@@ -1,4 +1,4 @@
-"""What a client of the authorization server may be told when a request fails.
+"""The errors that the authorization server sends to clients.
 
     OAuthError                       error                      may go to the redirect URI
     ├── InvalidRequest               invalid_request            yes
@@ -28,9 +28,9 @@
     │   └── OutdatedServer           outdated_server
     └── ServerError                  server_error, 500
 
-A class's docstring is its ``error_description`` where none is given. Errors are raised where the fact
-is known and become answers once, at the edge: as JSON here, as a page in ``pages``, at the redirect
-URI in ``authorize``.
+The docstring of a class is its default ``error_description``. Errors are raised where the problem is
+found, and become responses in one place: JSON here, a page in ``web.failures``, and a redirect to the
+client in ``oauth.authorize``.
 """
 
 import json
@@ -50,10 +50,10 @@ class OAuthError(Exception):
     may_redirect: ClassVar[bool] = True
     """Whether the authorization endpoint may send it to the redirect URI of the request."""
     retry_after_s: int | None = None
-    """After how many whole seconds the same request may be answered, where that is known."""
+    """After how many seconds the client may retry, if known."""
 
     def __init__(self, description: str | None = None) -> None:
-        """Keep the description, reduced to the characters that RFC 6749, section 5.2 allows."""
+        """Store the description, reduced to the characters that RFC 6749, section 5.2 allows."""
         text = description or " ".join((self.__doc__ or "").split())
         self.description = _NOT_ALLOWED.sub("?", text)[:500]
         super().__init__(self.description)
@@ -223,13 +223,13 @@ class NotFound(OAuthError):
 class TooManyRequests(OAuthError):
     """There were too many requests of this kind; wait before the next one."""
 
-    # No registered error says this, and clients that know this one come again.
+    # No registered error code means this, and clients that know this code retry.
     error = "temporarily_unavailable"
     status = 429
     may_redirect = False
 
     def __init__(self, retry_after_s: int) -> None:
-        """Keep for how many seconds to wait, at least 1."""
+        """Store after how many seconds to retry, at least 1."""
         super().__init__()
         self.retry_after_s = retry_after_s
 
@@ -256,7 +256,7 @@ class ServerError(OAuthError):
 
 
 def retry_after(error: OAuthError) -> dict[str, str]:
-    """Return the header that says when to come again, where that is known (RFC 9110, section 10.2.3)."""
+    """Return the Retry-After header, if the time is known (RFC 9110, section 10.2.3)."""
     return {} if error.retry_after_s is None else {"Retry-After": str(error.retry_after_s)}
 
 
@@ -264,7 +264,7 @@ def answer(error: OAuthError, headers: dict[str, str] | None = None) -> Response
     """Return ``error`` as the JSON body of RFC 6749, section 5.2."""
     extra = {"Cache-Control": "no-store"} | retry_after(error) | (headers or {})
     if isinstance(error, ClientAuthenticationRefused):
-        # The answer to an attempted scheme names a scheme (RFC 6749, section 5.2).
+        # A response to an attempt to authenticate must name a scheme (RFC 6749, section 5.2).
         extra["WWW-Authenticate"] = 'Basic realm="svc"'
     body = json.dumps({"error": error.error, "error_description": error.description})
     return Response(body, error.status, extra, media_type="application/json")

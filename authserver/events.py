@@ -1,9 +1,8 @@
-"""Security events: what happened to accounts and grants, in an append-only table and in the log.
+"""Security events of accounts and grants, in an append-only table and in the log.
 
-A statement that changes something notes what happened itself (``events.sql``) and answers it, so the
-table and the change are one transaction. The log line follows once that is committed. Neither holds a
-secret, nor anything that somebody typed: what people type into a field for e-mail addresses is, now and
-then, their password.
+A statement that changes something also records its events (``events.sql``) and answers them, so that the
+change and the event are one transaction. The log line is written after the commit. Neither contains
+secrets or typed text: people sometimes type their password into the e-mail field.
 """
 
 import logging
@@ -45,7 +44,7 @@ COMMAND: Final = RequestOrigin()
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to somebody's account, or to a grant of theirs."""
+    """A security event of an account or of one of its grants."""
 
     event: str
     user_id: UUID
@@ -55,7 +54,7 @@ class Event:
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """An event as it is kept."""
+    """An event as it is stored."""
 
     occurred_at: datetime
     event: str
@@ -67,38 +66,38 @@ class StoredEvent:
 
 @dataclass(frozen=True)
 class AccountEvent:
-    """An event as the person to whom it happened is told it."""
+    """An event as the owner of the account sees it."""
 
     occurred_at: datetime
     event_id: UUID
     event: str
     client_id: str | None
     title: str | None
-    """The name of the API token or application that it was about, while there is one."""
+    """The name of the API token or application, if that still exists."""
     address: str | None
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """An event's place in the order of all."""
+    """The position of an event in the order of events."""
 
     occurred_at: datetime
     event_id: UUID
 
 
 NEWEST: Final = Cursor(datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
-"""The place after all events that there are."""
+"""A position after all events."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(at: datetime) -> int:
-    """Return an instant as exactly as the database keeps it, in microseconds since 1970."""
+    """Return an instant in microseconds since 1970, the precision of the database."""
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def cursor(at_microseconds: int, event_id: str) -> Cursor:
-    """Return the place of an event by its instant, as ``microseconds`` counts, and its id in hex."""
+    """Return the position of an event by its instant, in microseconds since 1970, and its id in hex."""
     return Cursor(_EPOCH + timedelta(microseconds=at_microseconds), UUID(hex=event_id))
 
 
@@ -108,9 +107,9 @@ def request_origin(request: Request) -> RequestOrigin:
 
 
 def _address(request: Request) -> str | None:
-    """Return the client's address in its one spelling, or None where it has none.
+    """Return the client's IP address in canonical form, or None.
 
-    A proxy may forward anything; what is no address at all is nothing to keep or to write to the log.
+    A proxy may forward any text; text that is not an address is neither stored nor logged.
     """
     try:
         found = ip_address(request.client.host.partition("%")[0] if request.client else "")
@@ -120,7 +119,7 @@ def _address(request: Request) -> str | None:
 
 
 def log_client_id(request: Request, client_id: str | None) -> None:
-    """Name the client in the request's log line, whoever it is, where its id is shaped like ours."""
+    """Add the client id to the log line of the request, if it has the format of our ids."""
     if client_id is not None and tokens.is_client_id(client_id):
         web.notes(request).update(client_id=client_id)
 
@@ -133,7 +132,7 @@ async def execute(
     *,
     preceded_by: Statement | None = None,
 ) -> list[Event]:
-    """Run a statement that answers what happened, write that to the log, and return it.
+    """Run a statement that records and answers security events; log the events and return them.
 
     ``preceded_by`` runs first, in the same transaction and with the same parameters.
     """
@@ -146,12 +145,12 @@ async def execute(
 async def record_failed_sign_in(
     database: Database, user_id: UUID | None, origin: RequestOrigin
 ) -> None:
-    """Note that somebody tried to sign in in vain; ``user_id`` is None where there is no such account."""
+    """Record a failed sign-in. ``user_id`` is None if there is no such account."""
     await execute(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, origin)
 
 
 async def of_user(database: Database, user_id: UUID, limit: int) -> list[StoredEvent]:
-    """Return what happened to somebody's account and grants, newest first, at most ``limit`` events."""
+    """Return the newest ``limit`` events of an account and its grants, newest first."""
     parameters = {"user_id": user_id, "limit": limit}
     return await rows.every(database, StoredEvent, SQL["events"], parameters)
 
@@ -159,13 +158,13 @@ async def of_user(database: Database, user_id: UUID, limit: int) -> list[StoredE
 async def account_events(
     database: Database, user_id: UUID, before: Cursor, limit: int
 ) -> list[AccountEvent]:
-    """Return what happened to somebody's account before one event, newest first."""
+    """Return at most ``limit`` events of an account before the position ``before``, newest first."""
     parameters = {"user_id": user_id, "limit": limit, **vars(before)}
     return await rows.every(database, AccountEvent, SQL["event_page"], parameters)
 
 
 def write_log(happened: Iterable[Event], origin: RequestOrigin) -> None:
-    """Write what is committed to the log."""
+    """Write committed events to the log."""
     for event in happened:
         log.info(
             "event=%s user_id=%s client_id=%s grant_id=%s address=%s request_id=%s",

@@ -1,6 +1,5 @@
--- What statements that change something about security have in common: they say what happened, in rows
--- of `happened`, and the same statement writes it down. So nothing happens unnoted, and nothing is noted
--- that did not happen.
+-- Fragments for statements that change accounts or grants: the statement puts its security events into
+-- `new_event`, and `recorded` inserts them. So a change and its event are always committed together.
 
 -- fragment: recorded
 recorded as (
@@ -26,7 +25,7 @@ select event,
   from recorded
 
 -- name: failed_sign_in
--- Somebody named this account, or none (a user id of zeros), and did not have its password.
+-- Records a failed sign-in to an account, or to no account (a user id of zeros).
 with new_event as (
     select 'sign_in_failed' as event,
            %(user_id)s::uuid as user_id,
@@ -37,8 +36,8 @@ with new_event as (
 --include recorded_events
 
 -- name: event_page
--- What happened to one account and its grants before one event, newest first, with the name of the API
--- token or application that it was about, where there still is one.
+-- The events of an account and its grants before one position, newest first, with the name of the API
+-- token or application if that still exists.
 select event.occurred_at,
        event.event_id,
        event.event,
@@ -58,7 +57,7 @@ select event.occurred_at,
  limit %(limit)s
 
 -- name: events
--- What happened to one account and its grants, newest first.
+-- The newest events of an account and its grants, newest first.
 select occurred_at,
        event,
        client_id,

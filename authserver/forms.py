@@ -1,7 +1,7 @@
-"""Parameters of queries and form bodies, read the way OAuth asks for (RFC 6749, section 3.2).
+"""Parameters of queries and form bodies, parsed as OAuth requires (RFC 6749, section 3.2).
 
-A parameter without a value counts as omitted; one that is repeated or is not text is a problem of its
-own, which the caller raises when it has decided what the rest of the request means.
+A parameter with an empty value counts as omitted. A repeated parameter, or one that is not text, is
+reported only when the caller calls ``Form.check``: the caller may have to act on the rest first.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ _MAX_NAME_CHARACTERS: Final = 40
 
 @dataclass(frozen=True, repr=False)
 class Form:
-    """The parameters that came; the same name may have come more than once."""
+    """The parameters of a request; a name may occur more than once."""
 
     values: Mapping[str, Sequence[str]]
 
     def get(self, name: str) -> str | None:
-        """Return the one value of ``name``, or None where it is omitted, empty or repeated."""
+        """Return the only value of ``name``, or None if it is omitted, empty or repeated."""
         values = self.values.get(name, ())
         return values[0] if len(values) == 1 and values[0] else None
 
@@ -36,7 +36,7 @@ class Form:
         return self.values.get(name, ())
 
     def check(self, *, ignoring: tuple[str, ...] = ()) -> None:
-        """Raise InvalidRequest for a parameter that is repeated or not text, but not for ``ignoring``."""
+        """Raise InvalidRequest if a parameter not in ``ignoring`` is repeated or not text."""
         for name, values in self.values.items():
             if name in ignoring:
                 continue
@@ -47,13 +47,13 @@ class Form:
 
 
 def _shortened(name: str) -> str:
-    """Return a parameter's name as an answer repeats it: no longer than any that there is."""
+    """Return a parameter's name, cut to a length that an error description can repeat."""
     return name[:_MAX_NAME_CHARACTERS]
 
 
 def is_text(value: str) -> bool:
-    """Tell whether a decoded value was valid UTF-8 and holds no NUL, which Postgres cannot store."""
-    # What was not UTF-8 has become lone surrogates, which cannot be encoded again.
+    """Return whether a decoded value was valid UTF-8 without NUL, which Postgres cannot store."""
+    # Invalid bytes were decoded to lone surrogates, which cannot be encoded again.
     return "\0" not in value and (
         value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
     )
@@ -67,7 +67,7 @@ def decode(encoded: bytes) -> Form:
             text, keep_blank_values=True, errors="surrogateescape", max_num_fields=MAX_FIELDS
         )
     except ValueError as error:
-        raise InvalidRequest(f"at most {MAX_FIELDS} parameters are taken") from error
+        raise InvalidRequest(f"at most {MAX_FIELDS} parameters are accepted") from error
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)
@@ -88,7 +88,7 @@ def media_type(request: Request) -> str:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body, which may be chunked, cut off at the limit. Raises PayloadTooLarge, BodyTooSlow."""
+    """Return the body, which may be chunked. Raises PayloadTooLarge, BodyTooSlow, InvalidRequest."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > MAX_BODY_BYTES:
         raise PayloadTooLarge
@@ -102,6 +102,6 @@ async def read_body(request: Request) -> bytes:
     except TimeoutError:
         raise BodyTooSlow from None
     except ClientDisconnect:
-        # Nobody is left to read the answer; this one only keeps the log free of a stack trace.
+        # The client has gone; an expected error keeps a stack trace out of the log.
         raise InvalidRequest("the body ended early") from None
     return bytes(body)

@@ -1,12 +1,12 @@
-"""The janitor, who removes what nobody needs any more: on a timer in each server, and by command.
+"""The janitor: deletes expired and unused rows, on a timer in each server and by command.
 
-It goes through its list in order, since what hangs on a row in great numbers goes before the row. Each
-statement is a short transaction about a batch of rows that nobody else has locked. So any number of
-janitors can be at work at once and beside requests, and whatever one of them leaves out, or is stopped
-at, is there for the next turn. A kind that cannot be removed keeps no other from it.
+It works through its list in order: numerous dependent rows are deleted before the row that they refer to.
+Each statement is a short transaction on a batch of rows and skips locked rows. So several janitors can run
+at once and beside requests, and rows that one run skips are left for the next. A kind that cannot be
+deleted does not prevent the others.
 
-What replay detection needs stays: a spent code as long as its grant, a rotated refresh token until it
-would have expired.
+Rows that replay detection needs are kept: a spent code as long as its grant, a rotated refresh token until
+it would have expired.
 """
 
 import asyncio
@@ -35,24 +35,24 @@ INTERVAL: Final = timedelta(minutes=10)
 BATCH: Final = 200
 
 _MAX_BATCHES: Final = 5000
-"""Of one kind in one turn, so that a turn ends however fast rows come."""
+"""Per kind and run, so that a run ends however fast rows are added."""
 _PAUSE_S: Final = 0.02
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What can go for one reason, and the statement that removes a batch of it."""
+    """Rows that are deleted for one reason, and the statement that deletes a batch of them."""
 
     name: str
     statement: str
     prepare: str | None = None
-    """Comes to its end first; it removes nothing."""
+    """Runs to completion first. It deletes nothing."""
 
 
 KINDS: Final = (
     Kind("authorization requests that expired", SQL["expired_requests"]),
     Kind("sign-in sessions without use for 30 days", SQL["idle_sessions"]),
-    Kind("visits to the provider that nobody came back from", SQL["expired_provider_sign_ins"]),
+    Kind("sign-ins at the provider that were not completed", SQL["expired_provider_sign_ins"]),
     Kind("one-time links, a day after their end", SQL["ended_links"]),
     Kind("links to reset a password that expired", SQL["expired_resets"]),
     Kind("passkey challenges, a day after their end", SQL["spent_challenges"]),
@@ -63,23 +63,23 @@ KINDS: Final = (
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
     Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
     Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
-    Kind("applications that nobody let in within a day", SQL["unauthorized_clients"]),
-    Kind("applications that nobody has used for 90 days", SQL["idle_clients"]),
-    Kind("counts of attempts with nothing left to remember", SQL["delete_idle_keys"]),
+    Kind("applications without a consent for a day", SQL["unauthorized_clients"]),
+    Kind("applications without use for 90 days", SQL["idle_clients"]),
+    Kind("expired counts of attempts", SQL["delete_idle_keys"]),
     Kind("security events older than 400 days", SQL["old_security_events"]),
-    # It may take longest, so it comes last.
+    # This may take longest, so it is last.
     Kind("data of accounts that were deleted", SQL["data_of_deleted_accounts"]),
 )
 
 
 @dataclass(frozen=True)
 class Removal:
-    """How many rows of a kind were removed, and why no more, where something was in the way."""
+    """How many rows of a kind were deleted, and the error that stopped the deletion, if any."""
 
     kind: str
     count: int
     error: str | None = None
-    """In one line."""
+    """One line."""
 
 
 async def clean(connection: Connection, *, batch: int = BATCH) -> list[Removal]:
@@ -112,7 +112,7 @@ async def _batches(connection: Connection, statement: str, batch: int) -> AsyncI
         yield count
         if count < batch:
             break
-        # Requests go first.
+        # Leave the database to requests for a moment.
         await asyncio.sleep(_PAUSE_S)
 
 
@@ -150,15 +150,15 @@ async def _run_repeatedly(workers: Pool, interval_s: float) -> None:
                 _log_removals(await clean(connection))
         except psycopg.Error as error:
             if not schema.log_mismatch(error):
-                log.warning("the janitor comes again later: %s", rows.reason(error))
+                log.warning("the janitor failed and will run again: %s", rows.reason(error))
         except Exception:
-            # Nobody waits for this task, so it would end without a word, and nothing be removed any more.
-            log.exception("the janitor comes again later")
+            # Without this, the task would end silently and nothing would be deleted any more.
+            log.exception("the janitor failed and will run again")
         wait_s = interval_s * _uniform(0.9, 1.1)
 
 
 def _uniform(least: float, most: float) -> float:
-    return random.uniform(least, most)  # noqa: S311 -- nothing depends on nobody's guessing it
+    return random.uniform(least, most)  # noqa: S311 -- the waits need not be unpredictable
 
 
 def _log_removals(removals: list[Removal]) -> None:

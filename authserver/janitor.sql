@@ -1,17 +1,16 @@
--- What nobody needs any more, a batch at a time. How many rows a statement deletes is its answer.
+-- Deletions of expired and unused rows, a batch at a time. The result is the number of deleted rows.
 --
--- Rows that somebody else has locked are passed over, so no janitor waits for a request or for another
--- janitor. What a statement deletes by cascade, a grant's tokens for example, it may have to wait for:
--- that ends, because whoever locks those rows has locked the grant before, and then it was passed over.
--- The order is that of grants.sql: client, request, grant, tokens. Whoever writes to tokens without their
--- grant, in a batch for instance, has to keep to this: lock those grants first (`for key share`), or pass
--- over the tokens that are locked. Else it and a janitor could each wait for what the other one has.
+-- Locked rows are skipped, so no janitor waits for a request or for another janitor. Only rows deleted by
+-- cascade, such as a grant's tokens, can make a statement wait. There is no deadlock, because other
+-- transactions lock the grant before its tokens, and a locked grant is skipped. The lock order is that of
+-- grants.sql: client, request, grant, tokens. A statement that writes to tokens without their grant, for
+-- instance in batches, must lock the grants first (`for key share`) or skip locked tokens. Otherwise it and
+-- a janitor could wait for each other.
 --
--- Nothing here dies of it. What is removed was dead before, and nothing dead comes to life again, but
--- for clients (see there).
+-- No live row is deleted. A row that may be deleted once stays so, except for clients (see there).
 
 -- name: expired_requests
--- Authorization requests that have waited too long.
+-- Authorization requests that have expired.
 with expired as (
     select request_hash
       from oauth.authorization_request
@@ -25,7 +24,7 @@ delete from oauth.authorization_request
  where authorization_request.request_hash = expired.request_hash
 
 -- name: idle_sessions
--- Sign-in sessions that ended for want of use.
+-- Sign-in sessions that were not used for the idle lifetime.
 with idle as (
     select user_id,
            session_hash
@@ -41,7 +40,7 @@ delete from identity.session
    and session.session_hash = idle.session_hash
 
 -- name: ended_links
--- One-time links, used or expired. There are never many: operators make them.
+-- Invitations, used or expired. There are never many: only operators create them.
 with ended as (
     select invitation_hash
       from identity.invitation
@@ -54,7 +53,7 @@ delete from identity.invitation
  where invitation.invitation_hash = ended.invitation_hash
 
 -- name: expired_provider_sign_ins
--- People who were sent to the provider and did not come back in time.
+-- Sign-ins at the provider that were not completed in time.
 with expired as (
     select state_hash
       from identity.provider_sign_in
@@ -68,7 +67,7 @@ delete from identity.provider_sign_in
  where provider_sign_in.state_hash = expired.state_hash
 
 -- name: expired_resets
--- Links to reset a password that nobody used in time; used ones are gone.
+-- Password reset links that have expired. Used ones are deleted on use.
 with expired as (
     select user_id
       from identity.password_reset
@@ -82,7 +81,8 @@ delete from identity.password_reset
  where password_reset.user_id = expired.user_id
 
 -- name: spent_challenges
--- Challenges that were answered. One that is over is refused by its time, which servers may disagree about.
+-- Spent challenges, a day after their expiry. An expired challenge is refused by its time; the day covers
+-- differences between the servers' clocks.
 with expired as (
     select user_id,
            challenge_hash
@@ -98,7 +98,7 @@ delete from identity.spent_challenge
    and spent_challenge.challenge_hash = expired.challenge_hash
 
 -- name: expired_access_tokens
--- Access tokens of applications. An API token is all of its grant, and goes with it.
+-- Access tokens of applications. An API token is deleted with its grant.
 with expired as (
     select access_token.user_id,
            access_token.token_hash
@@ -116,8 +116,8 @@ delete from oauth.access_token
    and access_token.token_hash = expired.token_hash
 
 -- name: expired_refresh_tokens
--- Refresh tokens that were rotated. Until they expire they are what tells a thief's refresh from the
--- application's. The current one of a grant stays as long as the grant.
+-- Rotated refresh tokens, once they have expired. Until then they are needed to detect a replay. The current
+-- refresh token of a grant is kept as long as the grant.
 with expired as (
     select user_id,
            token_hash
@@ -134,7 +134,7 @@ delete from oauth.refresh_token
    and refresh_token.token_hash = expired.token_hash
 
 -- name: refresh_tokens_of_revoked_grants
--- What may hang on a revoked grant in thousands, so that the grant itself goes at a stroke.
+-- Refresh tokens of revoked grants. A grant may have thousands, so they are deleted before the grant.
 with dead as (
     select refresh_token.user_id,
            refresh_token.token_hash
@@ -157,12 +157,13 @@ delete from oauth.grant
    and oauth.grant.grant_id = dead.grant_id
 
 -- name: record_last_use
--- Removes nothing: it notes for clients until when they had the grants that go next, which nobody could
--- tell afterwards, and answers the grants that it looked at. Only a revoked grant can have been of use in
--- the last 90 days. The newest come first, so that a look at one is enough for all others of its client.
+-- Deletes nothing: before revoked grants are deleted, it stores in their clients when the last one was
+-- revoked, because that cannot be found out afterwards. It answers the grants that it has processed. Only
+-- revoked grants need this: others have not been used for 90 days. The newest come first, so that one grant
+-- settles all older ones of its client.
 --
--- It stands alone, because a client is locked before its grants. One that somebody else has locked is
--- left out, and its grants stay.
+-- It is a statement of its own, because a client must be locked before its grants. A locked client is
+-- skipped, and its grants are kept.
 with ended as (
     select client.client_id,
            grant_row.revoked_at
@@ -189,8 +190,8 @@ used as (
 select from ended
 
 -- name: revoked_grants
--- Grants that were revoked, once their tokens are gone and their client's last use is noted; an API token
--- goes with its grant.
+-- Revoked grants, once their tokens are deleted and their client's last use is stored. An API token is
+-- deleted with its grant.
 with dead as (
     select grant_row.user_id,
            grant_row.grant_id
@@ -216,7 +217,7 @@ with dead as (
 --include delete_dead_grants
 
 -- name: lapsed_grants
--- Grants whose application did not come back in time to refresh, once all other tokens are gone.
+-- Grants whose current refresh token has expired, once all other tokens are deleted.
 with dead as (
     select grant_row.user_id,
            grant_row.grant_id
@@ -242,7 +243,7 @@ with dead as (
 --include delete_dead_grants
 
 -- name: unredeemed_grants
--- Grants of which nobody ever got a token: their one code has expired, and was not spent.
+-- Grants whose code has expired without being redeemed. They have no tokens.
 with dead as (
     select grant_row.user_id,
            grant_row.grant_id
@@ -257,7 +258,7 @@ with dead as (
 --include delete_dead_grants
 
 -- name: expired_api_tokens
--- API tokens, each the only one of its grant.
+-- Grants of expired API tokens, with the token.
 with dead as (
     select grant_row.user_id,
            grant_row.grant_id
@@ -284,11 +285,12 @@ delete from oauth.client
  where oauth.client.client_id = unused.client_id
 
 -- name: unauthorized_clients
--- Applications that registered, and that nobody let in. Somebody may be about to: a consent begins with
--- a lock on the client. If it was first, the client is passed over here, or, where the consent was over a
--- moment before, looked at again and left alone, since `last_authorized_at` has changed. If we were
--- first, the consent waits, and then finds neither client nor request. What a browser brings at the same
--- moment meets the foreign key. So a grant is there, or the person is told that nothing waits.
+-- Applications that registered and never got a consent. A consent may come at the same moment: it begins by
+-- locking the client. If the consent is first, the client is skipped here; if the consent has just been
+-- committed, the client is checked again and kept, because `last_authorized_at` has changed. If this
+-- statement is first, the consent waits and then finds neither client nor request. An authorization request
+-- that is stored at the same moment violates the foreign key. So either a grant exists, or the person sees
+-- that the request is no longer open.
 with unused as (
     select client_id
       from oauth.client
@@ -302,7 +304,7 @@ with unused as (
 --include delete_unused_clients
 
 -- name: idle_clients
--- Applications that had their last consent and their last grant long ago; as above.
+-- Applications whose last consent and last grant are long ago; the same holds as above.
 with unused as (
     select client_id
       from oauth.client
@@ -316,9 +318,9 @@ with unused as (
 --include delete_unused_clients
 
 -- name: old_security_events
--- Security events, by the one function that may remove them; a row for each, as a delete counts.
+-- Security events, by the only function that may delete them. Answers a row for each deleted event.
 select from generate_series(1, svc.forget_security_events(%(batch)s))
 
 -- name: data_of_deleted_accounts
--- What people left behind whose account is gone, by the one function that may remove it.
+-- Data of deleted accounts, by the only function that may delete it.
 select from generate_series(1, svc.forget_departed(%(batch)s))

@@ -1,4 +1,4 @@
-"""Rows of the database as dataclasses, one for each shape that a statement answers."""
+"""Query results as dataclasses, one class for each result shape."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,17 +15,17 @@ from shared.settings import Settings
 
 Row = TypeVar("Row")
 Database = Pipelines
-"""What statements are sent to. Each is a transaction of its own, and does all that belongs together. Before
-it the database checks that our version fits the schema."""
+"""The connections to the database. Each call is one transaction. Before its statement the database checks
+that the version of this program fits the schema."""
 Parameters = Mapping[str, Any]
 
 _PIPELINE_DEPTH: Final = 32
 _ANSWER_TIMEOUT_S: Final = 12.0
-"""How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
+"""The time limit of a call: a little longer than the statement_timeout of the role (sql/roles.sql)."""
 
 
 def load(*files: str) -> dict[str, Statement]:
-    """Return the statements of these files of the package, by name."""
+    """Return the statements of these files, relative to this package, by name."""
     return pipeline.load(*(Path(__file__).parent / file for file in files))
 
 
@@ -55,14 +55,14 @@ async def connected(chosen: Settings) -> AsyncIterator[Database]:
 
 
 def reason(error: psycopg.Error) -> str:
-    """Return in one line what went wrong, in the words of Postgres where they are known."""
+    """Return the error message in one line, preferably that of Postgres."""
     return " ".join((error.diag.message_primary or str(error)).split())
 
 
 async def one(
     connection: Database, shape: type[Row], statement: Statement, parameters: Parameters
 ) -> Row | None:
-    """Return the first row that ``statement`` answers, or None where there is none."""
+    """Return the first row of ``statement``, or None if it has no rows."""
     found = await every(connection, shape, statement, parameters)
     return found[0] if found else None
 
@@ -75,7 +75,7 @@ async def every(
     *,
     preceded_by: Statement | None = None,
 ) -> list[Row]:
-    """Return all rows that ``statement`` answers. Raises psycopg.Error.
+    """Return all rows of ``statement``. Raises psycopg.Error.
 
     ``preceded_by`` runs first, in the same transaction and with the same parameters.
     """
@@ -90,7 +90,7 @@ async def every(
 
 
 async def execute(connection: Database, statement: Statement, parameters: Parameters) -> int:
-    """Run ``statement`` for what it changes, and return how many rows that were. Raises psycopg.Error."""
+    """Run ``statement`` and return the number of affected rows. Raises psycopg.Error."""
     result = await _run(connection, (statement,), parameters)
     return result.command_tuples or 0
 
@@ -98,6 +98,6 @@ async def execute(connection: Database, statement: Statement, parameters: Parame
 async def _run(
     connection: Database, statements: Sequence[Statement], parameters: Parameters
 ) -> PGresult:
-    # What was lost on the way may have been done, and most statements here must not be done twice.
+    # After a lost connection the statement may have run, and most of them must not run twice.
     steps = [schema.STEP, *((statement, parameters) for statement in statements)]
     return (await connection.run(steps, may_repeat=False))[-1]

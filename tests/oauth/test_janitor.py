@@ -38,7 +38,7 @@ SESSIONS: Final = "sign-in sessions without use for 30 days"
 LINKS: Final = "one-time links, a day after their end"
 RESETS: Final = "links to reset a password that expired"
 CHALLENGES: Final = "passkey challenges, a day after their end"
-DEPARTURES: Final = "visits to the provider that nobody came back from"
+PROVIDER_SIGN_INS: Final = "sign-ins at the provider that were not completed"
 ACCESS_TOKENS: Final = "access tokens, a day after their end"
 REFRESH_TOKENS: Final = "rotated refresh tokens that expired"
 TOKENS_OF_REVOKED: Final = "refresh tokens of grants revoked a day ago"
@@ -46,9 +46,9 @@ REVOKED: Final = "grants revoked a day ago"
 LAPSED: Final = "grants not refreshed for 90 days"
 UNREDEEMED: Final = "grants whose code was never redeemed"
 API_TOKENS: Final = "API tokens, a day after their end"
-UNAUTHORIZED: Final = "applications that nobody let in within a day"
-IDLE: Final = "applications that nobody has used for 90 days"
-ATTEMPTS: Final = "counts of attempts with nothing left to remember"
+UNAUTHORIZED: Final = "applications without a consent for a day"
+IDLE: Final = "applications without use for 90 days"
+ATTEMPTS: Final = "expired counts of attempts"
 EVENTS: Final = "security events older than 400 days"
 DEPARTED: Final = "data of accounts that were deleted"
 
@@ -637,7 +637,7 @@ TABLES: Final = {
     LINKS: "identity.invitation",
     RESETS: "identity.password_reset",
     CHALLENGES: "identity.spent_challenge",
-    DEPARTURES: "identity.provider_sign_in",
+    PROVIDER_SIGN_INS: "identity.provider_sign_in",
     ACCESS_TOKENS: "oauth.access_token",
     REFRESH_TOKENS: "oauth.refresh_token",
     TOKENS_OF_REVOKED: "oauth.refresh_token",
@@ -1123,7 +1123,7 @@ def test_a_janitor_that_meets_what_nobody_thought_of_says_so_and_comes_again(
 
     asyncio.run(work())
 
-    assert caplog.messages[:2] == ["the janitor comes again later"] * 2
+    assert caplog.messages[:2] == ["the janitor failed and will run again"] * 2
     assert "AttributeError" in caplog.text
 
 

@@ -1660,5 +1660,5 @@ def test_the_janitor_removes_who_did_not_come_back(
     result = terminal.run("janitor")
 
     assert result.exit_code == 0, result.output
-    assert "1  visits to the provider that nobody came back from" in result.output
+    assert "1  sign-ins at the provider that were not completed" in result.output
     assert rows_of(owner, "identity.provider_sign_in") == 1
