@@ -1,1 +1,1 @@
-"""What every route is given and how it answers: the server, pages and their templates, failures."""
+"""What all routes share: the server object, page templates, error responses and CORS."""

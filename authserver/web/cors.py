@@ -1,7 +1,7 @@
 """Cross-origin access to the endpoints for machines (the CORS protocol of the Fetch standard).
 
-Registration, token, revocation and metadata take no cookies, so any origin may use them, without
-credentials. Pages have no such headers: no other site may read what a signed-in person sees.
+Registration, token, revocation and metadata use no cookies, so any origin may call them, without
+credentials. Pages have no CORS headers: no other site may read the page of a signed-in person.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _HEADERS: Final = [
 _PREFLIGHT_HEADERS: Final = [
     *_HEADERS,
     (b"access-control-allow-methods", b"GET, POST"),
-    # The star stands for every header but Authorization, which has to be named.
+    # The wildcard covers all headers except Authorization, which must be named.
     (b"access-control-allow-headers", b"*, Authorization"),
     (b"access-control-max-age", b"7200"),
     (b"vary", b"Access-Control-Request-Method, Access-Control-Request-Headers"),
@@ -25,7 +25,7 @@ _PREFLIGHT_HEADERS: Final = [
 
 @dataclass(frozen=True)
 class OpenToAllOrigins:
-    """A middleware that lets every origin read the answers of ``paths``, errors included."""
+    """Middleware that allows every origin to read the responses of ``paths``, including errors."""
 
     app: ASGIApp
     paths: frozenset[str]

@@ -1,7 +1,7 @@
-"""Failed requests as answers: JSON for machines, a page for people, never a stack trace.
+"""Error responses: JSON for clients, a page for people, never a stack trace.
 
-What a handler raises is translated here, once. Endpoints for machines, and every well-known address,
-answer with an OAuth error; all others with a page that says what happened and what to do.
+Exceptions of handlers are translated here, in one place. Endpoints for clients and all well-known addresses
+respond with an OAuth error; all others with a page that says what happened and what to do.
 """
 
 import logging
@@ -35,16 +35,16 @@ log = logging.getLogger("svc.error")
 
 
 class RequestGone(Exception):
-    """The request that a page is about was answered, has expired, or waits in another browser."""
+    """The pending request of a page was answered, has expired, or belongs to another browser."""
 
 
 class LinkGone(Exception):
-    """The one-time link that a page is about was used, has expired, or another took its place."""
+    """The one-time link of a page was used, has expired, or was replaced."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What an error page says."""
+    """The content of an error page."""
 
     status: int
     title: str
@@ -55,12 +55,12 @@ _REQUEST_GONE: Final = Page("request_gone.html", {"late": None}, status=400)
 _LINK_GONE: Final = Notice(
     400,
     "This link cannot be used",
-    "It was used already, it has expired, or a newer link took its place. Whoever runs this service can "
-    "make another one.",
+    "It was used already, it has expired, or a newer link replaced it. The operator of this service can "
+    "create a new one.",
 )
 _FORM_REFUSED: Final = Notice(
     403,
-    "This form could not be taken",
+    "This form could not be accepted",
     "It was opened before you signed in or out, or it did not come from a page of this service. Nothing "
     "was changed. Go back, reload the page and try again.",
 )
@@ -70,16 +70,18 @@ _BY_STATUS: Final = {
         404, "There is nothing here", "The address may be mistyped, or the page has moved."
     ),
     405: Notice(
-        405, "This is not possible here", "This address does not take that kind of request."
+        405, "This is not possible here", "This address does not accept that kind of request."
     ),
     408: Notice(408, "This took too long", "The form did not arrive in time. Try again."),
-    413: Notice(413, "This is too much", "The form is larger than this service takes."),
+    413: Notice(413, "This is too much", "The form is larger than this service accepts."),
     429: Notice(429, "Too many attempts", "Wait a little, then try again."),
-    431: Notice(431, "This is too much", "The browser sent more headers than this service takes."),
+    431: Notice(
+        431, "This is too much", "The browser sent more headers than this service accepts."
+    ),
     500: Notice(
         500,
         "Something went wrong",
-        "The mistake is ours, and it has been written down. Try again in a while.",
+        "The mistake is ours, and it has been logged. Try again in a while.",
     ),
     503: Notice(
         503, "The service is busy", "It cannot answer at this moment. Try again in a few seconds."
@@ -89,13 +91,13 @@ _BY_STATUS: Final = {
 
 @dataclass(frozen=True)
 class Failures:
-    """Answers failed requests."""
+    """Creates the responses to failed requests."""
 
     pages: Pages
     machine_paths: frozenset[str]
 
     def answer(self, path: str, error: OAuthError, headers: Mapping[str, str]) -> Response:
-        """Return ``error`` as whoever asked for ``path`` can read it."""
+        """Return ``error`` as JSON or as a page, depending on ``path``."""
         if path in self.machine_paths or path.startswith("/.well-known/"):
             return errors.answer(error, dict(headers))
         notice = _BY_STATUS.get(error.status, _BY_STATUS[400])
@@ -106,11 +108,11 @@ class Failures:
         return self.page(notice, {**errors.retry_after(error), **headers})
 
     def always(self, error: OAuthError) -> Callable[[str], Response]:
-        """Return what answers any path with ``error``."""
+        """Return a function that responds to any path with ``error``."""
         return lambda path: self.answer(path, error, {})
 
     def page(self, notice: Notice, headers: Mapping[str, str]) -> Response:
-        """Return the page that says ``notice``."""
+        """Return the error page with ``notice``."""
         response = self.pages.render(Page("error.html", {"notice": notice}, notice.status))
         response.headers.update(headers)
         return response
@@ -140,7 +142,7 @@ class Failures:
             return self.answer(request.scope["path"], answer_error, {})
 
         async def owner_gone(request: Request, _: Exception) -> Response:
-            # An account or an application was deleted while it was being given something.
+            # The account or application was deleted while this request added a row for it.
             if request.scope["path"] in self.machine_paths:
                 return self.answer(request.scope["path"], InvalidGrant(), {})
             return self.pages.render(_REQUEST_GONE)
@@ -165,7 +167,7 @@ class Failures:
             HTTPException: framework_error,
             psycopg.OperationalError: database_error,
             psycopg.InterfaceError: database_error,
-            # A database that another is just taking over from.
+            # The database has become a read-only standby; another server takes over.
             ReadOnlySqlTransaction: database_error,
             ForeignKeyViolation: owner_gone,
             SignInNeeded: sign_in_needed,
@@ -177,7 +179,7 @@ class Failures:
 
 
 def _allowed(request: Request, path: str) -> str:
-    """Return the methods of all routes of ``path``; the framework knows those of the first alone."""
+    """Return the methods of all routes of ``path``; the framework names only those of the first."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     methods = {method for route in routes if route.path == path for method in route.methods or ()}
     return ", ".join(sorted(methods or {"GET", "HEAD"}))

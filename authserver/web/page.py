@@ -1,7 +1,7 @@
-"""What a person sees: how pages are rendered, which headers they have, and under which name.
+"""Pages: rendering, security headers, and redirects to the canonical host.
 
-Every page is made on the server and works without JavaScript. Nothing in it comes from another origin
-and nothing is inline, which the content security policy enforces.
+Every page is rendered on the server and works without JavaScript. A page loads nothing from other origins
+and has no inline scripts or styles; the content security policy enforces this.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ STATIC: Final = _HERE / "static"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of what belongs to somebody who is signed in, with a place in the menu."""
+    """A section of the pages for signed-in people, with an entry in the menu."""
 
     path: str
     title: str
@@ -48,7 +48,7 @@ SECTIONS: Final = (
     Section(
         "/settings/apps",
         "Connected apps",
-        "Applications that you have let in, what they may do, and a way to end it.",
+        "Applications that have access to your data, what they may do, and how to end it.",
     ),
     Section(
         "/settings/categories",
@@ -76,35 +76,35 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True)
 class Page:
-    """A template and what it is filled with."""
+    """A template and its content."""
 
     template: str
     content: Mapping[str, object]
     status: int = 200
     subject: str = ""
-    """What the page's form is about; its token is good for that alone."""
+    """What the page's form is about; its CSRF token is valid only for that."""
     may_end_at_client: bool = False
-    """Whether a form of it may end in a redirect to a client: browsers check the whole chain."""
+    """Whether submitting a form may redirect to a client: browsers check the policy for all redirects."""
     may_end_at_provider: bool = False
-    """The same of the provider, where there is one."""
+    """The same for the provider, if one is configured."""
     may_fetch_data: bool = False
-    """Whether a script of it may ask the resource server, and nobody else."""
+    """Whether its scripts may send requests to the resource server."""
     current_path: str = ""
-    """The path of a page of the menu, or of one below it."""
+    """The path that the menu marks as current."""
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Renders pages and redirects, with the cookie where it is due."""
+    """Renders pages and redirects, and sets the session cookie if it is due."""
 
     templates: Environment
     signer: Signer
     data_url: str
-    """Where the resource server is."""
+    """The base URL of the resource server."""
     has_provider: bool = False
 
     def render(self, page: Page, browser: Browser | None = None) -> Response:
-        """Return ``page`` as ``browser`` gets it; without one it has no form and sets no cookie."""
+        """Return ``page`` for ``browser``. Without one, the page has no form token and sets no cookie."""
         form_token = (
             None if browser is None else self.signer.form_token(browser.session, page.subject)
         )
@@ -125,27 +125,27 @@ class Pages:
         return response
 
     def redirect(self, location: str, session: Token | None = None) -> Response:
-        """Return a redirect that is always followed with GET, with a cookie for a new ``session``."""
-        # Starlette's own redirect would encode once more what a registered URI may have in it.
+        """Return a redirect that is followed with GET. It sets the cookie of a new ``session``."""
+        # Starlette's RedirectResponse would encode characters of a registered URI again.
         response = Response(status_code=303, headers={**_HEADERS, "Location": location})
         if session is not None:
             self.signer.set_cookie(response, session)
         return response
 
     def redirect_browser(self, location: str, browser: Browser) -> Response:
-        """Return a redirect that gives ``browser`` its cookie where that is due."""
+        """Return a redirect that sets the cookie of ``browser`` if it is due."""
         return self.redirect(location, browser.session if browser.is_cookie_due else None)
 
 
 def pages(signer: Signer, chosen: Settings) -> Pages:
-    """Return the renderer of this deployment's pages."""
+    """Return the page renderer of a deployment."""
     templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # What was read once is kept, also while the files of another version take its place.
+        # Keep the loaded templates even while an upgrade replaces the files.
         auto_reload=False,
     )
     templates.globals.update(
@@ -160,14 +160,14 @@ def pages(signer: Signer, chosen: Settings) -> Pages:
 
 @cache
 def _static(name: str) -> str:
-    """Return the address of a static file. Browsers keep it, so a changed file needs another one."""
+    """Return the address of a static file. It contains a hash of the file, so browsers can cache it."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?v={digest}"
 
 
 @pass_context
 def _moment(context: Context, at: datetime) -> Markup:
-    """Return an instant as the person who looks at the page reads it, in their time zone."""
+    """Format an instant in the time zone of the signed-in person."""
     person = context.get("person")
     local = at.astimezone(ZoneInfo(person.timezone if isinstance(person, Person) else "UTC"))
     text = f"{local.day} {local:%b %Y, %H:%M}"
@@ -176,10 +176,10 @@ def _moment(context: Context, at: datetime) -> Markup:
 
 @dataclass(frozen=True)
 class CanonicalHost:
-    """A middleware that sends whoever asks for a page under another host name to the issuer's.
+    """Middleware that redirects pages requested under another host name to the issuer's host.
 
-    Cookies and passkeys belong to a name, and ``127.0.0.1`` is not ``localhost``. Endpoints for
-    machines (``except_paths``) answer under any name, and never say another than the issuer's.
+    Cookies and passkeys belong to one host name, and ``127.0.0.1`` is not ``localhost``. Endpoints for
+    clients (``except_paths``) respond under any name, and always with the issuer's URL.
     """
 
     app: ASGIApp
@@ -200,12 +200,12 @@ class CanonicalHost:
             return
         query = scope["query_string"].decode("latin-1")
         location = self.issuer + quote(scope["path"]) + (f"?{query}" if query else "")
-        # Starlette's redirect encodes what must not stand in a header and leaves the rest as it is.
+        # Starlette's RedirectResponse encodes the characters that a header cannot hold.
         await RedirectResponse(location, 303, _HEADERS)(scope, receive, send)
 
 
 def _with_port(text: str, issuer: str) -> str:
-    """Return a Host header with its port, also where that is the default one of the issuer's scheme."""
+    """Return a Host header with its port, adding the default port of the issuer's scheme if missing."""
     host = text.lower()
     if host.rpartition(":")[2].isdecimal():
         return host

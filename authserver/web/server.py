@@ -1,4 +1,4 @@
-"""What every handler of the authorization server is given."""
+"""The server object that all handlers of the authorization server receive."""
 
 from dataclasses import dataclass
 
@@ -37,24 +37,23 @@ class Server:
     throttle: Throttle
     zones: Zones
     slow: Database
-    """For what may take long: nobody else waits on its connections."""
+    """Separate connections for slow statements, so that other requests do not wait behind them."""
     provider: Provider | None = None
-    """Who else people may sign in through."""
+    """The OpenID Connect provider, if one is configured."""
 
     @property
     def provider_issuer(self) -> str | None:
-        """Whose identities are a way in here."""
+        """The issuer of the provider, if one is configured."""
         return None if self.provider is None else self.provider.chosen.issuer
 
     async def browser(self, request: Request) -> Browser:
-        """Return who asks for a page."""
+        """Return the browser that sent a request."""
         return await sessions.browser(self.signer, self.database, request)
 
     async def visit(self, request: Request, path: str, *, is_fresh: bool = False) -> Visit:
-        """Return who asks for a page of their own; ``path`` is the one to come back to after sign-in.
+        """Return the browser and person of a page for signed-in people. ``path`` is where sign-in returns to.
 
-        ``is_fresh``: they must have proved who they are a moment ago. Raises SignInNeeded,
-        ConfirmationNeeded.
+        ``is_fresh``: the person must have authenticated recently. Raises SignInNeeded, ConfirmationNeeded.
         """
         browser = await self.browser(request)
         if browser.person is None:
@@ -64,10 +63,10 @@ class Server:
         return Visit(browser, browser.person)
 
     def check_fresh_form(self, request: Request, form: Form, visit: Visit) -> None:
-        """Return where ``form`` is good and its sender proved who they are a moment ago.
+        """Check ``form`` and that its sender authenticated recently.
 
-        Raises ForgedForm, StaleForm, and OldSignIn where nothing but the sign-in is too old: the form is
-        then to be shown again with what was typed into it (``confirm.problem``).
+        Raises ForgedForm, StaleForm, and OldSignIn if only the sign-in is too old: then show the form
+        again with the typed values and ``confirm.problem``.
         """
         self.signer.check_form(request, form, visit.browser)
         if not visit.person.is_fresh:
@@ -75,7 +74,7 @@ class Server:
 
 
 def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
-    """Return a server for ``chosen``, by default with a hasher of its own. Raises SettingsError."""
+    """Return the server for the settings ``chosen``. Raises SettingsError."""
     database = rows.connect(chosen)
     signer = sessions.signer(chosen)
     return Server(

@@ -164,7 +164,7 @@ def test_more_headers_than_anybody_needs_are_refused(
         assert response.json()["error"] == "invalid_request"
         assert response.headers["access-control-allow-origin"] == "*"
     else:
-        assert "more headers than this service takes" in response.text
+        assert "more headers than this service accepts" in response.text
 
 
 @pytest.fixture(scope="module")

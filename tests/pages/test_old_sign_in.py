@@ -256,7 +256,7 @@ def test_a_form_of_another_site_is_not_shown_again(
     )
 
     assert response.status_code == 403
-    assert "This form could not be taken" in response.text
+    assert "This form could not be accepted" in response.text
 
 
 def sent(page: Response, filling: Filling) -> Form:

@@ -1,4 +1,4 @@
-// Buttons that copy. Without scripts they could do nothing, so the page hides them until we are here.
+// Copy buttons. They need this script, so the page hides them until it runs.
 
 const failed = "That did not work. Select the text and copy it yourself.";
 

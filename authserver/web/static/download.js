@@ -1,6 +1,6 @@
-// The button that downloads. No link can send a token in a header, so a script asks for the file.
+// The download button. A link cannot send a token in a header, so a script fetches the file.
 
-const brokenOff = "The download did not work. Try again, or run the line below.";
+const downloadFailed = "The download did not work. Try again, or run the line below.";
 
 function nameOf(answer) {
   const given = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "");
@@ -13,7 +13,7 @@ async function save(address, token) {
     const problem = await answer.json();
     return problem.message;
   }
-  // A file that breaks off on its way is none, and what follows is not reached.
+  // For an incomplete transfer this throws, so no partial file is saved.
   const file = await answer.blob();
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
@@ -33,7 +33,7 @@ for (const button of document.querySelectorAll("[data-download]")) {
     isRunning = true;
     status.textContent = "Downloading…";
     const token = document.getElementById("token").textContent;
-    status.textContent = await save(button.dataset.download, token).catch(() => brokenOff);
+    status.textContent = await save(button.dataset.download, token).catch(() => downloadFailed);
     isRunning = false;
   });
   button.hidden = false;

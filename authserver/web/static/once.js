@@ -1,4 +1,4 @@
-// Forms whose answer is shown only once. A second click would put its own answer in the place of the first.
+// Forms whose result is shown only once: a second click would replace the first result, so it is ignored.
 
 for (const form of document.querySelectorAll("[data-once]")) {
   let isSent = false;
@@ -8,7 +8,7 @@ for (const form of document.querySelectorAll("[data-once]")) {
     }
     isSent = true;
   });
-  // Somebody may come back to the form by the back button.
+  // The browser's back button may show the same page again.
   addEventListener("pageshow", () => {
     isSent = false;
   });

@@ -1,8 +1,8 @@
-// Passkeys: asks the browser for what a form says in data-options, puts the answer into the form's hidden
-// field and sends it. Forms that need this are hidden until it is known that the browser has passkeys.
+// Passkeys: passes a form's data-options to the browser, puts the response into the form's hidden field and
+// submits it. The page hides these forms; they are shown here if the browser supports passkeys.
 "use strict";
 
-const SAID = {
+const MESSAGES = {
   NotAllowedError: "No passkey was used. Try again when you are ready.",
   InvalidStateError: "This device has a passkey for your account already.",
   SecurityError: "This address cannot have passkeys. Use another way.",
@@ -18,30 +18,30 @@ function text(buffer) {
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-function known(descriptors) {
+function decoded(descriptors) {
   return (descriptors ?? []).map((each) => ({ ...each, id: bytes(each.id) }));
 }
 
-async function answer(form) {
-  const asked = JSON.parse(form.dataset.options);
-  const publicKey = { ...asked, challenge: bytes(asked.challenge) };
+async function credentialFor(form) {
+  const options = JSON.parse(form.dataset.options);
+  const publicKey = { ...options, challenge: bytes(options.challenge) };
   const isNew = form.dataset.passkey === "create";
   if (isNew) {
-    publicKey.user = { ...asked.user, id: bytes(asked.user.id) };
-    publicKey.excludeCredentials = known(asked.excludeCredentials);
+    publicKey.user = { ...options.user, id: bytes(options.user.id) };
+    publicKey.excludeCredentials = decoded(options.excludeCredentials);
   } else {
-    publicKey.allowCredentials = known(asked.allowCredentials);
+    publicKey.allowCredentials = decoded(options.allowCredentials);
   }
   const credential = await navigator.credentials[isNew ? "create" : "get"]({ publicKey });
-  const given = credential.response;
-  const response = { clientDataJSON: text(given.clientDataJSON) };
+  const result = credential.response;
+  const response = { clientDataJSON: text(result.clientDataJSON) };
   if (isNew) {
-    response.attestationObject = text(given.attestationObject);
-    response.transports = given.getTransports?.() ?? [];
+    response.attestationObject = text(result.attestationObject);
+    response.transports = result.getTransports?.() ?? [];
   } else {
-    response.authenticatorData = text(given.authenticatorData);
-    response.signature = text(given.signature);
-    response.userHandle = given.userHandle ? text(given.userHandle) : null;
+    response.authenticatorData = text(result.authenticatorData);
+    response.signature = text(result.signature);
+    response.userHandle = result.userHandle ? text(result.userHandle) : null;
   }
   return JSON.stringify({
     id: credential.id,
@@ -59,17 +59,17 @@ for (const form of window.PublicKeyCredential ? document.querySelectorAll("form[
     problem.hidden = true;
     button.disabled = true;
     try {
-      form.elements.credential.value = await answer(form);
+      form.elements.credential.value = await credentialFor(form);
       form.submit();
     } catch (error) {
-      problem.textContent = SAID[error.name] ?? "That did not work in this browser. Use another way.";
+      problem.textContent = MESSAGES[error.name] ?? "That did not work in this browser. Use another way.";
       problem.hidden = false;
       button.disabled = false;
       button.focus();
     }
   });
   form.hidden = false;
-  // A page that the browser kept comes back as it was left.
+  // The back/forward cache restores the page with the button disabled.
   addEventListener("pageshow", () => {
     form.querySelector("button").disabled = false;
   });
