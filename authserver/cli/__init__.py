@@ -1,1 +1,1 @@
-"""The operator's commands about people, applications and grants, and the one that serves."""
+"""The operator's commands about people, applications and grants, and the command that runs the server."""

@@ -1,4 +1,4 @@
-"""The commands about clients, and about what people granted them and programs of their own."""
+"""The commands about clients, grants and API tokens."""
 
 from datetime import timedelta
 from typing import Final
@@ -33,7 +33,7 @@ def client() -> None:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
 @click.pass_obj
 def list_clients(chosen: Settings, limit: int) -> None:
-    """List applications: those that somebody let in most lately first, then the newest of the others.
+    """List applications: latest consent first, then those without a consent, newest first.
 
     Their names are their own claims.
     """
@@ -65,7 +65,7 @@ def list_clients(chosen: Settings, limit: int) -> None:
 @click.argument("client_id", metavar="ID", callback=terminal.text)
 @click.pass_obj
 def show_client(chosen: Settings, client_id: str) -> None:
-    """Show an application, and who lets it do what."""
+    """Show an application and its live grants."""
 
     async def collect(database: Database) -> tuple[Registration, list[ClientGrant]]:
         registration = await _registration(database, client_id)
@@ -102,7 +102,7 @@ def show_client(chosen: Settings, client_id: str) -> None:
 @click.argument("client_id", metavar="ID", callback=terminal.text)
 @click.pass_obj
 def revoke_client(chosen: Settings, client_id: str) -> None:
-    """Remove an application with everything that it was granted; it has to register again."""
+    """Remove an application with all its grants. It has to register again."""
 
     async def remove(database: Database) -> int:
         await _registration(database, client_id)
@@ -121,14 +121,14 @@ async def _registration(database: Database, client_id: str) -> Registration:
 
 @click.group()
 def grant() -> None:
-    """What people granted: to applications, and to programs of their own by API tokens."""
+    """Grants of people to applications, and to their own programs by API tokens."""
 
 
 @grant.command("list")
 @click.argument("email", callback=terminal.text)
 @click.pass_obj
 def list_grants(chosen: Settings, email: str) -> None:
-    """List what lets applications and API tokens at EMAIL's data now."""
+    """List the live grants of EMAIL: applications and API tokens."""
     terminal.table(
         _GRANT_COLUMNS,
         (
@@ -152,7 +152,7 @@ def list_grants(chosen: Settings, email: str) -> None:
 @click.argument("grant_id", metavar="ID", type=click.UUID)
 @click.pass_obj
 def revoke_grant(chosen: Settings, grant_id: UUID) -> None:
-    """Revoke what 'svc grant list' shows under ID; its tokens are refused from the next request on."""
+    """Revoke the grant ID of 'svc grant list'. Its tokens are refused from the next request on."""
     _revoke(chosen, grant_id, "grant")
 
 
@@ -164,7 +164,7 @@ def token() -> None:
 def _joined(
     context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
 ) -> str | None:
-    """Return what was given in several options as if it had been given in one."""
+    """Join the values of a repeated option with spaces."""
     return terminal.text(context, parameter, " ".join(given))
 
 
@@ -182,18 +182,18 @@ def _joined(
     default="command line",
     show_default=True,
     callback=terminal.text,
-    help="What it is for.",
+    help="The purpose of the token.",
 )
 @click.option("--expires-in", type=click.IntRange(1, 36500), metavar="DAYS", help="Default: never.")
 @click.pass_obj
 def create_token(
     chosen: Settings, email: str, scope: str, name: str, expires_in: int | None
 ) -> None:
-    """Print a new API token for EMAIL's own programs, and nothing else."""
+    """Create an API token for EMAIL's own programs, and print only the token."""
     try:
         granted = scopes.parse(scope)
     except scopes.UnknownScopeError as error:
-        raise click.ClickException(f"{error}; there are: {' '.join(scopes.SCOPES)}") from error
+        raise click.ClickException(f"{error}; known scopes: {' '.join(scopes.SCOPES)}") from error
     if not granted:
         raise click.ClickException("a token needs a scope")
     if not 1 <= len(name.strip()) <= 100:
@@ -244,7 +244,7 @@ def list_tokens(chosen: Settings, email: str) -> None:
 @click.argument("grant_id", metavar="ID", type=click.UUID)
 @click.pass_obj
 def revoke_token(chosen: Settings, grant_id: UUID) -> None:
-    """Revoke what 'svc token list' shows under ID; it is refused from the next request on."""
+    """Revoke the API token ID of 'svc token list'. It is refused from the next request on."""
     _revoke(chosen, grant_id, "token")
 
 
@@ -257,7 +257,7 @@ def _grants(chosen: Settings, email: str) -> list[Grant]:
 
 
 def _revoke(chosen: Settings, grant_id: UUID, kind: str) -> None:
-    """Revoke a grant, of which ``kind`` tells what it is thought to be: "grant" is either, "token" not."""
+    """Revoke a grant. ``kind`` "token" accepts only API tokens, "grant" both kinds."""
 
     async def end(database: Database) -> bool:
         parties = await grants.parties(database, grant_id)
@@ -265,7 +265,7 @@ def _revoke(chosen: Settings, grant_id: UUID, kind: str) -> None:
             return False
         if kind == "token" and parties.client_id is not None:
             raise click.ClickException(
-                f"{grant_id} is no API token but what an application was granted: use 'svc grant revoke'"
+                f"{grant_id} is not an API token but a grant of an application: use 'svc grant revoke'"
             )
         return await grants.revoke(database, parties.user_id, grant_id, events.COMMAND)
 

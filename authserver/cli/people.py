@@ -1,4 +1,4 @@
-"""The commands about the people who have an account, and the janitor's."""
+"""The commands about accounts, sign-in sessions and security events, and the janitor."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ _LONGEST_BROWSER: Final = 60
 @click.command("janitor")
 @click.pass_context
 def clean(context: click.Context) -> None:
-    """Remove what nobody needs any more, as each server does every ten minutes."""
+    """Delete expired and unused rows, as each server does every ten minutes."""
     removals = terminal.run(_clean(context.obj))
     for removal in removals:
         click.echo(f"{removal.count:>9}  {removal.kind}")
@@ -48,7 +48,7 @@ async def _clean(chosen: Settings) -> list[Removal]:
 
 @click.group()
 def user() -> None:
-    """The people who have an account."""
+    """Accounts of people."""
 
 
 @user.command("add")
@@ -66,7 +66,7 @@ def user() -> None:
 def add_user(
     chosen: Settings, email: str, timezone: str, admin: bool, password_stdin: bool
 ) -> None:
-    """Make an account for EMAIL."""
+    """Create an account for EMAIL."""
     password = terminal.password(from_stdin=password_stdin)
     new = NewAccount(email=email, password=password, timezone=timezone, is_admin=admin)
     try:
@@ -83,7 +83,7 @@ def add_user(
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 @click.pass_obj
 def set_password(chosen: Settings, email: str, password_stdin: bool) -> None:
-    """Give EMAIL's account another password, and end all its sign-ins."""
+    """Set a new password for EMAIL's account, and end all its sessions."""
     password = terminal.password(from_stdin=password_stdin)
 
     async def change(database: Database) -> str:
@@ -95,16 +95,16 @@ def set_password(chosen: Settings, email: str, password_stdin: bool) -> None:
         changed = terminal.ask(chosen, change)
     except UnacceptablePassword as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{changed} has another password and is signed out everywhere")
+    click.echo(f"{changed} has a new password and is signed out everywhere")
 
 
 @user.command("reset-link")
 @click.argument("email", callback=terminal.text)
 @click.pass_obj
 def print_reset_link(chosen: Settings, email: str) -> None:
-    """Print a one-time link with which EMAIL chooses another password within an hour.
+    """Print a one-time link with which EMAIL can choose a new password within an hour.
 
-    An earlier one stops working. Until the link is used nothing else changes.
+    An earlier link stops working. Nothing else changes until the link is used.
     """
 
     async def make(database: Database) -> str:
@@ -116,12 +116,12 @@ def print_reset_link(chosen: Settings, email: str) -> None:
 
 @user.command("delete")
 @click.argument("email", callback=terminal.text)
-@click.option("--yes", is_flag=True, help="Do not ask whether to go on.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def delete_user(chosen: Settings, email: str, yes: bool) -> None:
-    """Delete EMAIL's account with everything in it.
+    """Delete EMAIL's account with all its data.
 
-    All that opens it ends at once; the data is removed by the janitor. It needs the login of the
+    Sessions, grants and tokens end at once; the janitor deletes the data. This needs the login of the
     database's owner.
     """
     account = terminal.ask(chosen, lambda database: terminal.account(database, email))
@@ -134,14 +134,14 @@ def delete_user(chosen: Settings, email: str, yes: bool) -> None:
         raise terminal.failure(error) from error
     if not is_ended:
         raise click.ClickException(f"there is no account {email}")
-    click.echo(f"deleted {account.email}; the janitor removes the data")
+    click.echo(f"deleted {account.email}; the janitor deletes the data")
 
 
 @user.command("invite")
-@click.option("--email", callback=terminal.text, help="The address that the account will have.")
+@click.option("--email", callback=terminal.text, help="The address of the new account.")
 @click.pass_obj
 def invite(chosen: Settings, email: str | None) -> None:
-    """Print a one-time link with which somebody makes an account within a day."""
+    """Print a one-time link to create an account within a day."""
     try:
         link = terminal.ask(chosen, lambda database: accounts.invite(database, chosen, email))
     except (AddressTaken, UnacceptableEmail) as error:
@@ -164,14 +164,14 @@ def print_first_link(chosen: Settings) -> None:
 
 @click.group()
 def session() -> None:
-    """The browsers in which people are signed in."""
+    """Sign-in sessions of people, one per browser."""
 
 
 @session.command("list")
 @click.argument("email", callback=terminal.text)
 @click.pass_obj
 def list_sessions(chosen: Settings, email: str) -> None:
-    """List where EMAIL is signed in."""
+    """List the browsers in which EMAIL is signed in."""
 
     async def collect(database: Database) -> list[SignIn]:
         account = await terminal.account(database, email)
@@ -195,7 +195,7 @@ def list_sessions(chosen: Settings, email: str) -> None:
 @click.argument("email", callback=terminal.text)
 @click.pass_obj
 def revoke_sessions(chosen: Settings, email: str) -> None:
-    """Sign EMAIL out everywhere. Applications and API tokens keep what they have."""
+    """Sign EMAIL out everywhere. Grants of applications and API tokens remain."""
 
     async def end(database: Database) -> int:
         account = await terminal.account(database, email)
@@ -206,7 +206,7 @@ def revoke_sessions(chosen: Settings, email: str) -> None:
 
 @click.group()
 def event() -> None:
-    """What happened to accounts and grants."""
+    """Security events of accounts and grants."""
 
 
 @event.command("list")
@@ -214,7 +214,7 @@ def event() -> None:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
 @click.pass_obj
 def list_events(chosen: Settings, email: str, limit: int) -> None:
-    """List the newest security events of EMAIL's account, the newest first."""
+    """List the newest security events of EMAIL's account, newest first."""
 
     async def collect(database: Database) -> list[StoredEvent]:
         account = await terminal.account(database, email)

@@ -16,7 +16,7 @@ def auth() -> None:
     "--listen",
     multiple=True,
     metavar="HOST:PORT",
-    help="Address to listen on, several times if need be; default: SVC_AUTH_LISTEN, else localhost with the"
+    help="Address to listen on; can be repeated; default: SVC_AUTH_LISTEN, else localhost with the"
     " port of SVC_AUTH_URL.",
 )
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)

@@ -1,4 +1,4 @@
-"""What the commands have in common: the database for a while, words that are text, and tables."""
+"""Functions that all commands use: database access, validation of arguments, and tables."""
 
 import asyncio
 import logging
@@ -22,9 +22,9 @@ Answer = TypeVar("Answer")
 
 
 def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    """Return what ``work`` answers, done as the server's own role. Raises ClickException.
+    """Run ``work`` with a database connection as the role authserver. Raises ClickException.
 
-    Security events go to standard error, as a server's do.
+    Security events are logged to standard error, as in a server.
     """
 
     async def connected() -> Answer:
@@ -44,7 +44,7 @@ def run(work: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 def failure(error: psycopg.Error) -> click.ClickException:
-    """Return what a command ends with where the database did not do what it was asked."""
+    """Return the error of a command for a database error."""
     mismatch = schema.mismatch_of(error)
     if mismatch is not None:
         return click.ClickException(f"{mismatch.advice} ({rows.reason(error)})")
@@ -57,8 +57,8 @@ def failure(error: psycopg.Error) -> click.ClickException:
 
 @contextmanager
 def log_on_stderr() -> Iterator[None]:
-    """Have security events written to standard error until the end of the block."""
-    # Made each time, for the standard error of the moment.
+    """Log security events to standard error until the end of the block."""
+    # A new handler each time, because sys.stderr may have been replaced.
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(web.LOG_FORMAT))
     level = events.log.level
@@ -72,7 +72,7 @@ def log_on_stderr() -> Iterator[None]:
 
 
 async def account(database: Database, email: str) -> Account:
-    """Return the account of ``email``. Raises ClickException where there is none."""
+    """Return the account of ``email``. Raises ClickException if there is none."""
     found = await accounts.find(database, email)
     if found is None:
         raise click.ClickException(f"there is no account {email}")
@@ -80,14 +80,14 @@ async def account(database: Database, email: str) -> Account:
 
 
 def text(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return a word of the command line, if any. Raises ClickException where its bytes were not UTF-8."""
+    """Return an argument unchanged. Raises ClickException if its bytes were not valid UTF-8."""
     if value is not None and not forms.is_text(value):
         raise click.ClickException(f"{parameter.human_readable_name} is not text in UTF-8")
     return value
 
 
 def password(*, from_stdin: bool) -> str:
-    """Return the password that is read or typed. Raises ClickException where it is not text."""
+    """Read the password from standard input or a prompt. Raises ClickException if it is not UTF-8."""
     refusal = click.ClickException("the password is not text in UTF-8")
     try:
         if from_stdin:
@@ -111,26 +111,26 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
 
 
 def plain(value: str) -> str:
-    """Return ``value`` without what a terminal would obey instead of showing it.
+    """Return ``value`` without the characters that a terminal would interpret.
 
-    Browsers and applications choose what they are called, and an escape sequence in it could rewrite
-    what stands on the screen above.
+    Browsers and applications choose their own names; an escape sequence in a name could overwrite other
+    text on the screen.
     """
     return "".join(letter for letter in value if letter.isprintable())
 
 
 def shortened(value: str, length: int) -> str:
-    """Return ``value``, cut where it is longer than ``length``."""
+    """Return ``value``, cut to ``length`` characters."""
     return value if len(value) <= length else f"{value[: length - 1]}…"
 
 
 def minute(at: datetime | None) -> str:
-    """Return an instant to the minute, or a dash for none."""
+    """Format an instant to the minute, or None as a dash."""
     return "-" if at is None else _until(at, "minutes")
 
 
 def second(at: datetime) -> str:
-    """Return an instant to the second."""
+    """Format an instant to the second."""
     return _until(at, "seconds")
 
 
@@ -139,5 +139,5 @@ def _until(at: datetime, precision: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things; ``noun`` is for one of them and takes an s."""
+    """Return a count with its noun, which gets an s in the plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

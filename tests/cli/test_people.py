@@ -98,7 +98,7 @@ def test_another_password_replaces_the_old_one_and_ends_all_sign_ins(
     )
 
     assert result.exit_code == 0
-    assert result.stdout == "alice@example.org has another password and is signed out everywhere\n"
+    assert result.stdout == "alice@example.org has a new password and is signed out everywhere\n"
     assert alice_browser.get("/").headers["location"].startswith("/sign-in")
     page = visitor.get("/sign-in")
     with_old = visitor.submit(page, email=alice.email, password=PASSWORD)

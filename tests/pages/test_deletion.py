@@ -629,7 +629,7 @@ def test_the_operator_deletes_an_account(
     result = terminal.run("user delete Alice@Example.org --yes")
 
     assert result.exit_code == 0, result.output
-    assert result.stdout == "deleted alice@example.org; the janitor removes the data\n"
+    assert result.stdout == "deleted alice@example.org; the janitor deletes the data\n"
     assert f"event=account_deleted user_id={alice.user_id}" in result.stderr
     assert status(token) == 401
     assert clean() == 7
