@@ -1,0 +1,98 @@
+"""The glossary names modules that exist, and names of modules and SQL keep to plain words."""
+
+import re
+from typing import Final
+
+import pytest
+
+from tests.rooms import PACKAGES, ROOT
+
+GLOSSARY: Final = ROOT / "docs" / "GLOSSARY.md"
+TIMELINE: Final = ROOT / "resourceserver" / "timeline" / "README.md"
+
+BANNED: Final = frozenset(
+    (
+        *("asked", "bond", "came", "carried", "comes", "departed", "found", "happened", "judged"),
+        *("made", "noted", "occasion", "pace", "seal", "shown", "somebody", "told", "unasked"),
+        *("whoever", "withdrawal"),
+    )
+)
+"""Words that do not say what a name holds or does."""
+
+EXCEPTIONS: Final = frozenset(
+    (
+        *("asked_days", "judged", "judged_labels", "pace", "raw_shown", "shown", "shown_in_days"),
+        *("shown_in_runs", "shown_in_spans", "told_streaks"),
+    )
+)
+"""Names in resourceserver/ that still have such a word. They are to go; none may be added."""
+
+
+def terms() -> list[tuple[str, str]]:
+    """Return each term of the glossary with its module."""
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| .+ \| `(.+?)` \|$", GLOSSARY.read_text(), re.MULTILINE)
+    return [(term, module) for term, module in rows]
+
+
+def names() -> set[str]:
+    """Return the names of modules and SQL files, and of the statements and fragments in SQL files."""
+    paths = [
+        path
+        for package in (*PACKAGES, "sql")
+        for suffix in ("py", "sql")
+        for path in (ROOT / package).rglob(f"*.{suffix}")
+        if "migrations" not in path.parts
+    ]
+    blocks = {
+        name
+        for path in paths
+        if path.suffix == ".sql"
+        for name in re.findall(
+            r"^ *(?:-- name: |-- fragment: |--include )(\w+)$", path.read_text(), re.MULTILINE
+        )
+    }
+    return {path.stem for path in paths} | blocks
+
+
+def has_banned_word(name: str) -> bool:
+    """Whether a word of a name, between underscores, is banned."""
+    return not BANNED.isdisjoint(name.split("_"))
+
+
+def test_the_glossary_has_its_terms_once() -> None:
+    found = [term for term, _ in terms()]
+
+    assert len(found) >= 30
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(("term", "module"), terms())
+def test_the_module_of_a_term_exists(term: str, module: str) -> None:
+    assert (ROOT / module).exists(), term
+
+
+def test_every_row_of_the_glossary_has_a_module() -> None:
+    rows = re.findall(r"^\| \*\*", GLOSSARY.read_text(), re.MULTILINE)
+
+    assert len(rows) == len(terms())
+
+
+def test_the_glossary_has_the_nine_words_of_the_timeline() -> None:
+    words = re.findall(r"^\| \*\*(\w+)\*\* \|", TIMELINE.read_text(), re.MULTILINE)
+    known = {term for term, _ in terms()} | {"session", "owner"}
+
+    assert {"activity session", "owner (of an instant)"} <= {term for term, _ in terms()}
+    assert len(words) == 9
+    assert [word for word in words if word not in known] == []
+
+
+def test_names_of_modules_and_sql_have_no_banned_words() -> None:
+    banned = {name for name in names() if has_banned_word(name)}
+
+    assert banned - EXCEPTIONS == set()
+
+
+def test_a_banned_word_is_found_in_any_place_of_a_name() -> None:
+    names = ["told", "told_streaks", "days_shown", "get_day", "untold"]
+
+    assert [has_banned_word(name) for name in names] == [True, True, True, False, False]
