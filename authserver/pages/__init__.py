@@ -1,1 +1,1 @@
-"""The pages that people see, one module a page: signing in, and Settings."""
+"""The pages for people, one module per page: sign-in and Settings."""

@@ -1,4 +1,4 @@
-"""Settings → Account: what somebody says of themselves, and the way to everything about the account."""
+"""Settings → Account: the profile, and links to all other pages about the account."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ _WEEKDAYS: Final = (
     *("Monday", "Tuesday", "Wednesday", "Thursday"),
     *("Friday", "Saturday", "Sunday"),
 )
-"""By ISO weekday, of which the first is 1."""
+"""In the order of ISO weekdays, which start at 1."""
 _NO_SUCH_ZONE: Final = "This is not the name of a time zone."
 _MAX_SUGGESTIONS: Final = 5
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What somebody says of themselves."""
+    """The profile of a person."""
 
     display_name: str | None
     timezone: str
@@ -43,7 +43,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class _Typed:
-    """The form as it was sent, and what is wrong with it."""
+    """The submitted form and the problems with its fields."""
 
     display_name: str
     timezone: str
@@ -52,7 +52,7 @@ class _Typed:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the profile, and what else there is about the account."""
+    """Show the profile and the links to the other pages about the account."""
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     visit = await server.visit(request, PATH)
     found = await rows.one(
@@ -66,7 +66,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def save(server: Server, request: Request) -> Response:
-    """Take another profile, or show the form again with what is wrong beside each field."""
+    """Save the profile, or show the form again with a problem beside each wrong field."""
     form = await forms.read(request)
     form.check()
     visit = await server.visit(request, PATH)
@@ -90,7 +90,7 @@ async def _save(database: Database, visit: Visit, wanted: Profile) -> None:
 
 
 def _profile(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
-    """Return the profile that was typed, or what is wrong with it."""
+    """Return the submitted profile, or the form with its problems."""
     name = (form.get("display_name") or "").strip(" ")
     name_problem = names.problem(name) if name else None
     zone = known.get(zones.folded(form.get("timezone") or ""))
@@ -108,7 +108,7 @@ def _profile(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
 
 
 def _zone_problem(typed: str, known: Mapping[str, str]) -> str:
-    """Return what is told about a zone that there is not; not every browser shows the list."""
+    """Return the message for an unknown zone, with suggestions: not every browser shows the list."""
     part = zones.folded(typed)
     near = [name for folded, name in known.items() if part and part in folded]
     if 1 <= len(near) <= _MAX_SUGGESTIONS:

@@ -1,4 +1,4 @@
-"""Settings → Account → What happened: the security events of one account, page by page."""
+"""Settings → Account → What happened: the security events of an account, page by page."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ PATH: Final = "/settings/account/events"
 PAGE_SIZE: Final = 50
 
 _SENTENCES: Final = {
-    "account_created": "Your account was made",
+    "account_created": "Your account was created",
     "account_deleted": "Your account was deleted",
     "signed_in": "You signed in",
     "sign_in_failed": "Somebody tried to sign in as you and failed",
@@ -25,23 +25,23 @@ _SENTENCES: Final = {
     "passkey_added": "A passkey was added",
     "passkey_removed": "A passkey was removed",
     "passkey_refused": "A passkey was refused, because it may have been copied",
-    "provider_connected": "Another service was connected for sign-in",
-    "provider_disconnected": "Another service was disconnected from sign-in",
+    "provider_connected": "You connected another service for sign-in",
+    "provider_disconnected": "You disconnected another service from sign-in",
 }
 _APPLICATION_SENTENCES: Final = {
-    "consented": "You let an application in",
+    "consented": "You gave an application access",
     "token_created": "An application got its first tokens",
     "revoked": "The access of an application was ended",
     "replay_detected": "A used code or token was presented again, so the access it belongs to was ended",
 }
 _API_TOKEN_SENTENCES: Final = {
-    "token_created": "An API token was made",
+    "token_created": "An API token was created",
     "revoked": "An API token was ended",
 }
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show what happened, the newest first, or what was before some event."""
+    """Show a page of events, newest first, before the position in the query."""
     given = forms.decode(request.scope["query_string"]).get("before")
     visit = await server.visit(request, PATH)
     before = events.NEWEST if given is None else _cursor(given)
@@ -70,7 +70,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 def describe(event: AccountEvent) -> str:
-    """Return what happened as a sentence about the person who reads it."""
+    """Return an event as a sentence addressed to the owner of the account."""
     own = _API_TOKEN_SENTENCES if event.client_id is None else _APPLICATION_SENTENCES
     return (_SENTENCES | _APPLICATION_SENTENCES | own)[event.event]
 
@@ -80,7 +80,7 @@ def _text(event: AccountEvent) -> str:
 
 
 def _cursor(text: str) -> Cursor:
-    """Return where a page begins. Raises InvalidRequest for what no page of ours links to."""
+    """Return the position at which a page begins. Raises InvalidRequest if it is malformed."""
     # 17 digits of microseconds last until the year 5138.
     found = re.fullmatch(r"([0-9]{1,17})-([0-9a-f]{32})", text)
     if found is None:

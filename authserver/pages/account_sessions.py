@@ -19,18 +19,18 @@ _DONE: Final = {
     "ended": "That browser is signed out.",
     "others": "All other browsers are signed out.",
 }
-_GONE: Final = "That browser is not signed in, or no longer so. Nothing was changed."
+_GONE: Final = "That browser is not signed in any more. Nothing was changed."
 
 
 async def show(server: Server, request: Request) -> Response:
-    """List the browsers in which somebody is signed in."""
+    """List the browsers in which the person is signed in."""
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     visit = await server.visit(request, PATH)
     return await _answer(server, visit, done=_DONE.get(done))
 
 
 async def end(server: Server, request: Request) -> Response:
-    """Sign out one browser, all others, or all with this one."""
+    """Sign out one browser, all other browsers, or all browsers."""
     form = await forms.read(request)
     form.check()
     visit = await server.visit(request, PATH)
@@ -46,7 +46,7 @@ async def end(server: Server, request: Request) -> Response:
             return server.pages.redirect_browser(f"{PATH}?done=others", visit.browser)
         case "all":
             await sessions.sign_out_everywhere(server.database, user_id, origin)
-            # What waits in this browser waits for whoever signs in here next.
+            # Pending requests of this browser move to its new anonymous session.
             anonymous = await sessions.sign_out(server.database, visit.browser, request)
             return server.pages.redirect("/sign-in", anonymous)
         case "one":
@@ -86,7 +86,7 @@ async def _answer(
     own = visit.browser.session.hash
     found = await sessions.of_user(server.database, visit.person.user_id)
     content = {
-        # This one comes first, then whichever was used last.
+        # This browser comes first, then the most recently used.
         "sign_ins": sorted(
             (_row(each, own) for each in reversed(found)),
             key=lambda row: not row["is_this"],
@@ -100,8 +100,8 @@ async def _answer(
 
 def _row(each: SignIn, own: bytes) -> dict[str, object]:
     return {
-        # The hash of what the cookie holds. Nobody can make the cookie of it, and it names nothing but
-        # the row of whoever is signed in.
+        # The hash of the session token. The cookie cannot be computed from it, and it only identifies a
+        # session of the signed-in person.
         "key": each.session_hash.hex(),
         "device": browsers.describe(each.user_agent),
         "address": each.address,

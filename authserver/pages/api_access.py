@@ -1,7 +1,7 @@
-"""Settings, API access: tokens for somebody's own programs, which they make, see once, and list.
+"""Settings → API access: creating, listing and revoking API tokens for a person's own programs.
 
-The form carries an id of its own. It becomes the grant's, together with the person's, so that a form that
-is sent twice makes one token.
+The form contains a random draft id. The grant id is computed from it and the user id, so that a form that is
+submitted twice creates only one token.
 """
 
 import re
@@ -53,12 +53,12 @@ _MAX_DAYS: Final = 36_525
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 _ALREADY_CREATED: Final = (
-    "This form has made its token already, and a token is shown only once. If you do not have it, revoke "
-    "it below and make another one."
+    "This form has created its token already, and a token is shown only once. If you do not have it, "
+    "revoke it below and create another one."
 )
 _NO_SUCH_DATE: Final = "There is no such date. Write year, month and day like this: 2030-12-31."
 
-# What shows that a token works, by the first scope of it that is here.
+# The example for a new token is the first one whose scope the token has.
 _EXAMPLES: Final = {
     "read:profile": '"{base_url}/api/v1/me"',
     "read:activity": '"{base_url}/api/v1/analytics/daily?from={day}&to={day}&tz={zone}"',
@@ -71,7 +71,7 @@ _EXAMPLES: Final = {
 
 @dataclass(frozen=True)
 class Draft:
-    """What somebody has filled in so far."""
+    """The values of the form."""
 
     draft_id: str
     name: str = ""
@@ -82,7 +82,7 @@ class Draft:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What the token may do. Boxes count only where they are what was chosen."""
+        """The scopes of the token. The ticked boxes count only if no preset is chosen."""
         if self.preset in PRESETS:
             return PRESETS[self.preset]
         return scopes.ordered(self.ticked)
@@ -90,25 +90,25 @@ class Draft:
 
 @dataclass(frozen=True, repr=False)
 class NewToken:
-    """A new token, and a line that uses it; None where there is nothing yet to use it for."""
+    """A new token and a curl command that uses it. None: no example fits its scopes."""
 
     token: Token
     curl: str | None
 
 
 class _DateProblem(ValueError):
-    """What is wrong with a date, in a sentence for whoever typed it."""
+    """The date is wrong. The message is for the person who typed it."""
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show somebody's tokens and the form for another one."""
+    """Show the person's API tokens and the form for a new one."""
     visit = await server.visit(request, PATH)
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     return await _answer(server, visit, _new(), done=DONE.get(done))
 
 
 async def create(server: Server, request: Request) -> Response:
-    """Make a token and show it, or show the form again with what is wrong."""
+    """Create a token and show it, or show the form again with its problems."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
     visit = await server.visit(request, PATH)
@@ -145,7 +145,7 @@ def _new() -> Draft:
 
 
 def _draft(form: Form) -> Draft:
-    """Return what was filled in. Raises InvalidRequest for what our form cannot have sent."""
+    """Return the values of the form. Raises InvalidRequest for values that the page cannot send."""
     ticked = frozenset(form.all("scope"))
     draft = Draft(
         draft_id=form.get("draft") or "",
@@ -162,19 +162,19 @@ def _draft(form: Form) -> Draft:
             f"the parameter preset must be {_CHOOSE} or one of {', '.join(PRESETS)}"
         )
     if not ticked <= SCOPES.keys():
-        raise InvalidRequest("only a scope that there is can be granted")
+        raise InvalidRequest("only scopes of this service can be granted")
     if draft.expiry not in EXPIRIES:
         raise InvalidRequest(f"the parameter expiry must be one of {', '.join(EXPIRIES)}")
     return draft
 
 
 def _grant_id(person: Person, draft: Draft) -> UUID:
-    # The form's id alone would let somebody give their grant the id of another person's.
+    # With the draft id alone, a person could choose the id of another person's grant.
     return uuid5(person.user_id, draft.draft_id)
 
 
 def _problems(draft: Draft, now: datetime) -> dict[str, str]:
-    """Return what is wrong, by field."""
+    """Return the problems by field."""
     problems = {}
     name_problem = names.problem(draft.name)
     if name_problem is not None:
@@ -193,7 +193,7 @@ def _problems(draft: Draft, now: datetime) -> dict[str, str]:
 
 
 def _lifetime(draft: Draft, now: datetime) -> timedelta | None:
-    """Return how long the token lives, None for ever; a date's end is that of the zone of ``now``.
+    """Return the lifetime of the token, None without expiry. A date ends in the time zone of ``now``.
 
     Raises _DateProblem.
     """
@@ -210,14 +210,14 @@ def _lifetime(draft: Draft, now: datetime) -> timedelta | None:
     if day < now.date():
         raise _DateProblem("That day is over. Choose today or a later one.")
     if day > now.date() + timedelta(days=_MAX_DAYS):
-        raise _DateProblem("Choose a day within the next 100 years, or let it never expire.")
+        raise _DateProblem("Choose a day within the next 100 years, or choose no expiry.")
     end = datetime.combine(day + timedelta(days=1), time.min, now.tzinfo)
-    # In UTC, since the difference between two local times knows nothing of a change of clocks.
+    # In UTC, because the difference of two local times ignores changes of daylight saving time.
     return end.astimezone(UTC) - now.astimezone(UTC)
 
 
 def _curl(base_url: str, token: Token, granted: Sequence[str], now: datetime) -> str | None:
-    """Return a line for a terminal that shows that ``token`` works."""
+    """Return a curl command that uses ``token``, or None."""
     example = next((_EXAMPLES[scope] for scope in _EXAMPLES if scope in granted), None)
     if example is None:
         return None
@@ -236,12 +236,12 @@ async def _answer(
     new_token: NewToken | None = None,
     status: int = 200,
 ) -> Response:
-    """Return the page, with the form as ``draft`` has it, or the token that was just made."""
+    """Return the page with the form filled from ``draft``, or with the new token."""
     granted = await grants.of_user(server.database, visit.person.user_id)
     api_tokens = [grant for grant in reversed(granted) if grant.client_id is None]
     content = {
         "done": done,
-        "problem": problem or ("The token was not made. See below why." if problems else None),
+        "problem": problem or ("The token was not created. See below why." if problems else None),
         "problems": {"name": None, "preset": None, "date": None} | (problems or {}),
         "new_token": new_token,
         "draft": draft,

@@ -1,8 +1,7 @@
-"""Browsers in words, by what they call themselves.
+"""Descriptions of browsers, from their User-Agent headers.
 
-A ``User-Agent`` is a browser's own claim, and most of them claim to be several others. What is asked for
-here first is what only one browser says of itself. Where it says nothing that is known, its words are
-shown as they are, shortened.
+A ``User-Agent`` is a browser's own claim, and most browsers also name several others. So the patterns that
+only one browser uses are tried first. An unknown text is shown as it is, shortened.
 """
 
 import re
@@ -30,7 +29,7 @@ _LONGEST: Final = 80
 
 
 def describe(user_agent: str | None) -> str:
-    """Return such as "Firefox on Linux", or the browser's own words where these are not known."""
+    """Return for example "Firefox on Linux", or the shortened header if it is unknown."""
     if user_agent is None:
         return "A browser that does not say what it is"
     browser, system = _first(_BROWSERS, user_agent), _first(_SYSTEMS, user_agent)

@@ -1,9 +1,8 @@
-"""Settings → Categories: what counts as what, and how productive that is.
+"""Settings → Categories: category rules, and the productivity scores of categories.
 
-It begins with what nothing puts into a category yet. A rule can be looked at before it is added: what it
-would have matched in the last 30 days. This server may not read activity; it asks functions that look the
-sign-in up themselves (``sql/functions/categories.sql``), on connections where nobody else waits behind the
-answer.
+The page begins with the time that has no category yet. A preview shows what a new rule would have matched in
+the last 30 days. The role of this server may not read activity; it calls functions that check the sign-in
+session themselves (``sql/functions/categories.sql``), on separate connections, because they may take long.
 """
 
 import unicodedata
@@ -43,43 +42,43 @@ SCORES: Final = {
 MAX_PATTERN: Final = 255
 MAX_CATEGORY: Final = 64
 USUAL: Final = "usual"
-"""For a score that is left to the service."""
+"""The form value for the default score of the service."""
 
 PROBLEMS: Final = {
     "not_one": "This is not a regular expression that Postgres can work with.",
-    "question_mark": "A group may begin with (?: but with no other (? and an expression not with ***. Case "
-    "never counts.",
-    "back_reference": r"An expression may not refer back, as \1 does.",
-    "repeated_anchor": r"What stands for a place, such as ^ $ or \y, cannot be repeated, by itself or in a "
+    "question_mark": "A group may begin with (?: but not with any other (? and an expression must not "
+    "begin with ***. Upper and lower case are always the same.",
+    "back_reference": r"An expression may not contain back references such as \1.",
+    "repeated_anchor": r"An anchor, such as ^ $ or \y, cannot be repeated, neither by itself nor in a "
     "group.",
-    "wide_range": "A range such as [a-z] may not go over so many letters.",
-    "too_large": r"The expression is too large. It may have 4 places such as ^ and $, or two such as \y, "
-    "25 parts with * + ? or {1,2}, and 255 characters, when what is repeated with {9} is written out, and a "
-    "group with + twice.",
+    "wide_range": "A range such as [a-z] may not contain so many letters.",
+    "too_large": r"The expression is too large. It may have 4 anchors such as ^ and $, or 2 such as \y, "
+    "25 parts with * + ? or {1,2}, and 255 characters, where a part with {9} counts nine times and a group "
+    "with + twice.",
     "too_slow": "The expression takes too long to read. Make it simpler.",
     "too_many": "There is room for 200 rules, of which 50 may be regular expressions, and for 200 scores of "
     "your own.",
-    "exists": "There is a rule for that already. Remove it first.",
+    "exists": "A rule for that exists already. Remove it first.",
 }
-"""Why a rule cannot be had, by what the database says of it (``svc.insert_rule``)."""
+"""The message for each problem of a rule that the database reports (``svc.insert_rule``)."""
 _BUSY: Final = "This is taking too long at the moment, and nothing was changed. Please try again."
 _STEPS: Final = {"up": -1, "down": 1}
-"""By how many places each button moves a rule."""
+"""By how many positions each button moves a rule."""
 _TIMED_OUT: Final = (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
-_GONE: Final = "That rule was not there any more."
+_GONE: Final = "That rule does not exist any more."
 
 _DONE: Final = {
-    "added": "The rule is added. It holds for all that was ever recorded.",
-    "put": "Done. It holds for all that was ever recorded.",
+    "added": "The rule is added. It applies to everything that was ever recorded.",
+    "put": "Done. It applies to everything that was ever recorded.",
     "removed": "The rule is removed.",
     "moved": "The rule is moved.",
-    "scored": "The score is saved. It holds for all that was ever recorded.",
+    "scored": "The score is saved. It applies to everything that was ever recorded.",
 }
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of somebody's."""
+    """A category rule."""
 
     category_rule_id: UUID
     field: str
@@ -90,7 +89,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Score:
-    """What a category scores: the person's own score, if any, and the service's default."""
+    """The score of a category: the person's own, if any, and the default of the service."""
 
     category: str
     own: int | None
@@ -99,34 +98,34 @@ class Score:
 
 @dataclass(frozen=True)
 class Uncategorized:
-    """A site, or an application where there is no site, that nothing puts into a category."""
+    """A site, or an application without a site, that has no category."""
 
     field: str
     name: str
     has_sites: bool
-    """Whether it is an application that others of its sessions have sites in."""
+    """Whether it is an application of which other sessions have sites."""
     total_ms: int
     session_count: int
     name_count: int
-    """How many there are of them."""
+    """The number of all such sites and applications."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a rule would match, or why there can be no such rule."""
+    """What a rule would match, or why it is not acceptable."""
 
     problem: str | None
     total_ms: int | None
     session_count: int | None
     ruled_ms: int | None
-    """How much of it rules decide that are there already."""
+    """The part of it for which existing rules decide."""
     name_count: int | None
     names: Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A rule as it was typed."""
+    """The form values of a new rule."""
 
     field: str = "app"
     match: str = "exact"
@@ -136,7 +135,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class ScoreChoice:
-    """A score as it was picked."""
+    """The form values of a score."""
 
     category: str = ""
     score: str = "2"
@@ -153,7 +152,7 @@ class _Change:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show what has no category, the rules in their order, and what categories score."""
+    """Show the time without a category, the rules in their order, and the scores."""
     query = forms.decode(request.scope["query_string"])
     visit = await server.visit(request, PATH)
     done = _DONE.get(query.get("done") or "")
@@ -161,7 +160,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def add(server: Server, request: Request) -> Response:
-    """Add a rule, or show first what it would match."""
+    """Add a rule, or show a preview of it."""
     form, visit = await _read_form(server, request)
     draft = _draft(form)
     if _is_stale(server, request, form, visit):
@@ -180,10 +179,10 @@ async def add(server: Server, request: Request) -> Response:
 
 
 async def put(server: Server, request: Request) -> Response:
-    """Put one thing that has no category into one, by a rule of its own."""
+    """Put a site or application without a category into one, by adding an exact rule."""
     form, visit = await _read_form(server, request)
     field, _, quoted = (form.get("put") or "").partition(" ")
-    # Browsers send other line breaks than those of a recorded name, so the page quotes it.
+    # Browsers change line breaks in form values, so the page percent-encodes the name.
     name = unquote(quoted, errors="surrogateescape")
     draft = Draft(field, "exact", name, form.get("category") or "")
     is_ours = field in ("app", "domain") and forms.is_text(name)
@@ -217,7 +216,7 @@ async def change(server: Server, request: Request) -> Response:
 
 
 async def score(server: Server, request: Request) -> Response:
-    """Say how productive time in a category is."""
+    """Set the productivity score of a category."""
     form, visit = await _read_form(server, request)
     score_choice = ScoreChoice(
         recorded_name(form.get("scored") or "", MAX_CATEGORY), form.get("score") or ""
@@ -240,7 +239,7 @@ async def score(server: Server, request: Request) -> Response:
 
 
 def _wanted_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
-    """Return what is to be done with which rule. Raises InvalidRequest for what no button sends."""
+    """Return the action and the rule of a button. Raises InvalidRequest for other values."""
     for what in ("up", "down", "remove"):
         rule = form.get(what)
         if rule is not None:
@@ -266,7 +265,7 @@ def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> boo
 
 
 def _draft(form: Form) -> Draft:
-    """Return the rule that was typed. Raises InvalidRequest for what our form cannot have sent."""
+    """Return the values of the form. Raises InvalidRequest for values that the page cannot send."""
     draft = Draft(
         form.get("field") or "",
         form.get("match") or "",
@@ -281,7 +280,7 @@ def _draft(form: Form) -> Draft:
 
 
 def pattern(field: str, match: str, text: str) -> str:
-    """Return a rule's pattern as it is compared with what is recorded. Titles are kept as they were sent."""
+    """Return a rule's pattern in the form in which names are recorded. Titles are only trimmed."""
     if field == "title":
         return text.strip()
     name = recorded_name(text, MAX_PATTERN)
@@ -289,19 +288,19 @@ def pattern(field: str, match: str, text: str) -> str:
 
 
 def recorded_name(text: str, limit: int) -> str:
-    """Return a name as those of applications and categories are recorded: trimmed, in Unicode's form NFC.
+    """Return a name in the form in which names are recorded: trimmed, in Unicode form NFC.
 
-    What is too long for ``limit`` characters in any form is left as it is: composing a long row of marks
-    takes quadratic time.
+    A text that is too long for ``limit`` characters in any form is not normalized: normalizing many
+    combining marks takes quadratic time.
     """
     name = text.strip()
     return name if len(name) > 4 * limit else unicodedata.normalize("NFC", name)
 
 
 def site(text: str) -> str:
-    """Return the site that ``text`` is about, as it is recorded: of an address no more than its host.
+    """Return the site of ``text`` in the form in which sites are recorded: the host without ``www.``.
 
-    The ``www.`` that sites begin with is left out there.
+    ``text`` may be a whole URL.
     """
     address = text if "://" in text else f"//{text}"
     try:
@@ -313,10 +312,10 @@ def site(text: str) -> str:
 
 
 def _problems(draft: Draft, *, needs_category: bool) -> dict[str, str]:
-    """Return what is wrong, by field."""
+    """Return the problems by field."""
     problems = {}
     if not draft.pattern:
-        problems["pattern"] = "Say what it has to be."
+        problems["pattern"] = "Type the text to compare with."
     elif len(draft.pattern) > MAX_PATTERN:
         problems["pattern"] = f"This may have at most {MAX_PATTERN} characters."
     category_problem = _category_problem(draft.category)
@@ -332,7 +331,7 @@ def _category_problem(category: str) -> str | None:
 
 
 async def _add(server: Server, visit: Visit, draft: Draft) -> str | None:
-    """Add a rule, or return why that cannot be done."""
+    """Add a rule, or return the problem."""
     return await _outcome(server, visit, "add", vars(draft))
 
 
@@ -344,7 +343,7 @@ def _session_parameters(visit: Visit) -> Parameters:
 async def _query(
     server: Server, visit: Visit, shape: type[Row], statement: str, given: Parameters
 ) -> list[Row]:
-    """Return what a statement answers in time. Raises psycopg.Error, among them those of _TIMED_OUT."""
+    """Return the rows of a statement with a time limit. Raises psycopg.Error, including _TIMED_OUT."""
     return await rows.every(
         server.slow,
         shape,
@@ -355,7 +354,7 @@ async def _query(
 
 
 async def _outcome(server: Server, visit: Visit, statement: str, given: Parameters) -> str | None:
-    """Return why a change cannot be made, in words; None: it is made. Raises SignInNeeded."""
+    """Run a change and return its problem as a message, or None. Raises SignInNeeded."""
     try:
         (outcome,) = await _query(server, visit, _Outcome, statement, given)
     except _TIMED_OUT:
@@ -366,7 +365,7 @@ async def _outcome(server: Server, visit: Visit, statement: str, given: Paramete
 
 
 def _status(problem: str) -> int:
-    """Return the status of a page that says why a change was not made."""
+    """Return the HTTP status for the problem of a change."""
     return 503 if problem == _BUSY else 400
 
 
@@ -386,11 +385,11 @@ async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
 
 
 async def _uncategorized(server: Server, visit: Visit) -> list[Uncategorized] | None:
-    """Return what has no category; None: that could not be worked out in time."""
+    """Return the time without a category; None: the query took too long."""
     try:
         return await _query(server, visit, Uncategorized, "uncategorized", {})
     except psycopg.OperationalError:
-        # That took too long, or every connection for it is busy.
+        # The query timed out, or all slow connections are busy.
         return None
 
 
@@ -422,9 +421,9 @@ async def _answer(
     is_slow: bool = False,
     status: int = 200,
 ) -> Response:
-    """Return the page, with its forms as ``draft`` and ``score_choice`` have them.
+    """Return the page with its forms filled from ``draft`` and ``score_choice``.
 
-    ``is_slow``: what was done lately has just taken too long to look through, and is not tried again.
+    ``is_slow``: a query of recent activity has just timed out, so the page does not try another one.
     """
     content = {
         "done": done,
@@ -451,7 +450,7 @@ async def _answer(
 
 
 def spent(total_ms: int) -> str:
-    """Return a length of time as people say it."""
+    """Return a duration as text for people."""
     minutes = (total_ms + 30_000) // 60_000
     if minutes == 0:
         return "less than a minute" if total_ms else "no time"

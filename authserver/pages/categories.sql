@@ -1,13 +1,13 @@
--- What the page about categories asks. This server sees no activity; each statement calls a function that asks
--- for the sign-in of the person that it is about (sql/functions/categories.sql).
+-- The queries of the page about categories. The role authserver may not read activity; each statement calls a
+-- function that checks the sign-in session of the person (sql/functions/categories.sql).
 
 -- name: limit_time
--- What comes after it in the same transaction takes no longer than this, and waits for a job no longer.
+-- Limits the duration and the lock waits of the next statement in the same transaction.
 select set_config('statement_timeout', '5s', true),
        set_config('lock_timeout', '2s', true)
 
 -- name: rules
--- The rules of whoever is signed in, in their order; no row: they have none, or nobody is.
+-- The rules of the signed-in person, in their order. No row: there are none, or the session has ended.
 select category_rule_id,
        field,
        match,
@@ -16,14 +16,14 @@ select category_rule_id,
   from svc.category_rules(%(user_id)s, %(session_hash)s)
 
 -- name: scores
--- What categories score for whoever is signed in, the most productive first; no row: nobody is.
+-- The scores of categories for the signed-in person, highest first. No row: the session has ended.
 select category,
        own,
        usual
   from svc.category_scores(%(user_id)s, %(session_hash)s)
 
 -- name: uncategorized
--- What of the last 30 days nothing puts into a category, the longest first.
+-- The sites and applications of the last 30 days without a category, longest first.
 select field,
        name,
        has_sites,
@@ -33,7 +33,7 @@ select field,
   from svc.uncategorized_time(%(user_id)s, %(session_hash)s)
 
 -- name: preview
--- What a rule would match of the last 30 days, or why there can be no such rule; no row: nobody is signed in.
+-- What a rule would match in the last 30 days, or its problem. No row: the session has ended.
 select problem,
        total_ms,
        session_count,
@@ -49,7 +49,7 @@ select problem,
        )
 
 -- name: add
--- Adds a rule after all others; null, or why not.
+-- Adds a rule after all others. Answers its problem, or null.
 select svc.add_category_rule(
            %(user_id)s,
            %(session_hash)s,
@@ -60,13 +60,13 @@ select svc.add_category_rule(
        ) as problem
 
 -- name: remove
--- Removes a rule and tells its pattern; null: there is none, or nobody is signed in.
+-- Removes a rule. False: there is no such rule, or the session has ended.
 select svc.remove_category_rule(%(user_id)s, %(session_hash)s, %(rule)s) is not null as is_done
 
 -- name: move
--- Moves a rule by so many places; false: there is none, or nobody is signed in.
+-- Moves a rule by `by` positions. False: there is no such rule, or the session has ended.
 select svc.move_category_rule(%(user_id)s, %(session_hash)s, %(rule)s, %(by)s) as is_done
 
 -- name: score
--- Scores a category, or, with null, leaves that to the service again; null, or why not.
+-- Sets the score of a category, or removes it if the score is null. Answers the problem, or null.
 select svc.score_category(%(user_id)s, %(session_hash)s, %(category)s, %(score)s) as problem

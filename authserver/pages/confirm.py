@@ -1,8 +1,8 @@
-"""The question that comes before what could harm an account: is it still you who sits there?
+"""Confirmation of the sign-in, required before sensitive actions.
 
-It comes before a page is shown that such things are done on. Where the sign-in grows too old while somebody
-fills in a form, the form is shown again as they left it, with a link that asks the question in another tab;
-afterwards the form can be sent (``Browser.form_hashes``).
+It is required before a page with sensitive actions is shown. If the sign-in becomes too old while a person
+fills in a form, the form is shown again with the typed values and a link that opens the confirmation in
+another tab; afterwards the form can be submitted (``Browser.form_hashes``).
 """
 
 from typing import Final
@@ -26,10 +26,10 @@ _FAILED: Final = (
     "That did not work. Check the password. After several attempts it also helps to wait before the next "
     "one, at most 15 minutes."
 )
-"""What a wrong password and an attempt too early are both told."""
+"""The same message for a wrong password and for a throttled attempt."""
 
 CONFIRMED: Final = "/confirmed"
-"""Where somebody is told to go back to the tab that they came from."""
+"""The page that asks the person to go back to the tab with the form."""
 
 _OLD_SIGN_IN: Final = Markup(
     "Your sign-in is older than 15 minutes, so nothing was done yet. "
@@ -39,12 +39,12 @@ _OLD_SIGN_IN: Final = Markup(
 
 
 def problem(error: StaleForm) -> str:
-    """Return what is said above a form that was not taken and is shown again."""
+    """Return the message above a form that was refused and is shown again."""
     return _OLD_SIGN_IN.format(CONFIRMED) if isinstance(error, OldSignIn) else sign_in.OUT_OF_DATE
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Ask who is signed in for their password or passkey, or go on where they were asked just now."""
+    """Ask the person for their password or passkey, or continue if the sign-in is fresh."""
     going_to = _path(forms.decode(request.scope["query_string"]))
     visit = await server.visit(request, going_to)
     if visit.person.is_fresh:
@@ -53,7 +53,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def submit(server: Server, request: Request) -> Response:
-    """Go on under a new session, or ask again."""
+    """Check the password or passkey, open a new session and continue, or ask again."""
     form = await forms.read(request)
     form.check()
     going_to = _path(form)
@@ -75,13 +75,13 @@ async def submit(server: Server, request: Request) -> Response:
 
 
 async def done(server: Server, request: Request) -> Response:
-    """Send somebody who has just confirmed who they are back to the form in another tab."""
+    """Show the page that sends the person back to the form in the other tab."""
     visit = await server.visit(request, CONFIRMED, is_fresh=True)
     return server.pages.render(Page("confirmed.html", {}), visit.browser)
 
 
 async def _authenticate(server: Server, visit: Visit, form: Form, request: Request) -> Token:
-    """Return the session of somebody who proved who they are. Raises ProofRefused, TooManyRequests."""
+    """Check a password or passkey and return the new session. Raises ProofRefused, TooManyRequests."""
     answer = form.get("credential")
     if answer is not None:
         return await passkeys.sign_in(server, visit.browser, answer, request)
@@ -103,7 +103,7 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
 
 
 def _path(form: Form) -> str:
-    """Return the path of our list that is asked for, else home."""
+    """Return the next path of the form if it is in PATHS, otherwise the start page."""
     given = form.get("next") or ""
     return given if given in sign_in.PATHS else "/"
 

@@ -1,4 +1,4 @@
-"""Settings, connected apps: the applications that somebody let in, each with its grants."""
+"""Settings → Connected apps: the applications with live grants of a person."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ DONE: Final = {
 
 @dataclass(frozen=True)
 class Connection:
-    """One grant of an application's: what a person agreed to at one time."""
+    """One grant of an application, from one consent."""
 
     grant: Grant
     destination: str | None
-    """Where the application's code was sent."""
+    """Where the code was sent, for people."""
     number: int
-    """Which one it is of all on the page, by which its link differs from those under the same name."""
+    """Its number on the page, which distinguishes links for applications of the same name."""
 
 
 @dataclass(frozen=True)
 class App:
-    """An application, under its own claim of what it is called; several may claim the same."""
+    """An application. Its name is its own claim, so several may have the same."""
 
     client_id: str
     name: str | None
@@ -44,7 +44,7 @@ class App:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the applications that somebody let in, those let in last first."""
+    """Show the applications with access, latest consent first."""
     visit = await server.visit(request, PATH)
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     granted = await grants.of_user(server.database, visit.person.user_id)
@@ -62,7 +62,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 def _apps(granted: Iterable[Grant]) -> list[App]:
-    """Return the applications among those who hold ``granted``, in its order."""
+    """Group the grants of applications by application, in the order of ``granted``."""
     by_client: dict[str, list[Grant]] = {}
     for grant in granted:
         if grant.client_id is not None:

@@ -5,8 +5,8 @@
                                            ▼
                                  no row anywhere, a day later not even departed
 
-The first arrow is one transaction (``sql/functions/deletion.sql``), after which nothing opens anything any
-more. The data may be millions of rows, and goes in the background.
+The first arrow is one transaction (``sql/functions/deletion.sql``). After it, no session and no token of the
+account is valid. The data may be millions of rows and is deleted in the background.
 """
 
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ class _Other:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Say what the end of an account means, and ask for its address."""
+    """Show what deleting the account means, and ask for its e-mail address."""
     visit = await server.visit(request, PATH, is_fresh=True)
     return server.pages.render(await _page(server, visit.person), visit.browser)
 
 
 async def submit(server: Server, request: Request) -> Response:
-    """End the account, and say goodbye to a browser that is nobody's from now on."""
+    """Delete the account, and show the last page with a new anonymous session."""
     form = await forms.read(request)
     form.check()
     visit = await server.visit(request, PATH)
@@ -62,7 +62,7 @@ async def submit(server: Server, request: Request) -> Response:
         events.request_origin(request),
     )
     if not ended:
-        # The sign-in has ended or grown old since it was looked at.
+        # The session has ended or become too old since it was checked.
         raise ConfirmationNeeded(visit.browser, PATH)
     anonymous = tokens.mint(tokens.SESSION, tokens.NOBODY)
     return server.pages.render(

@@ -1,8 +1,8 @@
-"""Settings → Account → Download: a token for ten minutes, with which everything can be fetched.
+"""Settings → Account → Download: a token for ten minutes, with which all data can be downloaded.
 
-The form carries an id of its own, as that for any API token does, so that it makes one token however often
-it is sent. Who has as many API tokens as there may be can still take their data along: some more are kept
-free for this.
+As on the page for API tokens, the form contains a random draft id, so that it creates only one token however
+often it is submitted. A person with the most API tokens can still download their data: a few more tokens are
+allowed for this.
 """
 
 from datetime import timedelta
@@ -27,34 +27,34 @@ PATH: Final = "/settings/account/download"
 LIFETIME: Final = timedelta(minutes=10)
 
 _MAX_DOWNLOAD_TOKENS: Final = 10
-"""How many of these tokens there may be beside the most API tokens."""
+"""How many download tokens are allowed in addition to the most API tokens."""
 
 _TOKEN_NAME: Final = "Download"  # noqa: S105 -- it is no secret: tokens are listed under their names
 _ALREADY_CREATED: Final = (
-    "This form has made its token already, and a token is shown only once. Make another one."
+    "This form has created its token already, and a token is shown only once. Create another one."
 )
 _TOO_MANY: Final = (
     f"You made {_MAX_DOWNLOAD_TOKENS} tokens for a download within the last ten minutes. Use one of them, "
     "or wait until they have ended."
 )
 _REQUIRED_SCOPE: Final = "read:activity"
-"""Without it no token opens an export."""
+"""The export requires this scope."""
 _READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Explain the download, with all that can be read ticked."""
+    """Show the form, with all reading scopes ticked."""
     visit = await server.visit(request, PATH, is_fresh=True)
     return server.pages.render(_page(_READING), visit.browser)
 
 
 async def make_token(server: Server, request: Request) -> Response:
-    """Make the token and show it, this once, with a button and a line that fetch everything."""
+    """Create the token and show it once, with a download button and a curl command."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
     visit = await server.visit(request, PATH)
     if not set(form.all("scope")) <= set(_READING):
-        raise InvalidRequest("only what can be read can be downloaded")
+        raise InvalidRequest("only reading scopes can be granted to a download")
     ticked = scopes.ordered(form.all("scope"))
     try:
         server.check_fresh_form(request, form, visit)
@@ -62,7 +62,7 @@ async def make_token(server: Server, request: Request) -> Response:
         page = _page(ticked, problem=confirm.problem(error), status=403)
         return server.pages.render(page, visit.browser)
     if _REQUIRED_SCOPE not in ticked:
-        problem = f"Tick {_REQUIRED_SCOPE} too: every download holds what it opens."
+        problem = f"Tick {_REQUIRED_SCOPE} too: every download contains activity."
         page = _page(ticked, scope_problem=problem if ticked else "Tick at least one.", status=400)
         return server.pages.render(page, visit.browser)
     user_id, draft_id = visit.person.user_id, form.get("draft")
@@ -76,7 +76,7 @@ async def make_token(server: Server, request: Request) -> Response:
             scopes=ticked,
             lifetime=LIFETIME,
             origin=events.request_origin(request),
-            # The form's id alone would let somebody give their grant the id of another person's.
+            # With the draft id alone, a person could choose the id of another person's grant.
             grant_id=uuid5(user_id, f"download {draft_id}"),
             session=visit.browser.session,
             most=grants.MAX_API_TOKENS + _MAX_DOWNLOAD_TOKENS,

@@ -1,4 +1,4 @@
-"""Settings, revoke: asks before it ends an application's access or an API token, and goes back."""
+"""Settings → Revoke: revoking a grant of an application or an API token, after a question."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -19,7 +19,7 @@ from authserver.web.server import Server
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is to be revoked: a grant of the person's; None where it has ended already."""
+    """The grant to revoke. ``grant`` is None if it has ended already."""
 
     grant_id: UUID
     grant: Grant | None
@@ -27,14 +27,14 @@ class _Subject:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Ask whether something shall be revoked; what has ended already is said to have."""
+    """Ask whether to revoke a grant. If it has ended already, go back to the list with a message."""
     visit = await server.visit(request, "/")
     subject = await _subject(server, visit, forms.decode(request.scope["query_string"]))
     return _ask(server, visit, subject)
 
 
 async def revoke(server: Server, request: Request) -> Response:
-    """Revoke it, and go back to the list that it was on."""
+    """Revoke the grant and go back to the list."""
     form = await forms.read(request)
     form.check()
     visit = await server.visit(request, "/")
@@ -51,7 +51,7 @@ async def revoke(server: Server, request: Request) -> Response:
 
 
 async def _subject(server: Server, visit: Visit, form: Form) -> _Subject:
-    """Return what a link or form is about. Raises NotFound, also for what is somebody else's."""
+    """Return the grant of a link or form. Raises NotFound, also for another person's grant."""
     try:
         grant_id = UUID(form.get("grant") or "")
     except ValueError:

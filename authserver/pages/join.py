@@ -1,4 +1,4 @@
-"""One-time links, by which an account is made."""
+"""Joining: creating an account by a one-time link."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,7 +22,7 @@ from shared.tokens import Token
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the form for a new account where the link can still be used."""
+    """Show the form for a new account, if the link can still be used."""
     link = _link(forms.decode(request.scope["query_string"]))
     browser = await server.browser(request)
     invitation = await _invitation(server, link)
@@ -30,7 +30,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def submit(server: Server, request: Request) -> Response:
-    """Make the account, and sign its owner in."""
+    """Create the account and sign its owner in."""
     form = await forms.read(request)
     form.check()
     link = _link(form)

@@ -1,12 +1,12 @@
-"""Sign-in through the provider: on the way there, back again, and the settings about it.
+"""Sign-in through the OpenID Connect provider: the redirect to it, the callback, and the settings.
 
     POST /sign-in/provider ──► the provider ──► GET /sign-in/provider/callback ──► signed in
              │                                          │
-             └ what waits, in this browser              └ taken once; then the code is redeemed, and
-               and for ten minutes                        the identity looked up
+             └ stores the sign-in, for this browser     └ takes it once, redeems the code and looks
+               and for ten minutes                        the identity up
 
-The same way leads through an invitation (a new account), through the settings (one more way in) and,
-for somebody whose sign-in is old, back to where they were (who sits there has to show it again).
+The same flow serves invitations (it creates an account), the settings (it adds a sign-in method) and
+confirmation (the person authenticates again and returns to the page).
 """
 
 import base64
@@ -38,36 +38,38 @@ log = logging.getLogger("svc.provider")
 
 _FAILED: Final = (
     "Signing in through {name} did not work. Please try again. If it keeps failing, sign in another way and "
-    "tell whoever runs this service."
+    "tell the operator of this service."
 )
 _DOWN: Final = "{name} does not answer at the moment. Try again in a while, or sign in another way."
-_DECLINED: Final = "You did not go through with it at {name}, so nothing has happened here."
+_DECLINED: Final = "You did not complete the sign-in at {name}, so nothing has changed here."
 _GONE: Final = (
     "This sign-in through {name} is no longer open: it was completed already, took longer than 10 minutes, "
     "or began in another browser. Please start again."
 )
 _NOT_CONNECTED: Final = (
-    "Nobody here is connected to that account at {name}. If you have an account here, sign in as before and "
-    "connect {name} under Account in the settings. If you have none, ask whoever runs this service for an "
-    "invitation."
+    "No account here is connected to that account at {name}. If you have an account here, sign in as before "
+    "and connect {name} under Account in the settings. If you have none, ask the operator of this service "
+    "for an invitation."
 )
 _ADDRESS_TAKEN: Final = (
     "There is an account here with your e-mail address, and it is not connected to {name} yet. Sign in as "
     "before, then connect {name} under Account in the settings."
 )
 _NO_ADDRESS: Final = (
-    "{name} did not say what your e-mail address is, which an account here needs. Open your invitation "
+    "{name} did not send your e-mail address, which an account here needs. Open your invitation "
     "again and choose a password instead."
 )
 _ANOTHER: Final = (
-    "That is not the account at {name} that is connected here. Go back and choose the one that is."
+    "That account at {name} is not the one that is connected here. Go back and choose the connected "
+    "account."
 )
 _CANNOT_CONNECT: Final = (
     "That account at {name} cannot be connected: it is connected to another account here, or yours is "
     "connected to another one there."
 )
 _LAST_WAY_IN: Final = (
-    "This is your only way to sign in, so {name} stays. Set a password or add a passkey first."
+    "This is your only way to sign in, so {name} was not disconnected. Set a password or add a passkey "
+    "first."
 )
 _TOO_MANY_ATTEMPTS: Final = (
     "There were too many attempts from where you are. Wait a little, then try again."
@@ -75,11 +77,11 @@ _TOO_MANY_ATTEMPTS: Final = (
 
 
 class _Declined(Exception):
-    """Somebody thought better of it at the provider."""
+    """The person declined the sign-in at the provider."""
 
 
 async def depart(server: Server, request: Request) -> Response:
-    """Send somebody to the provider, to sign in or to join."""
+    """Redirect a browser to the provider, to sign in or to join."""
     provider = _configured(server)
     form = await forms.read(request)
     form.check()
@@ -105,7 +107,7 @@ async def depart(server: Server, request: Request) -> Response:
 
 
 def _subject(browser: Browser, going_to: str, link: Token | None) -> str:
-    """Return what the page was about whose form it is: that to join, to sign in, or to confirm."""
+    """Return the subject of the form's CSRF token: of the page to join, to sign in or to confirm."""
     if link is not None:
         return link.text
     return going_to if browser.person is None else ""
@@ -120,7 +122,7 @@ async def _invited(server: Server, link: Token) -> SignInPurpose:
 
 
 async def connect(server: Server, request: Request) -> Response:
-    """Send somebody who is signed in to the provider, to have it as one more way in."""
+    """Redirect a signed-in person to the provider, to add it to their sign-in methods."""
     provider = _configured(server)
     visit = await server.visit(request, sign_in_methods.PATH, is_fresh=True)
     form = await forms.read(request)
@@ -131,7 +133,7 @@ async def connect(server: Server, request: Request) -> Response:
 
 
 async def disconnect(server: Server, request: Request) -> Response:
-    """Take the provider away as a way in."""
+    """Remove the provider from the sign-in methods."""
     provider = _configured(server)
     visit = await server.visit(request, sign_in_methods.PATH, is_fresh=True)
     form = await forms.read(request)
@@ -147,7 +149,7 @@ async def disconnect(server: Server, request: Request) -> Response:
 
 
 async def arrive(server: Server, request: Request) -> Response:
-    """Take somebody back who comes from the provider."""
+    """Handle the callback from the provider."""
     provider = _configured(server)
     query = forms.decode(request.scope["query_string"])
     query.check()
@@ -161,8 +163,8 @@ async def arrive(server: Server, request: Request) -> Response:
     if pending is None:
         return _gone(server, browser)
     if browser.person is not None and pending.user_id is None and pending.invitation_hash is None:
-        # Another tab was faster, perhaps as somebody else. Whom the provider names is not even asked: who
-        # is signed in here never changes unasked, and what comes next says who it is.
+        # Another tab has signed in meanwhile, perhaps as another person. The code is not redeemed: the
+        # signed-in person must not change unexpectedly, and the next page shows who is signed in.
         return server.pages.redirect_browser(sign_in.next_path(pending.going_to), browser)
     try:
         proof = await _proof(provider, query, pending)
@@ -185,7 +187,7 @@ def _configured(server: Server) -> Provider:
 
 
 def _is_confirming(purpose: SignInPurpose | PendingSignIn) -> bool:
-    """Tell whether somebody who is signed in has to show that it is still them."""
+    """Return whether the sign-in confirms that it is still the same person."""
     return purpose.user_id is not None and not purpose.is_connecting
 
 
@@ -210,7 +212,7 @@ async def _redirect_to_provider(
         refused.headers.update(errors.retry_after(error))
         return refused
     except ProviderFailed as error:
-        # It has not been asked for anything of this person's yet; what is wrong is wrong for everybody.
+        # Only the provider's metadata was fetched: the failure concerns all people alike.
         return _failed(server, request, browser, purpose, ProviderDown(str(error)))
     await identities.store_sign_in(
         server.database, browser.session, state, purpose, (nonce, code_verifier)
@@ -219,17 +221,17 @@ async def _redirect_to_provider(
 
 
 async def _proof(provider: Provider, query: Form, pending: PendingSignIn) -> Proof:
-    """Return who came back. Raises ProviderFailed, _Declined."""
+    """Return the confirmed identity. Raises ProviderFailed, _Declined."""
     await provider.check_issuer(query.get("iss"))
     error = query.get("error")
     if error == "access_denied":
         raise _Declined
     if error is not None:
         known = error if re.fullmatch(r"[a-z_]{1,40}", error) else "an error"
-        raise ProviderFailed(f"it sent somebody back with {known}")
+        raise ProviderFailed(f"the authorization response has the error {known}")
     code = query.get("code")
     if code is None:
-        raise ProviderFailed("it sent somebody back without a code")
+        raise ProviderFailed("the authorization response has no code")
     reauthenticated_after = pending.created_at if _is_confirming(pending) else None
     return await provider.redeem(code, pending.code_verifier, pending.nonce, reauthenticated_after)
 
@@ -260,8 +262,8 @@ async def _sign_in(
         owner.user_id,
         request,
         signed_out_at=owner.signed_out_at,
-        # Somebody whom the provider knew already has shown nobody by now who sits there, and what could
-        # harm the account leads to where it is asked again.
+        # The provider may have used an old sign-in of its own. Then the session is not fresh, and sensitive
+        # actions require a confirmation.
         authenticated_at=proof.authenticated_at or sessions.LONG_AGO,
     )
     if session is None:
@@ -277,7 +279,7 @@ async def _join(server: Server, request: Request, pending: PendingSignIn, proof:
             server.database, proof, domains, origin, invitation_hash=pending.invitation_hash
         )
     except AddressTaken:
-        # Perhaps by the same person, a moment ago in another tab.
+        # Perhaps the same person has just joined in another tab.
         owner = await identities.use_identity(server.database, proof)
         if owner is None:
             raise
@@ -309,7 +311,7 @@ def _failed(
 
 def _gone(server: Server, browser: Browser) -> Response:
     if browser.person is not None:
-        # Whoever goes back in the browser after it worked is where they wanted to be.
+        # The person is signed in and used the back button: nothing is left to do.
         return server.pages.redirect_browser("/", browser)
     text = _GONE.format(name=_configured(server).name)
     return sign_in.render(server, browser, "", problem=text, status=400)
@@ -322,7 +324,7 @@ def _problem(
     text: str,
     status: int = 400,
 ) -> Response:
-    """Return the page that says what went wrong; other ways to sign in are on it, or a way back."""
+    """Return the page with the problem, and with the sign-in form or a link back."""
     message = text.format(name=_configured(server).name)
     if browser.person is None:
         return sign_in.render(server, browser, purpose.going_to, problem=message, status=status)

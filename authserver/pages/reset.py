@@ -1,4 +1,4 @@
-"""One-time links, by which somebody chooses another password without the one that they forgot."""
+"""Password reset: choosing a new password by a one-time link."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,13 +18,13 @@ from shared.tokens import Token
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the form where the link can still be used."""
+    """Show the form, if the link can still be used."""
     link = _link(forms.decode(request.scope["query_string"]))
     return await _render(server, await server.browser(request), link)
 
 
 async def submit(server: Server, request: Request) -> Response:
-    """Set the password, and sign its owner in."""
+    """Set the new password and sign the owner in."""
     form = await forms.read(request)
     form.check()
     link = _link(form)

@@ -27,20 +27,20 @@ PATHS: Final = (
     "/settings/account/delete",
     "/confirmed",
 )
-"""Where sign-in may lead beside pending requests."""
+"""The paths, besides pending requests, to which sign-in may redirect."""
 
 _FAILED: Final = (
     "That did not work. Check the e-mail address and the password. After several attempts it also helps "
     "to wait before the next one, at most 15 minutes."
 )
-"""What an unknown address, a wrong password and an attempt too early are all told, and is true of each."""
+"""The same message for an unknown address, a wrong password and a throttled attempt; it is true for each."""
 OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
 def next_path(text: str) -> str:
-    """Return the path to go on to after sign-in: a pending request, a path of our list, else home.
+    """Return the path to redirect to after sign-in: a pending request, a path of PATHS, or the start page.
 
-    No part of ``text`` becomes part of an address but an id, which has letters and digits alone.
+    Of ``text``, only a request id becomes part of the path, and that has only letters and digits.
     """
     request_id = tokens.parse(tokens.REQUEST, text)
     if request_id is not None:
@@ -49,13 +49,13 @@ def next_path(text: str) -> str:
 
 
 def form_next(text: str) -> str:
-    """Return what of ``text`` a form carries along: a pending request or a path of our list, else nothing."""
+    """Return the form field ``next``: ``text`` if it is a request id or in PATHS, otherwise empty."""
     is_request = tokens.parse(tokens.REQUEST, text) is not None
     return text if is_request or text in PATHS else ""
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the form, or go on where somebody is signed in already."""
+    """Show the form, or continue if a person is signed in already."""
     going_to = forms.decode(request.scope["query_string"]).get("next") or ""
     browser = await server.browser(request)
     if browser.person is not None:
@@ -64,7 +64,7 @@ async def show(server: Server, request: Request) -> Response:
 
 
 async def submit(server: Server, request: Request) -> Response:
-    """Sign somebody in and go on, or show the form again."""
+    """Sign the person in and continue, or show the form again."""
     form = await forms.read(request)
     form.check()
     going_to = form.get("next") or ""
@@ -74,7 +74,7 @@ async def submit(server: Server, request: Request) -> Response:
         server.signer.check_form(request, form, browser, going_to)
     except StaleForm:
         if browser.person is not None:
-            # Another tab was faster. The form has no say here, and there is nothing left to do.
+            # The person has signed in in another tab meanwhile, so this form is no longer needed.
             return server.pages.redirect_browser(next_path(going_to), browser)
         return render(server, browser, going_to, email, problem=OUT_OF_DATE, status=403)
     try:
@@ -90,7 +90,7 @@ async def submit(server: Server, request: Request) -> Response:
 
 
 async def _authenticate(server: Server, browser: Browser, form: Form, request: Request) -> Token:
-    """Return the session of whoever gave their password or passkey. Raises ProofRefused, TooManyRequests."""
+    """Check a password or passkey and return the new session. Raises ProofRefused, TooManyRequests."""
     answer = form.get("credential")
     if answer is not None:
         return await passkeys.sign_in(server, browser, answer, request)
@@ -112,7 +112,7 @@ async def _authenticate(server: Server, browser: Browser, form: Form, request: R
 
 
 async def sign_out(server: Server, request: Request) -> Response:
-    """Sign out in this browser; a pending request waits for whoever signs in next."""
+    """End this browser's session. A pending request remains for the next sign-in."""
     form = await forms.read(request)
     form.check()
     going_to = form.get("next") or ""
@@ -133,7 +133,7 @@ def render(
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    """Return the page with the forms to sign in, and with what went wrong, if anything."""
+    """Return the sign-in page, with a problem if there is one."""
     next_value = form_next(going_to)
     content = {
         "next": next_value,

@@ -1,6 +1,6 @@
-"""The page of how somebody signs in: their password and their passkeys.
+"""Settings → Account → How you sign in: the password, the passkeys and the provider.
 
-Whoever opens it has proved who they are a moment ago, and whoever sends one of its forms, too.
+The page and its forms require a fresh sign-in.
 """
 
 from typing import Final
@@ -25,9 +25,9 @@ PATH: Final = "/settings/account/sign-in"
 _DONE: Final = {
     "password": "Your password is changed. All other browsers are signed out.",
     "added": "The passkey is added. You can sign in with it from now on.",
-    "removed": "The passkey is removed. It signs nobody in any more.",
+    "removed": "The passkey is removed. It can no longer be used to sign in.",
     "connected": "It is connected. You can sign in through it from now on.",
-    "disconnected": "It is disconnected. It signs nobody in here any more.",
+    "disconnected": "It is disconnected. It can no longer be used to sign in here.",
 }
 _LAST_WAY_IN: Final = (
     "This is your only way to sign in, so it was not removed. "
@@ -36,14 +36,14 @@ _LAST_WAY_IN: Final = (
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show how somebody signs in."""
+    """Show the sign-in methods."""
     visit = await server.visit(request, PATH, is_fresh=True)
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     return await _render(server, visit, request, done=_DONE.get(done))
 
 
 async def change_password(server: Server, request: Request) -> Response:
-    """Change somebody's password; this browser stays signed in, and no other."""
+    """Change the password. This browser stays signed in; all others are signed out."""
     visit, form = await _read(server, request)
     try:
         server.check_fresh_form(request, form, visit)
@@ -60,7 +60,7 @@ async def change_password(server: Server, request: Request) -> Response:
 
 
 async def add_passkey(server: Server, request: Request) -> Response:
-    """Keep a passkey that the browser made."""
+    """Store a new passkey."""
     visit, form = await _read(server, request)
     name = (form.get("name") or "").strip()
     problem = names.problem(name)
@@ -78,7 +78,7 @@ async def add_passkey(server: Server, request: Request) -> Response:
 
 
 async def remove_passkey(server: Server, request: Request) -> Response:
-    """Take a passkey away, unless it is the last way in. Raises NotFound for none of theirs."""
+    """Remove a passkey, unless it is the last sign-in method. Raises NotFound if it is not theirs."""
     visit, form = await _read(server, request)
     try:
         server.check_fresh_form(request, form, visit)
@@ -125,7 +125,7 @@ async def _render(
     name_problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    """Return the page; ``name`` is what was typed for a new passkey, by default what the browser is."""
+    """Return the page. ``name`` is the typed name of a new passkey, by default the browser's description."""
     known = await passkeys.of_user(server.database, visit.person.user_id)
     ways = await passkeys.sign_in_methods(server, visit.person.user_id)
     content = {

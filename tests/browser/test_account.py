@@ -128,7 +128,7 @@ def test_a_token_for_the_download_is_shown_once(
     open_signed_in(page, f"{PATH}/download")
     expect(page.get_by_role("checkbox", checked=True)).to_have_count(7)
     page.get_by_role("checkbox", name="read:location").uncheck()
-    page.get_by_role("button", name="Make a token for ten minutes").click()
+    page.get_by_role("button", name="Create a token for ten minutes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
     token = page.locator("#token").inner_text()
 
@@ -178,7 +178,7 @@ def apps(content: bytes) -> list[str]:
 def made_download(page: Page, open_signed_in: OpenSignedIn) -> None:
     """The page with the download and its token is open."""
     open_signed_in(page, f"{PATH}/download")
-    page.get_by_role("button", name="Make a token for ten minutes").click()
+    page.get_by_role("button", name="Create a token for ten minutes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
 
 

@@ -111,7 +111,7 @@ def test_a_mistake_is_shown_beside_its_field_and_everything_is_kept(
     page.get_by_label("Its last day").fill("2020-01-31")
     page.get_by_role("button", name="Create token").click()
 
-    expect(page.get_by_role("alert")).to_contain_text("The token was not made.")
+    expect(page.get_by_role("alert")).to_contain_text("The token was not created.")
     expect(page.get_by_label("Its last day")).to_have_accessible_description(
         re.compile("That day is over")
     )

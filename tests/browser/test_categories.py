@@ -44,14 +44,14 @@ def test_what_nothing_sorts_goes_into_a_category_with_one_press_each(
 ) -> None:
     open_signed_in(page, PATH)
     expect(page.get_by_role("button", name="Put into")).to_have_count(3)
-    page.get_by_label("Put what I press below into").select_option("Reference")
+    page.get_by_label("Put the items that I choose below into").select_option("Reference")
 
     page.get_by_role("button", name="above: tides.example").click()
     expect(page.get_by_role("status")).to_contain_text("Done.")
     page.get_by_role("button", name="above: Mystery Tool").click()
 
     expect(page.get_by_role("button", name="Put into")).to_have_count(1)
-    expect(page.get_by_label("Put what I press below into")).to_have_value("Reference")
+    expect(page.get_by_label("Put the items that I choose below into")).to_have_value("Reference")
     expect(page.locator("#rules li")).to_contain_text(
         ["Site is tides.example → Reference", "Application is Mystery Tool → Reference"]
     )

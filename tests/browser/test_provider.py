@@ -136,7 +136,7 @@ def test_an_account_is_connected_and_from_then_on_a_click_signs_in(
     expect(page.get_by_role("status")).to_contain_text("It is disconnected.")
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("button", name=f"Sign in with {NAME}").click()
-    expect(page.get_by_role("alert").first).to_contain_text("Nobody here is connected")
+    expect(page.get_by_role("alert").first).to_contain_text("No account here is connected")
 
 
 def test_an_address_that_has_an_account_does_not_open_it(
@@ -177,7 +177,7 @@ def test_who_stops_at_the_provider_is_back_where_they_began(
     page.goto(application.authorize_url())
     page.get_by_role("button", name=f"Sign in with {NAME}").click()
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("alert").first).to_contain_text("nothing has happened here")
+    expect(page.get_by_role("alert").first).to_contain_text("nothing has changed here")
     sign_in_by_password(page, person)
 
     expect(page.get_by_role("heading", level=1)).to_have_text("Allow access to your data?")

@@ -198,7 +198,7 @@ class Tour:
         self._record()
         self._open("/settings/categories")
         yield "categories"
-        self.page.get_by_label("Put what I press below into").select_option("Reference")
+        self.page.get_by_label("Put the items that I choose below into").select_option("Reference")
         self._click(self.page.get_by_role("button", name="above: tides.example"))
         self.page.get_by_label("What it looks at").select_option("Window title")
         self.page.get_by_label("How it compares").select_option("contains")
@@ -263,7 +263,7 @@ class Tour:
             self._open(path)
             yield name
         self._open("/settings/account/download")
-        self._press("Make a token for ten minutes")
+        self._press("Create a token for ten minutes")
         yield "download-made"
 
     def _provider(self) -> Iterator[str]:

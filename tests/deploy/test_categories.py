@@ -132,7 +132,7 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
         ("add alice@example.org app exact x\udcff X", "PATTERN is not text in UTF-8"),
         (
             "add alice@example.org app exact CODE X",
-            "There is a rule for that already. Remove it first.",
+            "A rule for that exists already. Remove it first.",
         ),
         (
             "add alice@example.org title regex '(' X",
@@ -140,7 +140,7 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
         ),
         (
             r"add alice@example.org title regex '(([a-z])+.)+\1$' X",
-            r"An expression may not refer back, as \1 does.",
+            r"An expression may not contain back references such as \1.",
         ),
         (
             "remove alice@example.org 00000000-0000-4000-8000-000000000001",
@@ -170,8 +170,8 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
         ),
         (
             "test alice@example.org title regex '(?=a)'",
-            "A group may begin with (?: but with no other (? and an expression not with ***. Case "
-            "never counts.",
+            "A group may begin with (?: but not with any other (? and an expression must not begin with "
+            "***. Upper and lower case are always the same.",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from tests.oauth.visitor import Application, Visitor, forms, parameters
 
 Rows = psycopg.Connection[Any]
 
-KNOWN = "You have let this application in before"
+KNOWN = "You have given this application access before"
 
 
 def codes(owner: Rows) -> int:
@@ -103,7 +103,7 @@ def test_what_is_new_for_a_known_application_is_marked(
 
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
 
-    assert "You have let this application in before" in page.text
+    assert "You have given this application access before" in page.text
     assert page.text.count('<span class="tag">new</span>') == 1
 
 

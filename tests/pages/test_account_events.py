@@ -56,7 +56,7 @@ def test_what_happened_is_told_in_words_the_newest_first(
     assert told(page) == [
         "The access of an application was ended: Weekly Report",
         "An application got its first tokens: Weekly Report",
-        "You let an application in: Weekly Report",
+        "You gave an application access: Weekly Report",
         "You signed in",
     ]
     assert "16 Jun 2025, 09:00" in page.text
@@ -70,7 +70,7 @@ def test_an_api_token_is_told_by_its_name(
 
     page = alice_browser.get(PATH)
 
-    assert "An API token was made: <bdi>my &lt;b&gt;script&lt;/b&gt;</bdi>" in page.text
+    assert "An API token was created: <bdi>my &lt;b&gt;script&lt;/b&gt;</bdi>" in page.text
 
 
 def test_an_application_that_is_gone_has_no_name_any_more(
@@ -81,7 +81,7 @@ def test_an_application_that_is_gone_has_no_name_any_more(
 
     assert told(alice_browser.get(PATH)) == [
         "An application got its first tokens",
-        "You let an application in",
+        "You gave an application access",
     ]
 
 
@@ -149,7 +149,7 @@ def test_nobody_sees_what_happened_to_another_by_any_cursor(
 
     assert page.status_code == 200
     assert told(page) == []
-    assert "There is nothing here." in page.text
+    assert "There are no events." in page.text
 
 
 @pytest.mark.parametrize(

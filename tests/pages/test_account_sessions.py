@@ -170,7 +170,7 @@ def test_the_session_of_somebody_else_is_not_found_and_stays(
     refused = end(alice_browser, session=keys(bobs.get(PATH))[0], what="one")
 
     assert refused.status_code == 404
-    assert "That browser is not signed in, or no longer so." in refused.text
+    assert "That browser is not signed in any more." in refused.text
     assert signed_in(bobs)
     assert noted(owner, alice) == noted(owner, bob) == []
 
@@ -192,7 +192,7 @@ def test_sending_it_twice_ends_one_and_says_so(
     answers = [alice_browser.submit(page, form=1, session=other, what="one") for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [303, 404]
-    assert "no longer so" in answers[1].text
+    assert "not signed in any more" in answers[1].text
     assert noted(owner, alice) == ["signed_out"]
 
 

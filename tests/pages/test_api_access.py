@@ -241,7 +241,7 @@ def test_a_form_that_is_sent_twice_makes_one_token_and_says_so(
     assert first.status_code == 200
     assert second.status_code == 409
     assert TOKEN.search(second.text) is None
-    assert "has made its token already, and a token is shown only once" in second.text
+    assert "has created its token already, and a token is shown only once" in second.text
     assert [name for name, _, _ in grants_of(owner, alice)] == ["Weekly chart"]
     assert fill(alice_browser, second).status_code == 200
 

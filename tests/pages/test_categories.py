@@ -95,7 +95,7 @@ def test_the_page_begins_with_what_has_no_category(
     ]
     assert shown.endswith(
         "Firefox Application, less than a minute in 1 session "
-        "A rule for it would decide about its sites too. Try one for window titles."
+        "A rule for it would apply to its sites too. Try a rule for window titles."
     )
     assert "Code" not in shown
     assert "Bobs" not in page.text
@@ -112,7 +112,7 @@ def test_one_press_puts_something_into_a_category_for_all_history(
     send(alice_browser, "put", again, category="Writing", put="app Mystery Tool")
 
     assert sent.status_code == 303
-    assert "Done. It holds for all that was ever recorded." in again.text
+    assert "Done. It applies to everything that was ever recorded." in again.text
     assert "<option selected>Design</option>" in again.text
     assert "tides.example" not in section(again, "Without a category")
     assert stored(owner, alice) == [
@@ -182,7 +182,7 @@ def test_pressing_twice_says_that_it_is_done_already(
         sent = send(alice_browser, "put", page, category="Design", put="app Mystery")
 
     assert sent.status_code == 400
-    assert "There is a rule for that already." in sent.text
+    assert "A rule for that exists already." in sent.text
     assert len(stored(owner, alice)) == 1
 
 
@@ -204,8 +204,8 @@ def test_a_rule_is_looked_at_first_and_then_added(
     assert seen.status_code == 200
     shown = section(seen, "Add a rule")
     assert (
-        "In the last 30 days this matches 3 h in 2 sessions . Rules that you have decide 1 h of that "
-        "already, and stay before it."
+        "In the last 30 days this matches 3 h in 2 sessions . Your existing rules already decide about "
+        "1 h of it, and come first."
     ).replace(" .", ".") in shown.replace(" .", ".")
     assert "Tide table 2 h in 1 session, now Uncategorized" in shown
     assert "Low tide <b> 1 h in 1 session, now Own" in shown
@@ -229,8 +229,8 @@ def test_a_rule_that_matches_nothing_says_so(alice_browser: Visitor) -> None:
 @pytest.mark.parametrize(
     ("typed", "name", "told"),
     [
-        ({"pattern": ""}, "pattern", "Say what it has to be."),
-        ({"pattern": "  "}, "pattern", "Say what it has to be."),
+        ({"pattern": ""}, "pattern", "Type the text to compare with."),
+        ({"pattern": "  "}, "pattern", "Type the text to compare with."),
         ({"pattern": "x" * 256}, "pattern", "at most 255 characters"),
         ({"pattern": "x" * 10_000}, "pattern", "at most 255 characters"),
         ({"category": ""}, "category", "Give it a name."),
@@ -238,7 +238,7 @@ def test_a_rule_that_matches_nothing_says_so(alice_browser: Visitor) -> None:
         ({"category": "a\u202eb"}, "category", "cannot be seen"),
         ({"category": "a\tb"}, "category", "cannot be seen"),
         ({"match": "regex", "pattern": "("}, "pattern", "not a regular expression"),
-        ({"match": "regex", "pattern": r"(a)\1"}, "pattern", "may not refer back"),
+        ({"match": "regex", "pattern": r"(a)\1"}, "pattern", "may not contain back references"),
         ({"match": "regex", "pattern": "(?=.*(?=.*x))"}, "pattern", "may begin with (?:"),
         ({"match": "regex", "pattern": "(^|$)*" * 20}, "pattern", "cannot be repeated"),
         ({"match": "regex", "pattern": "((a?b?){15}){17}c"}, "pattern", "too large"),
@@ -413,7 +413,7 @@ def test_bobs_rules_are_out_of_reach(
     sent = send(alice_browser, "order", None, **{what: str(bobs[1])})
 
     assert sent.status_code == 409
-    assert "That rule was not there any more." in sent.text
+    assert "That rule does not exist any more." in sent.text
     assert patterns(owner, bob) == [(1, "a"), (2, "b"), (3, "c")]
     assert "Bobs" not in sent.text
 
@@ -577,7 +577,7 @@ def test_what_cannot_be_worked_out_in_time_leaves_the_rest_of_the_page(
         removed = send(alice_browser, "order", remove=rules[0])
 
     assert page.status_code == 200
-    assert "too much to look through at the moment" in page.text
+    assert "takes too long at the moment" in page.text
     assert previewed.status_code == 503
     assert "taking too long" in problem(previewed, "pattern")
     assert removed.status_code == 303
@@ -612,7 +612,7 @@ def test_nobody_waits_twice_for_what_takes_too_long(
         previewed = previewing.result()
 
     assert previewed.status_code == 503
-    assert "too much to look through at the moment" in previewed.text
+    assert "takes too long at the moment" in previewed.text
     assert len(waits) == 1
 
 

@@ -333,7 +333,7 @@ def test_the_page_says_what_happens(alice_browser: Visitor, owner: Rows) -> None
     page = alice_browser.get(PATH)
 
     assert page.status_code == 200
-    for words in ("At once", "In the background", "For up to 400 days", "There is no way back"):
+    for words in ("At once", "In the background", "For up to 400 days", "This cannot be undone"):
         assert words in page.text
     assert "To be sure, type alice@example.org" in page.text
     assert dict(forms(page)[1].fields)["email"] == ""
@@ -359,7 +359,7 @@ def test_the_only_administrator_is_told_so_and_may_go(
     page = alice_browser.get(PATH)
     gone = alice_browser.submit(page, form=1, email=alice.email)
 
-    assert ("You are the only administrator here." in page.text) is is_told
+    assert ("You are the only administrator." in page.text) is is_told
     assert gone.status_code == 200
     assert owner.execute("select email from identity.user").fetchall() == [(bob.email,)]
 

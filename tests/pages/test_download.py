@@ -173,7 +173,7 @@ def test_a_form_that_is_sent_twice_makes_one_token(alice_browser: Visitor, owner
     answers = [alice_browser.submit(page, form=1, scope=ticked) for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [200, 409]
-    assert "This form has made its token already" in answers[1].text
+    assert "This form has created its token already" in answers[1].text
     assert TOKEN.search(answers[1].text) is None
     assert tokens_of(owner) == 1
     assert alice_browser.submit(answers[1], form=1).status_code == 200

@@ -572,7 +572,7 @@ def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
         assert "data-passkey" not in page.text
         assert "passkey.js" not in page.text
     assert "passkey" not in sign_in_page.text
-    assert "this service is reached by a number instead" in methods.text
+    assert "the address of this service is a number" in methods.text
     assert "maximum number of passkeys" not in methods.text
     # One that was added under another address is still listed, and can go.
     assert "<bdi>Phone</bdi>" in methods.text
@@ -584,4 +584,4 @@ def test_where_the_service_has_a_name_nothing_is_said_of_numbers(alice_browser: 
 
     assert "data-passkey" in page.text
     assert "passkey.js" in page.text
-    assert "reached by a number" not in page.text
+    assert "address of this service is a number" not in page.text

@@ -360,7 +360,7 @@ def test_other_new_people_are_told_that_one_is_invited(
     response = sign_in(browser, issuer)
 
     assert response.status_code == 403
-    assert "ask whoever runs this service for an invitation" in response.text
+    assert "ask the operator of this service for an invitation" in response.text
     assert button(response) >= 0
     assert rows_of(owner, "identity.user") == 1
     assert rows_of(owner, "identity.provider_identity") == 0
@@ -401,7 +401,7 @@ def test_who_has_no_proof_of_an_address_is_not_told_that_it_has_an_account(
 
     assert response.status_code == 403
     assert "There is an account here" not in response.text
-    assert "Nobody here is connected" in response.text
+    assert "No account here is connected" in response.text
 
 
 def test_an_address_that_only_userinfo_tells_counts(
@@ -799,7 +799,7 @@ def test_who_thinks_better_of_it_is_told_that_nothing_happened(
 ) -> None:
     response = sign_in(browser, issuer, code=None, error="access_denied")
 
-    assert "nothing has happened here" in refused(response)
+    assert "nothing has changed here" in refused(response)
 
 
 @pytest.mark.parametrize(
@@ -1598,7 +1598,7 @@ def test_somebody_else_at_the_provider_confirms_nothing(
     response = sign_in(browser, issuer, location(browser.get(METHODS)))
 
     assert response.status_code == 400
-    assert "is not the account" in response.text
+    assert "is not the one that is connected" in response.text
     assert "alice@example.org" in who(browser)
     assert failed(owner) == [known.user_id]
 
