@@ -88,7 +88,7 @@ def test_another_browser_is_signed_out(
         expect(page.get_by_role("heading", name="Firefox on Linux")).to_have_count(0)
 
 
-def test_signing_out_everywhere_ends_here_too(
+def test_signing_out_everywhere_includes_this_browser(
     page: Page, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, f"{PATH}/sessions")
@@ -99,7 +99,7 @@ def test_signing_out_everywhere_ends_here_too(
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
-def test_what_happened_is_told_and_older_ones_are_a_link_away(
+def test_events_are_listed_with_a_link_to_older_ones(
     page: Page, service: Service, person: str, owner: psycopg.Connection[Any]
 ) -> None:
     owner.execute(
@@ -211,7 +211,7 @@ def test_the_line_downloads_everything(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("made_download")
-def test_a_download_that_is_refused_says_why(page: Page, owner: psycopg.Connection[Any]) -> None:
+def test_a_refused_download_shows_the_reason(page: Page, owner: psycopg.Connection[Any]) -> None:
     owner.execute("update oauth.grant set revoked_at = now()")
 
     page.get_by_role("button", name="Download now").click()

@@ -25,7 +25,7 @@ def run(line: str) -> tuple[str, str]:
 
 
 @with_and_without_scripts
-def test_a_token_is_made_used_and_revoked(page: Page, open_signed_in: OpenSignedIn) -> None:
+def test_a_token_is_created_used_and_revoked(page: Page, open_signed_in: OpenSignedIn) -> None:
     open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").fill("Weekly chart")
     expect(page.get_by_role("checkbox")).to_have_count(0)
@@ -77,7 +77,7 @@ def test_the_line_for_days_works(page: Page, open_signed_in: OpenSignedIn) -> No
 
 
 @with_and_without_scripts
-def test_copying_works_with_scripts_and_is_not_offered_without(
+def test_copy_buttons_work_and_need_scripts(
     page: Page, scripts: bool, open_signed_in: OpenSignedIn
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -100,7 +100,7 @@ def test_copying_works_with_scripts_and_is_not_offered_without(
 
 
 @with_and_without_scripts
-def test_a_mistake_is_shown_beside_its_field_and_everything_is_kept(
+def test_a_mistake_is_reported_beside_its_field_and_all_values_kept(
     page: Page, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, PATH)
@@ -125,7 +125,7 @@ def test_a_mistake_is_shown_beside_its_field_and_everything_is_kept(
 
 
 @with_and_without_scripts
-def test_a_double_click_makes_one_token(
+def test_a_double_click_creates_one_token(
     page: Page, scripts: bool, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, PATH)
@@ -141,7 +141,7 @@ def test_a_double_click_makes_one_token(
     expect(page.get_by_role("link", name="Revoke Weekly chart")).to_have_count(1)
 
 
-def test_with_scripts_a_form_goes_out_once(page: Page, open_signed_in: OpenSignedIn) -> None:
+def test_with_scripts_a_form_is_submitted_once(page: Page, open_signed_in: OpenSignedIn) -> None:
     open_signed_in(page, PATH)
 
     are_sent = page.evaluate(
@@ -157,7 +157,7 @@ def test_with_scripts_a_form_goes_out_once(page: Page, open_signed_in: OpenSigne
     assert are_sent == [True, False, True]
 
 
-def test_a_token_is_made_by_keyboard(page: Page, open_signed_in: OpenSignedIn) -> None:
+def test_a_token_is_created_by_keyboard(page: Page, open_signed_in: OpenSignedIn) -> None:
     open_signed_in(page, PATH)
     page.get_by_role("textbox", name="Name").focus()
     page.keyboard.type("Weekly chart")
@@ -172,7 +172,7 @@ def test_a_token_is_made_by_keyboard(page: Page, open_signed_in: OpenSignedIn) -
     expect(page.locator("#token")).to_be_visible()
 
 
-def test_an_application_is_shown_and_thrown_out(
+def test_an_application_is_listed_and_revoked(
     page: Page, service: Service, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, application.authorize_url())

@@ -27,7 +27,7 @@ def sign_in(page: Page, email: str, password: str = PASSWORD) -> None:
     page.get_by_role("button", name="Sign in", exact=True).click()
 
 
-def test_a_new_user_makes_an_account_and_lets_an_application_in(
+def test_a_new_user_joins_and_consents_to_an_application(
     page: Page, service: Service, deployment: Settings, application: Application
 ) -> None:
     link = first_account.link(replace(deployment, auth_url=service.auth_url))
@@ -59,7 +59,9 @@ def test_a_new_user_makes_an_account_and_lets_an_application_in(
 
 
 @with_and_without_scripts
-def test_a_stranger_signs_in_on_the_way(page: Page, application: Application, person: str) -> None:
+def test_a_person_signs_in_before_the_consent(
+    page: Page, application: Application, person: str
+) -> None:
     page.goto(application.authorize_url())
     expect(page.get_by_role("heading")).to_have_text("Sign in")
     sign_in(page, person)
@@ -70,7 +72,7 @@ def test_a_stranger_signs_in_on_the_way(page: Page, application: Application, pe
     assert pair["scope"] == "read:activity read:profile"
 
 
-def test_declining_tells_the_application_so(
+def test_declining_returns_access_denied_to_the_application(
     page: Page, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, application.authorize_url())
@@ -92,7 +94,7 @@ def test_unticking_everything_is_declining(
     assert application.answers[0]["error"] == "access_denied"
 
 
-def test_a_wrong_password_is_said_and_the_address_kept(
+def test_a_wrong_password_is_reported_and_the_address_kept(
     page: Page, application: Application, person: str
 ) -> None:
     page.goto(application.authorize_url())
@@ -156,7 +158,7 @@ def test_two_tabs_with_two_requests_do_not_disturb_each_other(
     assert "code" in application.answers[1]
 
 
-def test_back_after_consent_shows_that_it_is_over(
+def test_back_after_consent_shows_a_closed_request(
     page: Page, application: Application, person: str
 ) -> None:
     page.goto(application.authorize_url())
@@ -169,7 +171,7 @@ def test_back_after_consent_shows_that_it_is_over(
     assert len(application.answers) == 1
 
 
-def test_back_after_consent_where_the_browser_kept_the_page_and_pressed_again(
+def test_back_after_consent_with_a_cached_page_and_a_second_submit(
     chromium: Browser, application: Application, person: str
 ) -> None:
     # Playwright keeps browsers from bringing a page back as it was left; people's browsers do it.
@@ -202,7 +204,7 @@ def late(owner: psycopg.Connection[Any]) -> None:
     owner.execute("update oauth.authorization_request set expires_at = now() - interval '1 s'")
 
 
-def test_who_takes_too_long_to_decide_is_told_where_to_go_back_to(
+def test_a_late_decision_shows_which_application_to_return_to(
     page: Page,
     application: Application,
     person: str,
@@ -222,7 +224,7 @@ def test_who_takes_too_long_to_decide_is_told_where_to_go_back_to(
     assert application.answers == []
 
 
-def test_who_takes_too_long_to_sign_in_is_signed_in_and_told_where_to_go_back_to(
+def test_a_late_sign_in_succeeds_and_shows_which_application_to_return_to(
     page: Page, application: Application, person: str, owner: psycopg.Connection[Any]
 ) -> None:
     page.goto(application.authorize_url())
@@ -250,7 +252,7 @@ def test_signing_out_and_using_another_account(
     expect(page.get_by_role("heading")).to_have_text("Allow access to your data?")
 
 
-def test_the_other_loopback_name_leads_to_the_issuers(
+def test_the_other_loopback_name_redirects_to_the_issuers_host(
     page: Page, service: Service, person: str
 ) -> None:
     page.goto(service.auth_url.replace("localhost", "127.0.0.1"))

@@ -39,7 +39,7 @@ def recorded(owner: psycopg.Connection[Any], person: str) -> None:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_what_nothing_sorts_goes_into_a_category_with_one_press_each(
+def test_items_without_a_category_get_one_with_one_click_each(
     page: Page, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, PATH)

@@ -53,7 +53,7 @@ def test_every_operation_is_shown(docs: Page) -> None:
 @pytest.mark.parametrize(
     ("scheme", "background"), [("dark", "rgb(28, 32, 34)"), ("light", "rgba(0, 0, 0, 0)")]
 )
-def test_it_is_as_light_or_dark_as_everything_else_there(
+def test_the_page_follows_light_and_dark_mode(
     docs: Page, scheme: Literal["light", "dark"], background: str
 ) -> None:
     docs.emulate_media(color_scheme=scheme)
@@ -61,7 +61,7 @@ def test_it_is_as_light_or_dark_as_everything_else_there(
     expect(docs.locator("html")).to_have_css("background-color", background)
 
 
-def test_a_request_can_be_tried_out_with_a_token(docs: Page, alice: Person) -> None:
+def test_a_request_can_be_sent_with_a_token(docs: Page, alice: Person) -> None:
     docs.get_by_role("button", name="Authorize").click()
     # One way to a token needs a registration, which this page has not.
     expect(docs.locator(".auth-container")).to_have_count(1)
@@ -79,7 +79,9 @@ def test_a_request_can_be_tried_out_with_a_token(docs: Page, alice: Person) -> N
     expect(answer).to_contain_text("alice@example.org")
 
 
-def test_without_scripts_it_leads_to_the_description(chromium: Browser, service: Service) -> None:
+def test_without_scripts_the_page_links_to_the_description(
+    chromium: Browser, service: Service
+) -> None:
     context = chromium.new_context(java_script_enabled=False)
     context.set_default_timeout(WAITS_MS)
     page = context.new_page()
@@ -94,7 +96,7 @@ def test_without_scripts_it_leads_to_the_description(chromium: Browser, service:
 @pytest.mark.parametrize(
     "path", ["/docs", "/docs/docs.js", "/docs/docs.css", "/docs/swagger-ui-bundle.js"]
 )
-def test_it_may_run_nothing_but_its_own_scripts(
+def test_the_page_can_run_only_its_own_scripts(
     service: Service, http: httpx2.Client, path: str
 ) -> None:
     answer = http.get(f"{service.base_url}{path}")
@@ -112,7 +114,7 @@ def test_it_may_run_nothing_but_its_own_scripts(
     assert again.content == b""
 
 
-def test_what_others_wrote_is_as_they_published_it() -> None:
+def test_vendored_files_are_unchanged() -> None:
     lines = (RENDERER / "SHA256SUMS").read_text().splitlines()
     published = {name: digest for digest, name in (line.split() for line in lines)}
 

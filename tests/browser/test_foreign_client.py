@@ -10,7 +10,7 @@ from tests.processes import Service
 
 
 @pytest.mark.checklist(2, 17, 24, 31)
-def test_authlib_is_let_in_by_a_person_who_signs_in_on_the_way(
+def test_authlib_gets_a_token_after_sign_in_and_consent(
     page: Page, service: Service, application: Application, person: str
 ) -> None:
     metadata = application.http.get(

@@ -27,7 +27,7 @@ def tab_to(page: Page, wanted: Locator) -> None:
     raise AssertionError(f"{wanted} is not reached with {MOST_STOPS} presses of Tab")
 
 
-def test_an_application_is_thrown_out(
+def test_an_application_is_revoked(
     page: Page, service: Service, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, application.authorize_url())

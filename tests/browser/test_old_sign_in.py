@@ -11,7 +11,7 @@ from tests.browser.test_api_access import PATH
 
 
 @with_and_without_scripts
-def test_nothing_is_lost_to_who_confirms_in_another_tab_and_comes_back(
+def test_a_form_keeps_its_values_during_a_confirmation_in_another_tab(
     page: Page, owner: psycopg.Connection[Any], open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, PATH)

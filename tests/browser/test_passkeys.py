@@ -105,7 +105,7 @@ def test_the_same_device_is_not_added_twice(
     expect(page.get_by_label("Name of the new passkey")).to_have_value("Once more")
 
 
-def test_a_person_who_is_not_verified_is_told_and_can_try_again(
+def test_a_failed_verification_is_reported_and_can_be_repeated(
     page: Page, open_signed_in: OpenSignedIn, authenticator: tuple[CDPSession, str]
 ) -> None:
     tools, authenticator_id = authenticator
@@ -125,7 +125,7 @@ def test_a_person_who_is_not_verified_is_told_and_can_try_again(
     expect(page.get_by_text("alice@example.org")).to_be_visible()
 
 
-def test_an_answer_that_is_sent_again_is_refused(
+def test_a_replayed_response_is_refused(
     page: Page,
     service: Service,
     open_signed_in: OpenSignedIn,
@@ -163,7 +163,7 @@ def test_an_answer_that_is_sent_again_is_refused(
     assert "This passkey was not accepted." in said
 
 
-def test_an_answer_that_another_origin_got_is_refused(
+def test_a_response_for_another_origin_is_refused(
     page: Page,
     service: Service,
     open_signed_in: OpenSignedIn,
@@ -185,8 +185,8 @@ def test_an_answer_that_another_origin_got_is_refused(
             const form = document.createElement("form");
             form.dataset.passkey = "get";
             form.dataset.options = options;
-            const answer = new Function(`${source}; return answer;`)();
-            return await answer(form);
+            const credentialFor = new Function(`${source}; return credentialFor;`)();
+            return await credentialFor(form);
         }""",
         [source, options],
     )
@@ -201,7 +201,7 @@ def test_an_answer_that_another_origin_got_is_refused(
     assert "This passkey was not accepted." in got.text()
 
 
-def test_it_all_works_by_keyboard(
+def test_passkeys_work_by_keyboard(
     page: Page, open_signed_in: OpenSignedIn, authenticator: tuple[CDPSession, str]
 ) -> None:
     open_signed_in(page, PAGE)
@@ -217,7 +217,7 @@ def test_it_all_works_by_keyboard(
     expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
 
 
-def test_one_is_added_after_a_confirmation_in_another_tab(
+def test_a_passkey_is_added_after_a_confirmation_in_another_tab(
     page: Page,
     open_signed_in: OpenSignedIn,
     authenticator: tuple[CDPSession, str],
@@ -241,7 +241,7 @@ def test_one_is_added_after_a_confirmation_in_another_tab(
 
 
 @with_and_without_scripts
-def test_passkeys_are_not_offered_where_there_can_be_none(
+def test_passkeys_are_not_offered_where_they_are_not_supported(
     page: Page, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
     # It does nothing where there are no scripts.

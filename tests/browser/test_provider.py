@@ -102,7 +102,7 @@ def sign_in_by_password(page: Page, email: str) -> None:
 
 
 @with_and_without_scripts
-def test_somebody_new_of_a_listed_domain_gets_to_the_application_that_asked(
+def test_a_new_person_of_a_listed_domain_reaches_the_requesting_application(
     page: Page, service: Service, application: Application, bob: str
 ) -> None:
     page.goto(application.authorize_url())
@@ -117,9 +117,7 @@ def test_somebody_new_of_a_listed_domain_gets_to_the_application_that_asked(
     assert me.json()["data"]["is_admin"] is False
 
 
-def test_an_account_is_connected_and_from_then_on_a_click_signs_in(
-    page: Page, service: Service, person: str
-) -> None:
+def test_after_connecting_one_click_signs_in(page: Page, service: Service, person: str) -> None:
     page.goto(f"{service.auth_url}/sign-in?next={METHODS}")
     sign_in_by_password(page, person)
     through_provider(page, "alice@elsewhere.example", words="Connect")
@@ -151,7 +149,7 @@ def test_an_address_that_has_an_account_does_not_open_it(
 
 
 @pytest.mark.parametrize("address", ["alice@elsewhere.example", "unverified@example.org"])
-def test_strangers_are_told_that_one_is_invited(
+def test_people_without_an_invitation_see_that_they_need_one(
     page: Page, service: Service, bob: str, owner: Rows, address: str
 ) -> None:
     page.goto(service.auth_url)
@@ -161,7 +159,7 @@ def test_strangers_are_told_that_one_is_invited(
     assert owner.execute("select email from identity.user").fetchall() == [(bob,)]
 
 
-def test_somebody_who_is_invited_joins(
+def test_an_invited_person_joins(
     page: Page, service: Service, deployment: Settings, bob: str
 ) -> None:
     logins = processes.role_urls(service.settings, processes.AUTH_ROLES)
@@ -171,7 +169,7 @@ def test_somebody_who_is_invited_joins(
     expect(page.get_by_text("Signed in as unverified@elsewhere.example")).to_be_visible()
 
 
-def test_who_stops_at_the_provider_is_back_where_they_began(
+def test_cancelling_at_the_provider_returns_to_the_start(
     page: Page, service: Service, application: Application, person: str
 ) -> None:
     page.goto(application.authorize_url())
@@ -183,9 +181,7 @@ def test_who_stops_at_the_provider_is_back_where_they_began(
     expect(page.get_by_role("heading", level=1)).to_have_text("Allow access to your data?")
 
 
-def test_the_back_button_afterwards_leads_nowhere_bad(
-    page: Page, service: Service, bob: str
-) -> None:
+def test_the_back_button_after_sign_in_is_harmless(page: Page, service: Service, bob: str) -> None:
     page.goto(service.auth_url)
     through_provider(page, "alice@example.org")
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
@@ -199,7 +195,7 @@ def test_the_back_button_afterwards_leads_nowhere_bad(
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
 
 
-def test_back_to_the_providers_page_and_forth_again_signs_nobody_out(
+def test_going_back_to_the_provider_and_forward_does_not_sign_out(
     page: Page, service: Service, bob: str
 ) -> None:
     page.goto(service.auth_url)
@@ -212,7 +208,7 @@ def test_back_to_the_providers_page_and_forth_again_signs_nobody_out(
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
 
 
-def test_two_tabs_that_are_both_away_at_the_provider_both_get_where_they_wanted(
+def test_two_tabs_at_the_provider_both_reach_their_pages(
     page: Page, service: Service, application: Application, bob: str
 ) -> None:
     other = page.context.new_page()
@@ -234,7 +230,7 @@ def test_two_tabs_that_are_both_away_at_the_provider_both_get_where_they_wanted(
     assert "code" in application.answers[1]
 
 
-def test_who_has_nothing_but_the_provider_confirms_there_that_it_is_still_them(
+def test_an_account_with_only_the_provider_confirms_there(
     page: Page, service: Service, bob: str, owner: Rows
 ) -> None:
     page.goto(service.auth_url)

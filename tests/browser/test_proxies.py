@@ -328,7 +328,7 @@ def test_a_passkey_belongs_to_the_public_name(page: Page, front: Site, person: s
     assert [each["rpId"] for each in kept["credentials"]] == [AUTH]
 
 
-def test_both_servers_say_their_public_addresses(front: Site) -> None:
+def test_both_servers_publish_their_public_addresses(front: Site) -> None:
     with client(front, front.auth_url) as auth, client(front, front.base_url) as base:
         issuer = auth.get(METADATA)
         resource = base.get("/.well-known/oauth-protected-resource")
@@ -341,16 +341,14 @@ def test_both_servers_say_their_public_addresses(front: Site) -> None:
     assert health.headers["strict-transport-security"] == "max-age=63072000"
 
 
-def test_plain_http_leads_to_https(front: Site) -> None:
+def test_plain_http_redirects_to_https(front: Site) -> None:
     answer = httpx2.get(f"http://127.0.0.1:{front.plain_port}/sign-in", headers={"Host": AUTH})
 
     assert answer.status_code == 308
     assert answer.headers["location"].startswith(f"https://{AUTH}")
 
 
-def test_the_address_that_counts_is_the_clients_and_not_what_it_says_or_the_proxys(
-    front: Site, person: str, owner: Rows
-) -> None:
+def test_the_clients_real_address_counts(front: Site, person: str, owner: Rows) -> None:
     with client(front, front.auth_url, source="127.0.0.2") as guessing:
         status = Place(guessing, "192.0.2.7").enter(person, WRONG).status_code
 
@@ -396,7 +394,7 @@ def test_the_refusal_of_a_token_arrives_although_the_body_is_large(front: Site) 
     assert refused.json()["error"] == "unauthorized"
 
 
-def test_an_export_is_passed_on_while_it_is_read(
+def test_an_export_is_streamed_through_the_proxy(
     front: Site, alice: Person, owner: Rows, deployment: Settings
 ) -> None:
     owner.execute(

@@ -12,7 +12,7 @@ from tests.processes import Service
 NEW_PASSWORD = "seven green herons wade"
 
 
-def test_a_link_leads_to_another_password_and_signs_in(
+def test_a_link_sets_a_new_password_and_signs_in(
     page: Page, chromium: Browser, service: Service, person: str
 ) -> None:
     with chromium.new_context() as context:
@@ -37,7 +37,7 @@ def test_a_link_leads_to_another_password_and_signs_in(
     expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
 
 
-def test_a_password_that_is_not_taken_is_told_and_the_link_stays_good(
+def test_a_refused_password_is_reported_and_the_link_stays_valid(
     page: Page, service: Service, person: str
 ) -> None:
     page.goto(reset_link(service.settings, person))
@@ -53,9 +53,7 @@ def test_a_password_that_is_not_taken_is_told_and_the_link_stays_good(
     expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
 
 
-def test_a_link_that_was_used_says_so_and_names_a_way_on(
-    page: Page, service: Service, person: str
-) -> None:
+def test_a_used_link_shows_an_explanation(page: Page, service: Service, person: str) -> None:
     link = reset_link(service.settings, person)
     page.goto(link)
     page.get_by_label("New password").fill(NEW_PASSWORD)

@@ -29,7 +29,7 @@ MINUTE = r"20\d\d-\d\d-\d\d \d\d:\d\dZ"
 # Clients
 
 
-def test_the_list_of_clients_shows_how_many_grants_each_lives_by(
+def test_the_list_of_clients_shows_their_number_of_live_grants(
     terminal: Terminal, register: Register, alice: Person, bob: Person, welcome: Welcome
 ) -> None:
     report = register(
@@ -51,7 +51,7 @@ def test_the_list_of_clients_shows_how_many_grants_each_lives_by(
     assert second[4:] == ["-", "0"]
 
 
-def test_the_list_of_clients_begins_with_those_that_somebody_let_in_and_says_what_it_leaves_out(
+def test_the_list_of_clients_begins_with_the_latest_consent_and_counts_the_omitted(
     terminal: Terminal, register: Register, alice_browser: Visitor, owner: Rows
 ) -> None:
     used = [register(), register()]
@@ -76,7 +76,7 @@ def test_the_list_of_clients_begins_with_those_that_somebody_let_in_and_says_wha
     assert by_default.stderr == "105 applications more: see --limit\n"
 
 
-def test_a_client_is_shown_with_all_that_it_registered_and_who_let_it_in(
+def test_a_client_is_shown_with_its_registration_and_live_grants(
     terminal: Terminal, register: Register, alice: Person, bob: Person, welcome: Welcome
 ) -> None:
     application = register(
@@ -109,7 +109,7 @@ def test_a_client_is_shown_with_all_that_it_registered_and_who_let_it_in(
     assert all(re.fullmatch(UUID, line[0]) for line in lines[9:])
 
 
-def test_a_revoked_client_is_unknown_and_its_tokens_are_dead_at_once(
+def test_a_revoked_client_is_unknown_and_its_tokens_are_refused_at_once(
     terminal: Terminal,
     register: Register,
     alice: Person,
@@ -144,7 +144,7 @@ def test_a_revoked_client_is_unknown_and_its_tokens_are_dead_at_once(
     assert told == (3, 3)
 
 
-def test_a_client_goes_in_small_steps_however_much_it_was_granted(
+def test_a_client_with_many_grants_is_deleted_in_small_batches(
     settings: Settings, application: Application, alice: Person, bob: Person, owner: Rows
 ) -> None:
     for person in (alice, bob):
@@ -218,7 +218,7 @@ def grants_of(
     )
 
 
-def test_a_client_is_dead_at_once_and_a_revocation_that_broke_off_can_be_run_again(
+def test_an_interrupted_revocation_of_a_client_can_be_repeated(
     terminal: Terminal,
     application: Application,
     alice_browser: Visitor,
@@ -253,7 +253,7 @@ def test_a_client_is_dead_at_once_and_a_revocation_that_broke_off_can_be_run_aga
     assert owner.execute("select count(*) from oauth.client").fetchone() == (0,)
 
 
-def test_a_page_that_waits_for_a_decision_about_a_revoked_client_says_that_it_is_gone(
+def test_a_pending_request_of_a_revoked_client_is_no_longer_open(
     terminal: Terminal, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -266,7 +266,7 @@ def test_a_page_that_waits_for_a_decision_about_a_revoked_client_says_that_it_is
     assert owner.execute("select count(*) from oauth.grant").fetchone() == (0,)
 
 
-def test_a_consent_that_is_under_way_does_not_survive_the_revocation_of_its_client(
+def test_a_consent_in_progress_does_not_survive_the_revocation_of_its_client(
     terminal: Terminal,
     application: Application,
     alice_browser: Visitor,
@@ -301,7 +301,7 @@ def test_a_consent_that_is_under_way_does_not_survive_the_revocation_of_its_clie
 
 @pytest.mark.parametrize("words", ["client show", "client revoke"])
 @pytest.mark.parametrize("client_id", ["svc_client_0000000000000000000000", "x", "''"])
-def test_an_unknown_client_is_named_in_one_line(
+def test_an_unknown_client_is_reported_in_one_line(
     terminal: Terminal, words: str, client_id: str
 ) -> None:
     result = terminal.run(f"{words} {client_id}")
@@ -310,7 +310,7 @@ def test_an_unknown_client_is_named_in_one_line(
     assert result.output == f"Error: there is no client {client_id.strip(chr(39))}\n"
 
 
-def test_what_an_application_calls_itself_cannot_rewrite_the_screen(
+def test_a_clients_name_cannot_rewrite_the_screen(
     terminal: Terminal, application: Application, owner: Rows
 ) -> None:
     owner.execute("update oauth.client set client_name = %s", ["\x1b[2JWeekly\x07 \u202eReport\r"])
@@ -372,7 +372,7 @@ def test_revoking_an_applications_grant_ends_all_its_tokens(
     assert terminal.table(f"grant list {alice.email}") == []
 
 
-def test_a_grant_is_listed_as_long_as_it_can_refresh_whatever_became_of_its_access_tokens(
+def test_a_grant_is_listed_as_long_as_it_can_refresh(
     terminal: Terminal, alice: Person, application: Application, welcome: Welcome, owner: Rows
 ) -> None:
     application.pair(welcome(alice))
@@ -385,7 +385,7 @@ def test_a_grant_is_listed_as_long_as_it_can_refresh_whatever_became_of_its_acce
     assert after == before
 
 
-def test_a_grant_is_found_by_its_id_without_a_look_at_all_others(
+def test_a_grant_is_found_by_its_id_with_an_index(
     alice: Person, application: Application, owner: Rows
 ) -> None:
     grants_of(owner, alice, application, grants=5000, tokens=0)
@@ -407,7 +407,7 @@ def test_a_grant_is_found_by_its_id_without_a_look_at_all_others(
 
 
 @pytest.mark.checklist(55)
-def test_a_token_is_printed_alone_and_opens_what_it_was_made_for(
+def test_only_the_token_is_printed_and_it_has_its_scopes(
     terminal: Terminal, alice: Person, status: Opens
 ) -> None:
     result = terminal.run(
@@ -420,7 +420,7 @@ def test_a_token_is_printed_alone_and_opens_what_it_was_made_for(
     assert status(result.stdout.strip(), "/api/v1/analytics/daily") == 403
 
 
-def test_scopes_may_be_given_one_by_one(terminal: Terminal, alice: Person, status: Opens) -> None:
+def test_the_scope_option_can_be_repeated(terminal: Terminal, alice: Person, status: Opens) -> None:
     result = terminal.run(
         "token create alice@example.org --scope read:profile --scope read:activity"
     )
@@ -447,7 +447,7 @@ def test_a_token_is_shown_once(terminal: Terminal, alice: Person, owner: Rows) -
 
 
 @pytest.mark.parametrize(("days", "expires"), [(None, None), ("30", "30 days")])
-def test_a_token_ends_when_it_is_said_to(
+def test_a_token_expires_after_the_given_days(
     terminal: Terminal, alice: Person, owner: Rows, days: str | None, expires: str | None
 ) -> None:
     more = "" if days is None else f"--expires-in {days}"
@@ -474,7 +474,7 @@ def test_a_token_ends_when_it_is_said_to(
         ),
     ],
 )
-def test_a_token_that_cannot_be_is_refused_in_one_line(
+def test_an_unacceptable_token_is_refused_in_one_line(
     terminal: Terminal, alice: Person, words: str, said: str
 ) -> None:
     result = terminal.run(f"token create {words}")
@@ -486,7 +486,7 @@ def test_a_token_that_cannot_be_is_refused_in_one_line(
 
 
 @pytest.mark.checklist(55)
-def test_the_list_shows_api_tokens_by_their_last_four_and_nothing_of_others(
+def test_the_list_shows_the_persons_api_tokens_by_their_last_four(
     terminal: Terminal,
     alice: Person,
     bob: Person,
@@ -537,7 +537,7 @@ def test_a_revoked_token_is_refused_at_once_and_no_longer_listed(
     assert terminal.table("token list alice@example.org") == []
 
 
-def test_what_an_application_was_granted_is_no_token_to_revoke(
+def test_token_revoke_refuses_a_grant_of_an_application(
     terminal: Terminal, alice: Person, application: Application, welcome: Welcome, status: Opens
 ) -> None:
     pair = application.pair(welcome(alice))
@@ -552,14 +552,14 @@ def test_what_an_application_was_granted_is_no_token_to_revoke(
 
 
 @pytest.mark.parametrize("words", ["token revoke", "grant revoke"])
-def test_what_is_no_id_is_refused(terminal: Terminal, words: str) -> None:
+def test_a_malformed_id_is_refused(terminal: Terminal, words: str) -> None:
     result = terminal.run(f"{words} everything")
 
     assert result.exit_code == 2
     assert "is not a valid UUID" in result.output
 
 
-def test_nobody_has_more_than_a_hundred_live_tokens(
+def test_an_account_has_at_most_a_hundred_live_tokens(
     terminal: Terminal, alice: Person, bob: Person, owner: Rows
 ) -> None:
     for _ in range(99):

@@ -64,7 +64,7 @@ def test_the_password_can_be_typed_twice(terminal: Terminal, owner: Rows) -> Non
         ("bob@example.org", PASSWORD, "has an account already"),
     ],
 )
-def test_an_account_that_cannot_be_is_refused_in_one_line(
+def test_an_unacceptable_account_is_refused_in_one_line(
     terminal: Terminal, bob: Person, owner: Rows, words: str, password: str, said: str
 ) -> None:
     result = terminal.run(f"user add {words} --password-stdin", typed=password)
@@ -75,7 +75,7 @@ def test_an_account_that_cannot_be_is_refused_in_one_line(
     assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
 
 
-def test_a_zone_that_the_database_knows_and_this_machine_does_not_is_none(
+def test_a_zone_that_python_does_not_know_is_refused(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a machine has whose zone data is old.
@@ -124,7 +124,7 @@ def test_a_password_can_be_set_for_an_account_that_has_none(
         ("bob@example.org", "password1234", "easy to guess"),
     ],
 )
-def test_a_password_that_cannot_be_set_is_refused_in_one_line(
+def test_an_unacceptable_password_is_refused_in_one_line(
     terminal: Terminal, bob: Person, owner: Rows, email: str, password: str, said: str
 ) -> None:
     result = terminal.run(f"user set-password {email} --password-stdin", typed=password)
@@ -156,7 +156,7 @@ def test_a_password_that_cannot_be_set_is_refused_in_one_line(
         ("token list bob\udcff@example.org", ""),
     ],
 )
-def test_bytes_that_are_no_text_are_refused_in_one_line(
+def test_arguments_that_are_not_utf_8_are_refused_in_one_line(
     terminal: Terminal, bob: Person, owner: Rows, words: str, password: str | bytes
 ) -> None:
     result = terminal.run(words, typed=password)
@@ -178,7 +178,7 @@ def test_a_first_link_is_printed_until_there_is_an_account(terminal: Terminal, o
     assert "there is an account already" in after.output
 
 
-def test_the_list_of_sessions_shows_where_somebody_is_signed_in_and_no_secret(
+def test_the_list_of_sessions_shows_browsers_and_no_secret(
     terminal: Terminal, alice: Person, bob: Person, welcome: Welcome, owner: Rows
 ) -> None:
     welcome(bob)
@@ -203,7 +203,7 @@ def test_the_list_of_sessions_shows_where_somebody_is_signed_in_and_no_secret(
     assert browser.cookies["svc_session"] not in str(lines)
 
 
-def test_what_a_browser_calls_itself_cannot_rewrite_the_screen(
+def test_a_user_agent_cannot_rewrite_the_screen(
     terminal: Terminal, alice: Person, owner: Rows
 ) -> None:
     owner.execute(
@@ -266,7 +266,9 @@ def test_the_list_of_events_shows_the_newest_first(
 
 
 @pytest.mark.parametrize("words", ["session list", "session revoke", "event list", "grant list"])
-def test_an_address_without_account_is_named_in_one_line(terminal: Terminal, words: str) -> None:
+def test_an_address_without_an_account_is_reported_in_one_line(
+    terminal: Terminal, words: str
+) -> None:
     result = terminal.run(f"{words} nobody@example.org")
 
     assert result.exit_code == 1
@@ -292,7 +294,7 @@ EVERY_COMMAND: Final = [
 
 
 @pytest.mark.parametrize("words", [*EVERY_COMMAND, "janitor"])
-def test_without_the_database_a_command_says_so_in_one_line(words: str) -> None:
+def test_without_the_database_a_command_fails_with_one_line(words: str) -> None:
     nowhere = "postgresql://svc_authserver@127.0.0.1:1/svc"
     terminal = Terminal(Settings(role_urls={"authserver": nowhere}))
 
@@ -311,9 +313,7 @@ def empty(settings: Settings) -> Terminal:
 
 
 @pytest.mark.parametrize("words", EVERY_COMMAND)
-def test_a_database_without_our_schema_is_said_to_refuse_in_one_line(
-    empty: Terminal, words: str
-) -> None:
+def test_a_database_without_our_schema_is_reported_in_one_line(empty: Terminal, words: str) -> None:
     result = empty.run(words, typed=PASSWORD)
 
     assert result.exit_code == 1
@@ -325,7 +325,7 @@ def test_a_database_without_our_schema_is_said_to_refuse_in_one_line(
     )
 
 
-def test_without_our_schema_the_janitor_says_so_of_each_kind(empty: Terminal) -> None:
+def test_without_our_schema_the_janitor_reports_each_kind(empty: Terminal) -> None:
     result = empty.run("janitor")
 
     assert result.exit_code == 1
@@ -336,9 +336,7 @@ def test_without_our_schema_the_janitor_says_so_of_each_kind(empty: Terminal) ->
     assert all(line.endswith(" does not exist") for line in lines)
 
 
-def test_a_database_that_only_answers_questions_refuses_in_one_line(
-    settings: Settings, alice: Person
-) -> None:
+def test_a_read_only_database_is_reported_in_one_line(settings: Settings, alice: Person) -> None:
     url = make_conninfo(
         database.role_url(settings, "authserver"), options="-c default_transaction_read_only=on"
     )
@@ -355,7 +353,7 @@ def test_a_database_that_only_answers_questions_refuses_in_one_line(
     )
 
 
-def test_what_a_command_does_is_logged_on_standard_error_in_the_form_of_the_servers(
+def test_events_of_a_command_are_logged_on_standard_error_like_a_servers(
     terminal: Terminal, alice: Person
 ) -> None:
     first = terminal.run(f"token create {alice.email} --scope read:profile")

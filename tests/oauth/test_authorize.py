@@ -14,7 +14,7 @@ from tests.oauth.visitor import CALLBACK, CHALLENGE, Application, Visitor, param
 ISSUER = "http://localhost:8400"
 
 
-def test_a_stranger_is_sent_to_sign_in_and_not_to_the_client(
+def test_without_sign_in_the_browser_is_redirected_to_sign_in_and_not_to_the_client(
     visitor: Visitor, application: Application
 ) -> None:
     response = visitor.get(application.authorize_path())
@@ -23,7 +23,7 @@ def test_a_stranger_is_sent_to_sign_in_and_not_to_the_client(
     assert response.headers["location"].startswith("/sign-in?next=svc_rq_")
 
 
-def test_who_is_signed_in_is_asked_to_decide(
+def test_a_signed_in_person_is_redirected_to_consent(
     alice_browser: Visitor, application: Application
 ) -> None:
     response = alice_browser.get(application.authorize_path())
@@ -47,7 +47,7 @@ def test_who_is_signed_in_is_asked_to_decide(
         {"redirect_uri": "https://evil.example/"},
     ],
 )
-def test_line_14_an_unusable_client_or_redirect_is_a_page_and_goes_nowhere(
+def test_line_14_an_unusable_client_or_redirect_is_a_page_without_redirect(
     alice_browser: Visitor, application: Application, changed: dict[str, str | None]
 ) -> None:
     response = alice_browser.get(application.authorize_path(**changed))
@@ -153,7 +153,7 @@ def test_line_15_a_redirect_uri_matches_exactly(
         ({"unheard_of": "NUL\0"}, "invalid_request"),
     ],
 )
-def test_lines_16_19_20_other_errors_go_to_the_client_of_who_is_signed_in(
+def test_lines_16_19_20_other_errors_are_redirected_to_the_client_after_sign_in(
     alice_browser: Visitor,
     application: Application,
     changed: dict[str, str | None],
@@ -176,7 +176,7 @@ def test_lines_16_19_20_other_errors_go_to_the_client_of_who_is_signed_in(
     ("scope", "resource", "error"),
     [("read:everything", None, "invalid_scope"), (None, "https://x.example", "invalid_target")],
 )
-def test_an_error_for_a_stranger_is_a_page_that_leads_to_the_client_after_sign_in(
+def test_without_sign_in_an_error_is_a_page_that_leads_to_the_client_after_sign_in(
     visitor: Visitor, application: Application, scope: str, resource: str, error: str
 ) -> None:
     response = visitor.get(application.authorize_path(scope=scope, resource=resource))
@@ -202,7 +202,7 @@ def test_markup_in_the_name_of_a_parameter_is_text_on_the_page(
 
 @pytest.mark.checklist(17, 22)
 @pytest.mark.parametrize("state", ["+ & % é", "a+b%20c", "\r\nSet-Cookie: a=b", "=?#/", "💾" * 50])
-def test_line_17_state_comes_back_byte_for_byte_and_iss_once(
+def test_line_17_state_is_returned_byte_for_byte_and_iss_once(
     alice_browser: Visitor, application: Application, state: str
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
@@ -220,7 +220,7 @@ def test_line_17_state_comes_back_byte_for_byte_and_iss_once(
 
 
 @pytest.mark.parametrize("state", [None, ""])
-def test_no_state_sent_is_no_state_sent_back(
+def test_without_state_the_response_has_no_state(
     alice_browser: Visitor, application: Application, state: str | None
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
@@ -317,7 +317,7 @@ def test_line_25_the_query_of_the_redirect_uri_is_kept(
         ("read:profile read:music", "read:music read:profile"),
     ],
 )
-def test_without_scope_what_was_registered_is_asked_for_else_activity(
+def test_without_scope_the_registered_scopes_or_the_default_are_requested(
     register: Register, alice_browser: Visitor, registered: str | None, granted: str
 ) -> None:
     application = register(scope=registered)
@@ -327,7 +327,7 @@ def test_without_scope_what_was_registered_is_asked_for_else_activity(
     assert pair["scope"] == granted
 
 
-def test_more_may_be_asked_for_than_was_registered(
+def test_a_request_may_have_more_scopes_than_the_registration(
     register: Register, alice_browser: Visitor
 ) -> None:
     application = register(scope="read:profile")
@@ -366,7 +366,7 @@ def test_the_issuer_does_not_follow_the_host_header(
     assert parameters(response)["iss"] == [ISSUER]
 
 
-def test_what_waits_is_stored_without_its_id(
+def test_a_pending_request_is_stored_without_its_id(
     visitor: Visitor, application: Application, owner: psycopg.Connection[tuple[str]]
 ) -> None:
     response = visitor.get(application.authorize_path())

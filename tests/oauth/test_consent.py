@@ -26,7 +26,7 @@ def make_late(owner: Rows) -> None:
 
 
 @pytest.mark.checklist(10)
-def test_the_page_says_who_asks_for_what_and_where_the_answer_goes(
+def test_the_page_shows_client_scopes_and_destination(
     alice_browser: Visitor, application: Application
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -54,7 +54,7 @@ def test_the_page_says_who_asks_for_what_and_where_the_answer_goes(
         ("cursor://anysphere/cb", "opens an app on this device"),
     ],
 )
-def test_the_page_warns_of_what_runs_on_the_device(
+def test_the_page_warns_about_destinations_on_the_device(
     register: Register, alice_browser: Visitor, redirect_uri: str, notice: str
 ) -> None:
     application = register(redirect_uri)
@@ -65,7 +65,7 @@ def test_the_page_warns_of_what_runs_on_the_device(
 
 
 @pytest.mark.checklist(10)
-def test_a_name_with_markup_is_shown_as_it_is(register: Register, alice_browser: Visitor) -> None:
+def test_markup_in_a_name_is_shown_as_text(register: Register, alice_browser: Visitor) -> None:
     application = register(client_name='<script>alert("x")</script>')
 
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -85,7 +85,7 @@ def test_a_name_with_markup_is_shown_as_it_is(register: Register, alice_browser:
         ("Weekly\r\nSet-Cookie: a=b", "WeeklySet-Cookie: a=b"),
     ],
 )
-def test_a_name_that_resembles_another_is_shown_as_it_is_but_escaped(
+def test_a_name_with_lookalike_letters_is_shown_unchanged_and_escaped(
     register: Register, alice_browser: Visitor, sent: str, shown: str
 ) -> None:
     application = register(client_name=sent)
@@ -96,7 +96,7 @@ def test_a_name_that_resembles_another_is_shown_as_it_is_but_escaped(
     assert "set-cookie" not in page.headers
 
 
-def test_what_is_new_for_a_known_application_is_marked(
+def test_new_scopes_of_a_known_application_are_marked(
     application: Application, alice_browser: Visitor
 ) -> None:
     application.pair(alice_browser, scope="read:activity")
@@ -107,7 +107,7 @@ def test_what_is_new_for_a_known_application_is_marked(
     assert page.text.count('<span class="tag">new</span>') == 1
 
 
-def test_what_another_application_may_do_makes_this_one_no_known_one(
+def test_grants_of_another_application_do_not_make_this_one_known(
     application: Application, register: Register, alice_browser: Visitor
 ) -> None:
     register(client_name="Another").pair(alice_browser, scope="read:activity")
@@ -164,7 +164,7 @@ def test_the_redirect_of_a_decision_renews_a_cookie_that_is_due(
     assert "Max-Age=2592000" in response.headers["set-cookie"]
 
 
-def test_the_redirect_of_an_error_that_waited_renews_a_cookie_that_is_due(
+def test_the_redirect_of_a_pending_error_renews_a_cookie_that_is_due(
     alice_browser: Visitor, application: Application, owner: Rows
 ) -> None:
     waiting = alice_browser.get(application.authorize_path())
@@ -181,7 +181,7 @@ def test_the_redirect_of_an_error_that_waited_renews_a_cookie_that_is_due(
 
 
 @pytest.mark.checklist(24)
-def test_line_24_what_is_ticked_is_what_the_token_gets(
+def test_line_24_the_token_gets_the_ticked_scopes(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     code = application.code(alice_browser, ticked=["read:profile"])
@@ -193,7 +193,7 @@ def test_line_24_what_is_ticked_is_what_the_token_gets(
     assert status(pair["access_token"], "/api/v1/analytics/daily") == 403
 
 
-def test_nothing_ticked_is_a_decline(
+def test_allowing_without_a_ticked_scope_declines(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -214,7 +214,7 @@ def test_nothing_ticked_is_a_decline(
         {"decision": ["allow", "decline"]},
     ],
 )
-def test_a_decision_that_no_page_offered_is_refused(
+def test_a_decision_that_the_page_does_not_offer_is_refused(
     application: Application, alice_browser: Visitor, owner: Rows, changed: dict[str, Any]
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -285,7 +285,7 @@ def test_line_23_another_sessions_request_is_refused(
         {"Origin": "http://localhost:8401"},
     ],
 )
-def test_line_23_a_form_that_a_browser_says_comes_from_elsewhere_is_refused(
+def test_line_23_a_form_with_cross_site_headers_is_refused(
     application: Application, alice_browser: Visitor, owner: Rows, headers: dict[str, str]
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -299,7 +299,7 @@ def test_line_23_a_form_that_a_browser_says_comes_from_elsewhere_is_refused(
 
 
 @pytest.mark.parametrize("origin", ["null", "http://localhost:8400"])
-def test_a_form_of_our_own_page_is_taken_with_what_browsers_say_of_it(
+def test_a_form_with_same_origin_headers_is_accepted(
     application: Application, alice_browser: Visitor, origin: str
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -312,7 +312,7 @@ def test_a_form_of_our_own_page_is_taken_with_what_browsers_say_of_it(
     assert response.status_code == 303
 
 
-def test_a_forged_host_has_no_say_in_where_a_decision_goes(
+def test_a_forged_host_does_not_change_where_a_decision_goes(
     application: Application, alice_browser: Visitor
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -325,7 +325,7 @@ def test_a_forged_host_has_no_say_in_where_a_decision_goes(
     assert parameters(response)["iss"] == ["http://localhost:8400"]
 
 
-def test_a_stranger_cannot_decide(
+def test_a_person_who_is_not_signed_in_cannot_decide(
     application: Application, visitor: Visitor, alice_browser: Visitor
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -335,7 +335,7 @@ def test_a_stranger_cannot_decide(
     assert response.status_code == 403
 
 
-def test_of_two_submits_one_gets_a_code(
+def test_one_of_two_submits_gets_a_code(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -349,7 +349,7 @@ def test_of_two_submits_one_gets_a_code(
     assert codes(owner) == 1
 
 
-def test_the_page_of_an_answered_request_says_so(
+def test_the_page_of_an_answered_request_says_that_it_is_closed(
     application: Application, alice_browser: Visitor
 ) -> None:
     sent = alice_browser.get(application.authorize_path())
@@ -361,7 +361,7 @@ def test_the_page_of_an_answered_request_says_so(
     assert "no longer open" in response.text
 
 
-def test_a_request_that_waited_too_long_is_gone(
+def test_a_pending_request_expires(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -384,7 +384,7 @@ def test_a_request_that_waited_too_long_is_gone(
         (None, "the application (<code>app.example</code>)"),
     ],
 )
-def test_whoever_is_late_is_told_where_to_go_back_to(
+def test_the_page_of_an_expired_request_names_the_application(
     register: Register,
     alice_browser: Visitor,
     owner: Rows,
@@ -402,7 +402,7 @@ def test_whoever_is_late_is_told_where_to_go_back_to(
         assert named in response.text
 
 
-def test_whoever_signs_in_too_late_is_signed_in_and_told_so(
+def test_a_sign_in_after_the_request_expired_succeeds_and_says_so(
     application: Application, visitor: Visitor, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = visitor.follow(visitor.get(application.authorize_path()))
@@ -417,7 +417,7 @@ def test_whoever_signs_in_too_late_is_signed_in_and_told_so(
     assert visitor.get("/").status_code == 200
 
 
-def test_somebody_elses_late_request_is_not_named(
+def test_an_expired_request_of_another_browser_is_not_named(
     application: Application, alice_browser: Visitor, bob: Person, welcome: Welcome, owner: Rows
 ) -> None:
     sent = alice_browser.get(application.authorize_path())
@@ -430,7 +430,7 @@ def test_somebody_elses_late_request_is_not_named(
     assert "Weekly Report" not in response.text
 
 
-def test_a_request_waits_for_a_quarter_of_an_hour(
+def test_a_request_is_pending_for_a_quarter_of_an_hour(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     alice_browser.get(application.authorize_path())
@@ -443,7 +443,7 @@ def test_a_request_waits_for_a_quarter_of_an_hour(
 
 
 @pytest.mark.parametrize("request_id", ["", "x", "svc_rq_" + "0" * 71, "%00", "%ff"])
-def test_an_id_that_is_none_is_an_ordinary_error(server: TestClient, request_id: str) -> None:
+def test_a_malformed_request_id_is_an_ordinary_error(server: TestClient, request_id: str) -> None:
     response = Visitor(server).get(f"/oauth/consent?request={request_id}")
 
     assert response.status_code == 400
@@ -473,7 +473,7 @@ def test_consent_is_asked_every_time(application: Application, alice_browser: Vi
     assert response.headers["location"].startswith("/oauth/consent?request=")
 
 
-def test_an_account_deleted_meanwhile_is_no_internal_error(
+def test_an_account_deleted_meanwhile_causes_no_internal_error(
     application: Application, alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))

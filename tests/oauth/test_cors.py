@@ -14,7 +14,7 @@ ORIGIN = {"Origin": "https://app.example"}
 
 
 @pytest.mark.parametrize("path", MACHINES)
-def test_any_origin_may_ask_first_and_send_any_header(server: TestClient, path: str) -> None:
+def test_any_origin_may_send_a_preflight_and_any_header(server: TestClient, path: str) -> None:
     response = server.options(
         path,
         headers=ORIGIN
@@ -33,7 +33,7 @@ def test_any_origin_may_ask_first_and_send_any_header(server: TestClient, path: 
 
 @pytest.mark.parametrize("path", MACHINES)
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_any_origin_may_read_every_answer_errors_included(
+def test_any_origin_may_read_every_response_including_errors(
     server: TestClient, path: str, method: str
 ) -> None:
     response = server.request(method, path, headers=ORIGIN)

@@ -107,7 +107,7 @@ def only_grant(owner: Rows) -> UUID:
     return UUID(str(row[0]))
 
 
-def test_joining_makes_an_account_and_signs_in(
+def test_joining_records_an_account_and_a_sign_in(
     journal: Journal, visitor: Visitor, settings: Settings, owner: Rows
 ) -> None:
     link = first_account.link(settings)
@@ -128,7 +128,7 @@ def test_joining_makes_an_account_and_signs_in(
     assert journal.lines() == [line("account_created", row[0]), line("signed_in", row[0])]
 
 
-def test_an_account_that_the_operator_makes_is_noted(
+def test_an_account_that_the_operator_creates_is_recorded(
     journal: Journal, terminal: Terminal, owner: Rows
 ) -> None:
     terminal.run("user add alice@example.org --password-stdin", typed=PASSWORD)
@@ -140,7 +140,7 @@ def test_an_account_that_the_operator_makes_is_noted(
     assert journal.lines() == [line_of_command("account_created", row[0])]
 
 
-def test_signing_in_and_out_are_noted(
+def test_signing_in_and_out_are_recorded(
     journal: Journal, visitor: Visitor, welcome: Welcome, alice: Person
 ) -> None:
     welcome(alice)
@@ -155,7 +155,7 @@ def test_signing_in_and_out_are_noted(
     assert journal.lines() == [line("signed_in", alice.user_id), line("signed_out", alice.user_id)]
 
 
-def test_a_wrong_password_is_noted_for_its_account(
+def test_a_wrong_password_is_recorded_for_its_account(
     journal: Journal, visitor: Visitor, welcome: Welcome, alice: Person
 ) -> None:
     welcome(alice)
@@ -167,7 +167,7 @@ def test_a_wrong_password_is_noted_for_its_account(
     assert "fox" not in journal.text()
 
 
-def test_an_unknown_address_is_noted_without_what_was_typed(
+def test_an_unknown_address_is_recorded_without_the_typed_text(
     journal: Journal, visitor: Visitor
 ) -> None:
     visitor.submit(visitor.get("/sign-in"), email=PASSWORD, password="alice@example.org")
@@ -179,7 +179,7 @@ def test_an_unknown_address_is_noted_without_what_was_typed(
     assert "alice" not in journal.text()
 
 
-def test_sessions_that_the_operator_ends_are_noted_each(
+def test_each_session_that_the_operator_ends_is_recorded(
     journal: Journal, terminal: Terminal, welcome: Welcome, alice: Person, bob: Person
 ) -> None:
     welcome(alice)
@@ -192,7 +192,7 @@ def test_sessions_that_the_operator_ends_are_noted_each(
     assert journal.lines() == [line_of_command("signed_out", alice.user_id)] * 2
 
 
-def test_another_password_is_noted(journal: Journal, terminal: Terminal, alice: Person) -> None:
+def test_a_password_change_is_recorded(journal: Journal, terminal: Terminal, alice: Person) -> None:
     terminal.run(f"user set-password {alice.email} --password-stdin", typed=PASSWORD)
 
     assert journal.rows() == [("password_changed", alice.user_id, None, None, None, None)]
@@ -200,7 +200,7 @@ def test_another_password_is_noted(journal: Journal, terminal: Terminal, alice: 
     assert "owl" not in journal.text()
 
 
-def test_a_consent_and_its_tokens_are_noted_and_a_refresh_is_not(
+def test_a_consent_and_its_first_tokens_are_recorded_but_not_a_refresh(
     journal: Journal, application: Application, alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     pair = application.pair(alice_browser)
@@ -215,7 +215,7 @@ def test_a_consent_and_its_tokens_are_noted_and_a_refresh_is_not(
     assert journal.lines() == [line("consented", *whose), line("token_created", *whose)]
 
 
-def test_what_is_declined_or_refused_is_not_noted(
+def test_a_declined_or_refused_request_is_not_recorded(
     journal: Journal, application: Application, alice_browser: Visitor
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
@@ -231,7 +231,7 @@ def test_what_is_declined_or_refused_is_not_noted(
     assert journal.lines() == []
 
 
-def test_an_api_token_is_noted(
+def test_an_api_token_is_recorded(
     journal: Journal, terminal: Terminal, alice: Person, owner: Rows
 ) -> None:
     terminal.run(f"token create {alice.email} --scope read:profile --name 'my tracker'")
@@ -242,7 +242,7 @@ def test_an_api_token_is_noted(
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
-def test_a_token_that_its_client_gives_back_is_noted_once(
+def test_a_revocation_by_the_client_is_recorded_once(
     journal: Journal,
     application: Application,
     alice_browser: Visitor,
@@ -261,7 +261,7 @@ def test_a_token_that_its_client_gives_back_is_noted_once(
     assert journal.lines() == [line("revoked", *whose)]
 
 
-def test_a_grant_that_the_operator_revokes_is_noted_once(
+def test_a_revocation_by_the_operator_is_recorded_once(
     journal: Journal,
     terminal: Terminal,
     application: Application,
@@ -281,7 +281,7 @@ def test_a_grant_that_the_operator_revokes_is_noted_once(
     assert journal.lines() == [line_of_command("revoked", *whose)]
 
 
-def test_a_grant_that_goes_with_its_client_is_noted(
+def test_a_grant_that_is_deleted_with_its_client_is_recorded(
     journal: Journal,
     terminal: Terminal,
     application: Application,
@@ -300,7 +300,7 @@ def test_a_grant_that_goes_with_its_client_is_noted(
 
 
 @pytest.mark.parametrize("kind", ["code", "refresh_token"])
-def test_a_replay_is_noted_once(
+def test_a_replay_is_recorded_once(
     journal: Journal,
     application: Application,
     alice_browser: Visitor,
@@ -323,7 +323,7 @@ def test_a_replay_is_noted_once(
 
 
 @pytest.mark.checklist(58)
-def test_no_event_of_a_whole_life_holds_a_secret(
+def test_no_event_of_a_full_life_cycle_holds_a_secret(
     journal: Journal,
     visitor: Visitor,
     terminal: Terminal,
@@ -388,7 +388,7 @@ def test_no_event_of_a_whole_life_holds_a_secret(
         "select * from identity.security_event for update",
     ],
 )
-def test_the_servers_role_cannot_change_or_remove_what_was_noted(
+def test_the_servers_role_cannot_change_or_delete_events(
     connect_as: Connect, owner: Rows, statement: Any
 ) -> None:
     owner.execute(
@@ -405,7 +405,7 @@ def test_the_servers_role_cannot_change_or_remove_what_was_noted(
     ]
 
 
-def test_only_events_older_than_400_days_can_be_forgotten_and_only_so_many(
+def test_only_events_older_than_400_days_can_be_deleted_and_at_most_a_batch(
     connect_as: Connect, owner: Rows
 ) -> None:
     owner.execute(

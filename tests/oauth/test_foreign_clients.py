@@ -105,7 +105,7 @@ def let_in(client: OAuth2Client, browser: Visitor, **parameters: str) -> dict[st
 
 
 @pytest.mark.checklist(2, 17, 31)
-def test_authlib_is_let_in_with_what_its_person_agreed_to(
+def test_authlib_gets_the_scopes_that_its_person_consented_to(
     service: Service, authlib: Authlib, browser: Visitor
 ) -> None:
     client = authlib()
@@ -166,7 +166,7 @@ def test_authlib_refuses_an_answer_with_another_state_and_the_code_stays_unspent
 
 @pytest.mark.checklist(44, 46)
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
-def test_authlib_gives_a_token_back(
+def test_authlib_revokes_a_token(
     service: Service, authlib: Authlib, browser: Visitor, kind: str
 ) -> None:
     client = authlib()
@@ -199,7 +199,7 @@ def mcp_client(service: Service, browser: Visitor) -> Program:
 
 
 @pytest.mark.checklist(2, 3, 48)
-def test_the_mcp_sdk_finds_its_way_from_a_401(
+def test_the_mcp_sdk_discovers_the_server_from_a_401(
     service: Service, mcp_client: Program, alice: Person
 ) -> None:
     (me,) = mcp_client.get(ME)
@@ -283,7 +283,7 @@ def test_the_mcp_sdk_keeps_working_after_a_restart(
 
 
 @pytest.mark.checklist(50)
-def test_the_mcp_sdk_asks_for_more_when_it_is_told_what_is_missing(mcp_client: Program) -> None:
+def test_the_mcp_sdk_requests_a_missing_scope(mcp_client: Program) -> None:
     me, days = mcp_client.get(ME, DAILY)
 
     assert (me.status_code, days.status_code) == (200, 200)
@@ -331,7 +331,7 @@ def test_the_mcp_sdk_gives_up_when_its_person_declines(mcp_client: Program) -> N
     ],
     ids=["another state", "another issuer", "no issuer"],
 )
-def test_the_mcp_sdk_takes_no_answer_that_is_not_from_its_issuer(
+def test_the_mcp_sdk_refuses_a_response_of_another_issuer(
     mcp_client: Program, changes: dict[str, str | None], reason: str
 ) -> None:
     mcp_client.changes = changes

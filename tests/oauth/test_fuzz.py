@@ -654,7 +654,7 @@ def test_line_60_no_query_and_no_header_gets_anything_but_an_ordinary_answer(
 
 
 @given(path=st.text(st.characters(exclude_categories=["Cs"]), max_size=40), method=METHODS)
-def test_a_path_that_is_none_gets_an_ordinary_answer_from_both_servers(
+def test_an_unknown_path_gets_an_ordinary_answer_from_both_servers(
     server: TestClient, api: TestClient, path: str, method: str
 ) -> None:
     sent = Sent(method, f"/{path}", headers=(OUR_HOST,), pieces=(b"",))

@@ -651,7 +651,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_the_server_believes_what_the_model_does_however_the_story_goes(
+def test_the_server_agrees_with_the_model_in_every_sequence(
     settings: Settings,
     owner: Rows,
     connect_as: Connect,

@@ -113,7 +113,7 @@ def count(owner: Rows, table: str) -> int:
 # What goes, and what stays.
 
 
-def test_a_request_goes_when_it_has_waited_too_long(
+def test_an_expired_request_is_deleted(
     clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     alice_browser.get(application.authorize_path())
@@ -125,7 +125,7 @@ def test_a_request_goes_when_it_has_waited_too_long(
     assert alice_browser.submit(page, decision="allow").status_code == 303
 
 
-def test_a_session_goes_after_30_days_without_use(
+def test_a_session_is_deleted_after_30_idle_days(
     clean: Clean, let_pass: Pass, alice: Person, bob: Person, welcome: Welcome
 ) -> None:
     welcome(alice)
@@ -137,7 +137,7 @@ def test_a_session_goes_after_30_days_without_use(
     assert browser.get("/").status_code == 200
 
 
-def test_a_link_goes_a_day_after_it_was_used_or_has_expired(clean: Clean, owner: Rows) -> None:
+def test_an_invitation_is_deleted_a_day_after_its_use_or_expiry(clean: Clean, owner: Rows) -> None:
     owner.execute(
         """
         insert into identity.invitation (invitation_hash, expires_at, used_at)
@@ -156,7 +156,7 @@ def test_a_link_goes_a_day_after_it_was_used_or_has_expired(clean: Clean, owner:
     assert kept == [("expired today",), ("open",), ("used today",)]
 
 
-def test_a_link_to_reset_a_password_goes_when_it_has_expired(
+def test_a_reset_link_is_deleted_when_it_has_expired(
     clean: Clean, let_pass: Pass, terminal: Terminal, alice: Person, bob: Person, owner: Rows
 ) -> None:
     terminal.run("user reset-link alice@example.org")
@@ -170,7 +170,7 @@ def test_a_link_to_reset_a_password_goes_when_it_has_expired(
     ]
 
 
-def test_an_answered_challenge_goes_a_day_after_its_end(
+def test_a_spent_challenge_is_deleted_a_day_after_its_expiry(
     clean: Clean, let_pass: Pass, alice: Person, owner: Rows
 ) -> None:
     owner.execute(
@@ -187,7 +187,7 @@ def test_an_answered_challenge_goes_a_day_after_its_end(
     assert kept == [(b"newer",)]
 
 
-def test_an_applications_access_token_goes_a_day_after_its_end_and_its_grant_stays(
+def test_an_applications_access_token_is_deleted_a_day_after_its_expiry_and_its_grant_kept(
     clean: Clean,
     let_pass: Pass,
     terminal: Terminal,
@@ -213,7 +213,7 @@ def test_an_applications_access_token_goes_a_day_after_its_end_and_its_grant_sta
     assert status(refreshed["access_token"]) == 200
 
 
-def test_an_api_token_goes_with_its_grant_a_day_after_its_end(
+def test_an_api_token_is_deleted_with_its_grant_a_day_after_its_expiry(
     clean: Clean, alice: Person, status: Opens, owner: Rows
 ) -> None:
     gone = alice.token(expires="-25 hours")
@@ -225,7 +225,7 @@ def test_an_api_token_goes_with_its_grant_a_day_after_its_end(
     assert count(owner, "oauth.grant") == 3
 
 
-def test_a_rotated_refresh_token_goes_when_it_would_have_expired_and_the_current_one_stays(
+def test_a_rotated_refresh_token_is_deleted_when_it_expires_and_the_current_one_kept(
     clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     first = application.pair(alice_browser)
@@ -240,7 +240,7 @@ def test_a_rotated_refresh_token_goes_when_it_would_have_expired_and_the_current
     assert application.refresh(second["refresh_token"]).status_code == 200
 
 
-def test_a_revoked_grant_goes_after_a_day_with_everything_under_it(
+def test_a_revoked_grant_is_deleted_after_a_day_with_its_tokens(
     clean: Clean,
     let_pass: Pass,
     application: Application,
@@ -268,7 +268,7 @@ def test_a_revoked_grant_goes_after_a_day_with_everything_under_it(
     assert application.refresh(kept["refresh_token"]).status_code == 200
 
 
-def test_a_revoked_api_token_goes_after_a_day_and_stays_refused(
+def test_a_revoked_api_token_is_deleted_after_a_day_and_still_refused(
     clean: Clean,
     let_pass: Pass,
     server: TestClient,
@@ -286,7 +286,7 @@ def test_a_revoked_api_token_goes_after_a_day_and_stays_refused(
     assert (before, status(token)) == (401, 401)
 
 
-def test_a_grant_goes_when_its_application_has_not_refreshed_for_90_days(
+def test_a_grant_is_deleted_when_it_was_not_refreshed_for_90_days(
     clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     pair = application.pair(alice_browser)
@@ -301,7 +301,7 @@ def test_a_grant_goes_when_its_application_has_not_refreshed_for_90_days(
     assert application.refresh(pair["refresh_token"]).json()["error"] == "invalid_client"
 
 
-def test_a_grant_whose_code_was_never_redeemed_goes_a_day_after_that_expired(
+def test_a_grant_whose_code_was_not_redeemed_is_deleted_a_day_after_the_codes_expiry(
     clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     code = application.code(alice_browser)
@@ -316,7 +316,7 @@ def test_a_grant_whose_code_was_never_redeemed_goes_a_day_after_that_expired(
     assert application.refresh(kept["refresh_token"]).status_code == 200
 
 
-def test_a_client_that_nobody_lets_in_goes_after_a_day(
+def test_a_client_without_a_consent_is_deleted_after_a_day(
     clean: Clean,
     let_pass: Pass,
     register: Register,
@@ -343,7 +343,7 @@ def test_a_client_that_nobody_lets_in_goes_after_a_day(
     assert visitor.get(unused.authorize_path()).status_code == 400
 
 
-def test_a_client_stays_as_long_as_somebody_uses_it(
+def test_a_client_in_use_is_kept(
     clean: Clean,
     let_pass: Pass,
     register: Register,
@@ -374,7 +374,7 @@ def test_a_client_stays_as_long_as_somebody_uses_it(
     assert refreshed.refresh(pair["refresh_token"]).status_code == 200
 
 
-def test_a_client_that_was_in_use_stays_for_90_days_when_its_last_grant_is_revoked(
+def test_a_client_is_kept_for_90_days_after_its_last_grant_was_revoked(
     clean: Clean,
     let_pass: Pass,
     application: Application,
@@ -403,7 +403,7 @@ def test_a_client_that_was_in_use_stays_for_90_days_when_its_last_grant_is_revok
     assert clean() == {REQUESTS: 1, IDLE: 1}
 
 
-def test_of_many_revoked_grants_the_newest_says_when_a_client_was_of_use(
+def test_the_newest_revoked_grant_decides_when_a_client_was_last_used(
     clean: Clean, register: Register, alice: Person, owner: Rows
 ) -> None:
     recent, older, old = register(), register(), register()
@@ -431,7 +431,7 @@ def test_of_many_revoked_grants_the_newest_says_when_a_client_was_of_use(
     assert dict(ages) == {recent.client_id: 2, older.client_id: 50}
 
 
-def test_a_grant_whose_client_is_locked_waits_until_its_use_can_be_noted(
+def test_a_grant_whose_client_is_locked_is_kept_until_its_use_can_be_stored(
     clean: Clean, application: Application, alice: Person, connect_as: Connect, owner: Rows
 ) -> None:
     backlog(owner, alice, 1)
@@ -446,7 +446,7 @@ def test_a_grant_whose_client_is_locked_waits_until_its_use_can_be_noted(
     assert second == {REVOKED: 3}
 
 
-def test_counts_of_attempts_go_when_nothing_of_them_is_left(clean: Clean, owner: Rows) -> None:
+def test_expired_counts_of_attempts_are_deleted(clean: Clean, owner: Rows) -> None:
     owner.execute(
         """
         insert into identity.throttle (key_hash, forgotten_at, delayed_until)
@@ -460,7 +460,7 @@ def test_counts_of_attempts_go_when_nothing_of_them_is_left(clean: Clean, owner:
     assert count(owner, "identity.throttle") == 2
 
 
-def test_security_events_go_after_400_days(clean: Clean, owner: Rows) -> None:
+def test_security_events_are_deleted_after_400_days(clean: Clean, owner: Rows) -> None:
     owner.execute(
         """
         insert into identity.security_event (user_id, event, occurred_at)
@@ -473,7 +473,7 @@ def test_security_events_go_after_400_days(clean: Clean, owner: Rows) -> None:
     assert count(owner, "identity.security_event") == 10
 
 
-def test_failed_sign_ins_to_no_account_go_after_30_days(clean: Clean, owner: Rows) -> None:
+def test_failed_sign_ins_to_no_account_are_deleted_after_30_days(clean: Clean, owner: Rows) -> None:
     owner.execute(
         """
         insert into identity.security_event (user_id, event, occurred_at)
@@ -488,7 +488,7 @@ def test_failed_sign_ins_to_no_account_go_after_30_days(clean: Clean, owner: Row
     assert count(owner, "identity.security_event") == 11
 
 
-def test_a_second_run_finds_nothing(
+def test_a_second_run_deletes_nothing(
     clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     application.pair(alice_browser)
@@ -594,7 +594,7 @@ def backlog(owner: Rows, person: Person, size: int) -> None:
 CLEARED: Final = {SESSIONS: 901, ACCESS_TOKENS: 2703, TOKENS_OF_REVOKED: 2703, REVOKED: 3}
 
 
-def test_more_than_a_batch_goes_batch_by_batch(
+def test_more_rows_than_a_batch_are_deleted_batch_by_batch(
     clean: Clean, owner: Rows, alice: Person, application: Application
 ) -> None:
     backlog(owner, alice, 901)
@@ -723,7 +723,7 @@ def three_of_each(
     )
 
 
-def test_of_each_kind_a_batch_goes_at_a_time_and_nothing_that_is_locked(
+def test_each_kind_is_deleted_in_batches_without_locked_rows(
     settings: Settings, owner: Rows, connect_as: Connect, three_of_each: None
 ) -> None:
     at_first: dict[str, int] = {}
@@ -766,7 +766,7 @@ def test_two_janitors_at_once_share_the_work(
     assert all(part.get(SESSIONS, 0) > 0 for part in removals[:2])
 
 
-def test_what_somebody_has_locked_is_left_for_the_next_turn(
+def test_locked_rows_are_left_for_the_next_run(
     clean: Clean, owner: Rows, alice: Person, application: Application, connect_as: Connect
 ) -> None:
     backlog(owner, alice, 3)
@@ -782,7 +782,7 @@ def test_what_somebody_has_locked_is_left_for_the_next_turn(
     assert second == {SESSIONS: 1, REVOKED: 1}
 
 
-def test_requests_at_the_same_time_notice_nothing(
+def test_concurrent_requests_are_not_disturbed(
     clean: Clean,
     owner: Rows,
     alice: Person,
@@ -854,7 +854,7 @@ def who_waits(owner: Rows) -> list[Any]:
     ).fetchall()
 
 
-def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
+def test_a_kind_that_cannot_be_deleted_does_not_prevent_the_others(
     settings: Settings,
     owner: Rows,
     alice: Person,
@@ -894,7 +894,7 @@ def test_a_kind_that_cannot_be_removed_keeps_no_other_from_it(
     assert count(owner, "identity.session") == 0
 
 
-def test_a_consent_that_is_under_way_keeps_its_client(
+def test_a_consent_in_progress_keeps_its_client(
     clean: Clean,
     let_pass: Pass,
     application: Application,
@@ -925,7 +925,7 @@ def test_a_consent_that_is_under_way_keeps_its_client(
     assert status(pair["access_token"]) == 200
 
 
-def test_a_consent_that_comes_while_its_client_is_removed_finds_nothing_waiting(
+def test_a_consent_during_the_deletion_of_its_client_finds_no_request(
     let_pass: Pass,
     application: Application,
     alice_browser: Visitor,
@@ -950,7 +950,7 @@ def test_a_consent_that_comes_while_its_client_is_removed_finds_nothing_waiting(
     assert count(owner, "oauth.grant") == 0
 
 
-def test_consents_and_janitors_at_once_leave_a_grant_or_a_page_that_says_gone(
+def test_concurrent_consents_and_janitors_leave_a_grant_or_an_expired_request(
     clean: Clean,
     register: Register,
     alice: Person,
@@ -1002,7 +1002,7 @@ def consent_to(application: Application, browser: Visitor) -> int:
 # How it finds what is to be removed.
 
 
-def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) -> None:
+def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Person) -> None:
     owner.execute(
         """
         insert into oauth.client (client_id, redirect_uris, created_at, last_authorized_at)
@@ -1069,7 +1069,7 @@ def test_no_statement_looks_at_what_is_still_needed(owner: Rows, alice: Person) 
 # On a timer and by command.
 
 
-def test_the_server_has_its_janitor_come_by_itself(
+def test_the_server_runs_its_janitor(
     settings: Settings, alice: Person, owner: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "svc.janitor")
@@ -1090,7 +1090,7 @@ def test_the_server_has_its_janitor_come_by_itself(
     assert lines == {"removed: 1 API tokens, a day after their end"}
 
 
-def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again(
+def test_while_the_database_is_unreachable_the_janitor_logs_a_line_and_tries_again(
     settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "LOG_EVERY_S", 0.0)
@@ -1111,7 +1111,7 @@ def test_while_the_database_is_away_the_server_says_so_in_a_line_and_tries_again
     assert all("\n" not in line for line in lines)
 
 
-def test_a_janitor_that_meets_what_nobody_thought_of_says_so_and_comes_again(
+def test_after_an_unexpected_error_the_janitor_logs_it_and_runs_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # No pool at all, which is nothing that psycopg.Error stands for.
@@ -1150,7 +1150,7 @@ def test_a_server_that_stops_does_not_wait_for_its_janitor(
     assert [line for line in caplog.messages if "could not remove" in line] == []
 
 
-def test_the_command_says_what_it_removed(
+def test_the_command_prints_what_it_deleted(
     terminal: Terminal, let_pass: Pass, application: Application, alice_browser: Visitor
 ) -> None:
     application.pair(alice_browser)

@@ -16,7 +16,7 @@ from tests.oauth.visitor import VERIFIER, Application, Visitor, forms, parameter
 
 
 @pytest.mark.checklist(58)
-def test_line_58_no_log_line_of_a_whole_life_holds_a_secret(
+def test_line_58_no_log_line_of_a_full_life_cycle_holds_a_secret(
     visitor: Visitor,
     settings: Settings,
     application: Application,
@@ -109,7 +109,7 @@ def test_the_line_of_every_other_step_names_the_client(
 @pytest.mark.parametrize(
     "client_id", ["x", "svc_client_0\r\nrequest_id=1 route=token", "svc_client_" + "0" * 23, "é"]
 )
-def test_what_is_no_client_id_is_not_written_down(
+def test_a_malformed_client_id_is_not_logged(
     server: TestClient, application: Application, lines: Lines, client_id: str
 ) -> None:
     application.refresh("x", client_id=client_id)
@@ -121,7 +121,7 @@ def test_what_is_no_client_id_is_not_written_down(
     assert lines("authorize") == ["- grant_id=-"]
 
 
-def test_the_line_of_whoever_comes_with_a_token_names_its_client_and_grant(
+def test_the_line_of_a_request_with_a_token_names_its_client_and_grant(
     api: TestClient,
     application: Application,
     alice_browser: Visitor,
@@ -154,7 +154,7 @@ def test_the_line_of_an_api_token_names_its_grant_alone(
     assert lines("devices") == [f"- grant_id={row[0]}"]
 
 
-def test_the_line_of_whoever_may_not_come_in_names_nobody(
+def test_the_line_of_a_refused_request_names_no_client(
     api: TestClient, alice: Person, lines: Lines
 ) -> None:
     api.get("/api/v1/devices", headers={"Authorization": f"Bearer {alice.token()[:-1]}x"})

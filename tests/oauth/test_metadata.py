@@ -8,7 +8,7 @@ RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 
 
 @pytest.mark.checklist(1)
-def test_line_1_the_issuer_is_the_configured_one_whatever_host_says(server: TestClient) -> None:
+def test_line_1_the_issuer_does_not_depend_on_the_host_header(server: TestClient) -> None:
     response = server.get(
         PATH, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
     )
@@ -87,7 +87,7 @@ def test_line_4_post_is_refused_with_what_is_allowed(server: TestClient) -> None
         (f"{RESOURCE_PATH}/mcp", "http://testserver/mcp"),
     ],
 )
-def test_each_resource_names_itself_and_the_issuer_whatever_host_says(
+def test_the_resource_metadata_does_not_depend_on_the_host_header(
     api: TestClient, server: TestClient, path: str, resource: str
 ) -> None:
     response = api.get(path, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})

@@ -73,7 +73,7 @@ def test_line_21_every_page_has_the_headers(
         assert "access-control-allow-origin" not in page.headers
 
 
-def test_no_page_has_anything_inline_or_from_elsewhere(
+def test_no_page_has_inline_scripts_or_foreign_content(
     alice_browser: Visitor, application: Application
 ) -> None:
     for name, page in every_page(alice_browser, application).items():
@@ -105,7 +105,7 @@ def test_nothing_else_is_served_as_a_file(visitor: Visitor, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/sign-in?next=%2F", "/nothing", "/oauth/authorize?a=b&c=%2B"]
 )
-def test_a_page_under_another_name_leads_to_the_issuers(
+def test_a_page_under_another_host_redirects_to_the_issuers_host(
     visitor: Visitor, host: str, path: str
 ) -> None:
     response = visitor.get(path, headers={"Host": host})
@@ -115,7 +115,7 @@ def test_a_page_under_another_name_leads_to_the_issuers(
     assert "set-cookie" not in response.headers
 
 
-def test_the_name_that_is_led_to_is_always_the_issuers(visitor: Visitor) -> None:
+def test_the_redirect_always_leads_to_the_issuers_host(visitor: Visitor) -> None:
     response = visitor.get(
         "http://localhost:8400//evil.example/%0d%0aX:y", headers={"Host": "other"}
     )
@@ -124,11 +124,11 @@ def test_the_name_that_is_led_to_is_always_the_issuers(visitor: Visitor) -> None
     assert "\n" not in response.headers["location"]
 
 
-def test_letter_case_of_the_name_does_not_matter(visitor: Visitor) -> None:
+def test_the_host_is_case_insensitive(visitor: Visitor) -> None:
     assert visitor.get("/sign-in", headers={"Host": "LocalHost:8400"}).status_code == 200
 
 
-def test_the_default_port_of_the_issuer_may_be_named_or_not(settings: Settings) -> None:
+def test_the_default_port_of_the_issuer_is_optional(settings: Settings) -> None:
     app = authserver.app.create(replace(settings, auth_url="https://auth.example"))
     with AppClient(app, "https://auth.example", follow_redirects=False) as client:
         named = client.get("/sign-in", headers={"Host": "auth.example:443"})
@@ -138,7 +138,7 @@ def test_the_default_port_of_the_issuer_may_be_named_or_not(settings: Settings) 
     assert other.status_code == 303
 
 
-def test_machines_are_answered_under_any_name(server: TestClient) -> None:
+def test_endpoints_for_clients_respond_under_any_host(server: TestClient) -> None:
     response = server.post("/oauth/token", headers={"Host": "10.0.0.7"}, follow_redirects=False)
 
     assert response.status_code == 400
@@ -155,7 +155,7 @@ def test_machines_are_answered_under_any_name(server: TestClient) -> None:
         ("/oauth/register", "POST"),
     ],
 )
-def test_a_method_that_is_not_allowed_is_405_with_those_that_are(
+def test_a_wrong_method_is_405_with_the_allowed_methods(
     visitor: Visitor, path: str, allowed: str
 ) -> None:
     response = visitor.client.delete(path)
@@ -165,7 +165,7 @@ def test_a_method_that_is_not_allowed_is_405_with_those_that_are(
 
 
 @pytest.mark.parametrize("path", ["/sign-in/", "/oauth/authorize/", "/Sign-In", "/oauth"])
-def test_a_path_that_is_none_is_404_and_never_a_redirect(visitor: Visitor, path: str) -> None:
+def test_an_unknown_path_is_404_and_never_a_redirect(visitor: Visitor, path: str) -> None:
     response = visitor.get(path)
 
     assert response.status_code == 404
@@ -199,7 +199,7 @@ def test_without_the_database_people_get_a_page_and_machines_an_error(
     assert answer.json()["error"] == "temporarily_unavailable"
 
 
-def test_a_database_that_only_reads_is_one_that_does_not_answer_now(settings: Settings) -> None:
+def test_a_read_only_database_counts_as_unavailable(settings: Settings) -> None:
     url = database.role_url(settings, "authserver")
     standby = make_conninfo(url, options="-c default_transaction_read_only=on")
     app = authserver.app.create(replace(settings, role_urls={"authserver": standby}))
@@ -233,7 +233,7 @@ def test_line_21_no_page_about_a_failure_can_be_framed(
         assert page.headers["content-security-policy"] == f"{STRICT}; form-action 'self'"
 
 
-def test_without_the_database_what_needs_none_still_answers(unreachable: TestClient) -> None:
+def test_without_the_database_pages_that_need_none_still_respond(unreachable: TestClient) -> None:
     assert unreachable.get("/.well-known/oauth-authorization-server").status_code == 200
     assert unreachable.get("/sign-in").status_code == 200
 
@@ -254,7 +254,7 @@ def test_after_a_restart_of_the_database_one_request_at_most_is_lost(
     assert second.status_code == 200
 
 
-def test_a_mistake_of_ours_is_a_page_or_an_error_and_never_a_stack_trace(
+def test_an_internal_error_is_a_page_or_json_and_never_a_stack_trace(
     server: TestClient, owner: Rows
 ) -> None:
     # No handler expects that the server's role lacks a right.

@@ -187,7 +187,7 @@ def stored(alice: Person) -> Stored:
 
 
 @pytest.mark.checklist(28, 29)
-def test_of_eight_identical_exchanges_one_wins_and_its_grant_is_dead(
+def test_of_eight_identical_exchanges_one_wins_and_its_grant_is_revoked(
     service: Service, browser: Visitor, application: Application, alice: Person
 ) -> None:
     for _ in range(ROUNDS):
@@ -209,7 +209,7 @@ def test_of_eight_identical_exchanges_one_wins_and_its_grant_is_dead(
 
 
 @pytest.mark.checklist(36, 39)
-def test_of_eight_identical_refreshes_one_wins_and_its_grant_is_dead(
+def test_of_eight_identical_refreshes_one_wins_and_its_grant_is_revoked(
     service: Service, browser: Visitor, application: Application, alice: Person
 ) -> None:
     for _ in range(ROUNDS):
@@ -232,7 +232,7 @@ def test_of_eight_identical_refreshes_one_wins_and_its_grant_is_dead(
 
 
 @pytest.mark.checklist(40, 44, 46)
-def test_nothing_works_after_a_refresh_and_a_revoke_whoever_was_first(
+def test_after_a_concurrent_refresh_and_revocation_no_token_is_valid(
     service: Service, browser: Visitor, application: Application, alice: Person
 ) -> None:
     for number in range(ROUNDS):

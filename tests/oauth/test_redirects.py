@@ -34,7 +34,7 @@ from authserver.oauth import redirects
         "https://app.example/" + "a" * 2028,
     ],
 )
-def test_https_loopback_http_and_private_use_schemes_are_taken(
+def test_https_loopback_http_and_private_use_schemes_are_accepted(
     server: TestClient, uri: str
 ) -> None:
     response = server.post("/oauth/register", json={"redirect_uris": [uri]})
@@ -152,7 +152,7 @@ def test_line_6_dangerous_schemes_are_refused_however_they_are_written(
 @given(st.text(max_size=80))
 @example("https://app.example/\ud800")
 @example("http:" + "/" * 70)
-def test_no_text_makes_the_check_do_anything_but_take_or_refuse(text: str) -> None:
+def test_the_check_accepts_or_refuses_any_text(text: str) -> None:
     try:
         redirects.check(text)
     except InvalidRedirectURI:
@@ -170,7 +170,7 @@ PARTS = st.text("abc./%2e5:@#?&=[]\\ ", max_size=12)
 
 
 @given(st.sampled_from(["http", "https", "HTTP", "cursor", "javascript"]), HOSTS, PARTS, PARTS)
-def test_what_is_taken_leads_where_an_ordinary_parser_says(
+def test_an_accepted_uri_has_the_host_that_an_ordinary_parser_finds(
     scheme: str, host: str, after_host: str, path: str
 ) -> None:
     uri = f"{scheme}://{host}{after_host}/{path}"
@@ -238,7 +238,7 @@ def test_a_uri_matches_character_by_character(given_uri: str, port_may_vary: boo
         ("cursor://localhost/cb", "cursor://localhost:1/cb", False),
     ],
 )
-def test_where_the_operator_says_so_the_loopback_port_may_vary_and_nothing_else(
+def test_with_the_setting_only_the_loopback_port_may_vary(
     registered: str, given_uri: str, varied: bool
 ) -> None:
     assert redirects.matches(registered, given_uri, port_may_vary=True) is varied
@@ -246,7 +246,7 @@ def test_where_the_operator_says_so_the_loopback_port_may_vary_and_nothing_else(
 
 
 @pytest.mark.checklist(25)
-def test_line_25_parameters_join_the_query_that_a_uri_has() -> None:
+def test_line_25_parameters_are_added_to_the_query_of_a_uri() -> None:
     added = {"code": "c", "state": None, "iss": "http://localhost:8400"}
 
     assert redirects.with_parameters("https://a.example/cb?x=%20y&z", added) == (
@@ -263,7 +263,7 @@ def test_line_25_parameters_join_the_query_that_a_uri_has() -> None:
 @pytest.mark.checklist(17)
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 @example("+ & % é = # ? / \r\n")
-def test_line_17_any_state_comes_back_as_it_was(state: str) -> None:
+def test_line_17_any_state_is_returned_unchanged(state: str) -> None:
     location = redirects.with_parameters("https://a.example/cb", {"state": state})
 
     assert location.isascii()
@@ -284,7 +284,7 @@ def test_line_17_any_state_comes_back_as_it_was(state: str) -> None:
         ("com.example.app:/cb", "com.example.app:", False, True),
     ],
 )
-def test_people_are_told_where_a_uri_leads(
+def test_the_destination_of_a_uri_is_shown_to_people(
     uri: str, destination: str, is_loopback: bool, is_private_use: bool
 ) -> None:
     assert redirects.destination(uri) == destination

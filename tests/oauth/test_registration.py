@@ -10,7 +10,7 @@ GOOD = {"redirect_uris": ["https://app.example/callback"]}
 
 
 @pytest.mark.checklist(9)
-def test_a_client_is_answered_with_everything_that_was_registered(server: TestClient) -> None:
+def test_the_response_has_all_registered_metadata(server: TestClient) -> None:
     response = server.post(
         REGISTER,
         json={
@@ -52,7 +52,7 @@ def test_members_that_were_not_given_are_left_out(server: TestClient) -> None:
 
 
 @pytest.mark.checklist(9)
-def test_unknown_members_are_taken_and_not_echoed(server: TestClient) -> None:
+def test_unknown_members_are_ignored_and_not_returned(server: TestClient) -> None:
     response = server.post(
         REGISTER,
         json=GOOD
@@ -72,7 +72,7 @@ def test_unknown_members_are_taken_and_not_echoed(server: TestClient) -> None:
 
 
 @pytest.mark.checklist(12)
-def test_nobody_has_to_be_known_to_register(server: TestClient) -> None:
+def test_registration_needs_no_authentication(server: TestClient) -> None:
     server.cookies.clear()
 
     response = server.post(REGISTER, json=GOOD)
@@ -83,7 +83,7 @@ def test_nobody_has_to_be_known_to_register(server: TestClient) -> None:
 
 
 @pytest.mark.checklist(11)
-def test_two_registrations_of_the_same_differ(server: TestClient) -> None:
+def test_two_registrations_with_the_same_metadata_get_different_ids(server: TestClient) -> None:
     first, second = server.post(REGISTER, json=GOOD), server.post(REGISTER, json=GOOD)
 
     assert first.json()["client_id"] != second.json()["client_id"]
@@ -124,7 +124,7 @@ def test_metadata_that_cannot_be_registered_is_refused_by_name(
 
 
 @pytest.mark.checklist(7)
-def test_ten_redirect_uris_are_taken(server: TestClient) -> None:
+def test_ten_redirect_uris_are_accepted(server: TestClient) -> None:
     uris = [f"https://app.example/{n}" for n in range(10)]
 
     response = server.post(REGISTER, json={"redirect_uris": uris})
@@ -146,7 +146,7 @@ def test_ten_redirect_uris_are_taken(server: TestClient) -> None:
         b'{"a":NaN}x',
     ],
 )
-def test_a_body_that_is_no_json_object_is_refused(server: TestClient, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(server: TestClient, body: bytes) -> None:
     response = server.post(REGISTER, content=body, headers={"Content-Type": "application/json"})
 
     assert response.status_code == 400
@@ -190,14 +190,16 @@ def test_a_body_of_a_megabyte_is_refused(server: TestClient) -> None:
         ("📈 週報", "📈 週報"),
     ],
 )
-def test_a_name_loses_what_people_would_not_see(server: TestClient, sent: str, kept: str) -> None:
+def test_invisible_characters_are_removed_from_a_name(
+    server: TestClient, sent: str, kept: str
+) -> None:
     response = server.post(REGISTER, json=GOOD | {"client_name": sent})
 
     assert response.json()["client_name"] == kept
 
 
 @pytest.mark.checklist(10)
-def test_a_name_of_a_hundred_characters_is_taken(server: TestClient) -> None:
+def test_a_name_of_a_hundred_characters_is_accepted(server: TestClient) -> None:
     response = server.post(REGISTER, json=GOOD | {"client_name": "é" * 100})
 
     assert response.status_code == 201
@@ -217,7 +219,7 @@ def test_a_name_of_a_hundred_characters_is_taken(server: TestClient) -> None:
         "\u3164\ufe0f",
     ],
 )
-def test_a_name_of_nothing_visible_is_no_name(server: TestClient, name: str) -> None:
+def test_a_name_without_visible_characters_is_left_out(server: TestClient, name: str) -> None:
     response = server.post(REGISTER, json=GOOD | {"client_name": name})
 
     assert response.status_code == 201

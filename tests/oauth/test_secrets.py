@@ -131,7 +131,7 @@ def found_in(text: str, secrets: dict[str, str]) -> list[str]:
         base64.urlsafe_b64encode("tell nö one: ever!".encode()).decode(),
     ],
 )
-def test_the_search_sees_through_every_disguise(text: str) -> None:
+def test_the_search_finds_a_secret_in_every_encoding(text: str) -> None:
     assert found_in(text.replace("tell+n%C3%B6 o", "tell nö o"), {"tell nö one: ever!": "x"})
 
 
@@ -396,7 +396,7 @@ def postgres_log(deployment: Settings) -> str:
 
 
 @pytest.mark.checklist(58)
-def test_no_secret_of_a_whole_run_is_in_the_database_or_in_a_log(
+def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     deployment: Settings, owner: psycopg.Connection[Any], tmp_path: Path
 ) -> None:
     secrets = Secrets()

@@ -15,7 +15,7 @@ from tests.oauth.visitor import CALLBACK, VERIFIER, Application, Visitor
 Rows = psycopg.Connection[Any]
 
 
-def test_a_code_becomes_a_pair_that_opens_the_service(
+def test_a_code_is_exchanged_for_a_valid_token_pair(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     response = application.exchange(application.code(alice_browser))
@@ -25,7 +25,7 @@ def test_a_code_becomes_a_pair_that_opens_the_service(
 
 
 @pytest.mark.checklist(31)
-def test_line_31_the_token_response_is_what_the_standard_says(
+def test_line_31_the_token_response_follows_the_standard(
     application: Application, alice_browser: Visitor
 ) -> None:
     response = application.exchange(application.code(alice_browser))
@@ -59,7 +59,7 @@ def test_line_31_the_token_response_is_what_the_standard_says(
         ("a" * 128, "invalid_grant"),
     ],
 )
-def test_line_26_a_wrong_verifier_is_refused_and_the_code_still_good(
+def test_line_26_a_wrong_verifier_is_refused_and_the_code_stays_valid(
     application: Application, alice_browser: Visitor, verifier: str | None, error: str
 ) -> None:
     code = application.code(alice_browser)
@@ -72,7 +72,7 @@ def test_line_26_a_wrong_verifier_is_refused_and_the_code_still_good(
 
 
 @pytest.mark.parametrize("name", ["code", "client_id", "redirect_uri"])
-def test_a_missing_parameter_is_an_invalid_request_and_the_code_still_good(
+def test_a_missing_parameter_is_an_invalid_request_and_the_code_stays_valid(
     application: Application, alice_browser: Visitor, name: str
 ) -> None:
     code = application.code(alice_browser)
@@ -114,7 +114,7 @@ def test_line_27_a_code_is_bound_to_its_redirect_uri(
 
 
 @pytest.mark.checklist(28)
-def test_line_28_a_second_use_kills_both_tokens_of_the_first(
+def test_line_28_a_second_use_revokes_both_tokens_of_the_first(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     code = application.code(alice_browser)
@@ -206,7 +206,7 @@ def test_a_second_use_leaves_another_grant_of_the_same_client_alone(
 
 
 @pytest.mark.checklist(29)
-def test_line_29_of_eight_rivals_exactly_one_wins_and_the_grant_dies(
+def test_line_29_of_eight_concurrent_exchanges_one_wins_and_the_grant_is_revoked(
     application: Application, alice_browser: Visitor, status: Opens, owner: Rows
 ) -> None:
     for _ in range(5):
@@ -227,7 +227,7 @@ def test_line_29_of_eight_rivals_exactly_one_wins_and_the_grant_dies(
 
 
 @pytest.mark.checklist(30)
-def test_line_30_a_code_lives_for_a_minute(
+def test_line_30_a_code_expires_after_a_minute(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     code = application.code(alice_browser)
@@ -400,7 +400,7 @@ def test_a_resource_that_was_not_authorized_is_refused(
         ("http://testserver/mcp", 401),
     ],
 )
-def test_line_52_a_token_opens_the_resource_that_it_is_bound_to(
+def test_line_52_a_token_is_valid_for_the_resource_that_it_is_bound_to(
     application: Application,
     alice_browser: Visitor,
     api: TestClient,
@@ -422,7 +422,7 @@ def test_line_52_a_token_opens_the_resource_that_it_is_bound_to(
 
 
 @pytest.mark.checklist(53)
-def test_line_53_a_code_or_refresh_token_opens_nothing(
+def test_line_53_a_code_or_refresh_token_is_not_an_access_token(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     code = application.code(alice_browser)
@@ -462,7 +462,7 @@ def test_only_hashes_are_stored(
         "code={code}",
     ],
 )
-def test_a_second_use_is_noticed_wherever_the_form_has_the_code(
+def test_a_second_use_is_detected_anywhere_in_the_form(
     application: Application, alice_browser: Visitor, server: TestClient, status: Opens, body: str
 ) -> None:
     code = application.code(alice_browser)
@@ -542,7 +542,7 @@ def test_a_grant_that_was_revoked_since_the_consent_gives_no_tokens(
     assert owner.execute("select count(*) from oauth.refresh_token").fetchone() == (0,)
 
 
-def test_an_account_that_is_deleted_while_it_gets_tokens_is_gone_and_nobody_waits_in_vain(
+def test_an_account_can_be_deleted_while_it_gets_tokens_without_a_deadlock(
     application: Application, welcome: Welcome, owner: Rows
 ) -> None:
     for _ in range(5):

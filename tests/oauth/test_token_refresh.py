@@ -32,7 +32,7 @@ def test_line_35_a_refresh_rotates_and_leaves_earlier_access_tokens_alive(
 
 
 @pytest.mark.checklist(36)
-def test_line_36_a_rotated_token_kills_the_grant(
+def test_line_36_a_rotated_token_revokes_the_grant(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     first = application.pair(alice_browser)
@@ -68,7 +68,7 @@ def test_line_37_a_narrower_scope_narrows_the_grant_for_good(
 
 
 @pytest.mark.checklist(37)
-def test_a_narrowed_access_token_carries_no_more(
+def test_a_narrowed_access_token_has_only_the_narrower_scope(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     first = application.pair(alice_browser)
@@ -109,7 +109,7 @@ def test_line_38_a_current_token_by_another_client_changes_nothing(
 
 @pytest.mark.checklist(38)
 @pytest.mark.parametrize("thief", ["another client", "svc_client_0000000000000000000000", "x"])
-def test_line_38_a_rotated_token_by_anybody_kills_the_grant(
+def test_line_38_a_rotated_token_by_any_client_revokes_the_grant(
     application: Application,
     register: Register,
     alice_browser: Visitor,
@@ -136,7 +136,7 @@ def test_line_38_a_rotated_token_by_anybody_kills_the_grant(
         {"resource": "https://other.example"},
     ],
 )
-def test_a_rotated_token_kills_the_grant_whatever_else_is_wrong(
+def test_a_rotated_token_revokes_the_grant_whatever_else_is_wrong(
     application: Application,
     alice_browser: Visitor,
     status: Opens,
@@ -152,7 +152,7 @@ def test_a_rotated_token_kills_the_grant_whatever_else_is_wrong(
 
 
 @pytest.mark.checklist(39)
-def test_line_39_of_eight_rivals_one_wins_and_then_the_grant_is_dead(
+def test_line_39_of_eight_concurrent_refreshes_one_wins_and_the_grant_is_revoked(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     for _ in range(5):
@@ -172,7 +172,7 @@ def test_line_39_of_eight_rivals_one_wins_and_then_the_grant_is_dead(
 
 
 @pytest.mark.checklist(40)
-def test_line_40_a_refresh_that_races_a_revoke_leaves_nothing_alive(
+def test_line_40_a_refresh_that_races_a_revocation_leaves_no_valid_token(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     for _ in range(10):
@@ -192,7 +192,7 @@ def test_line_40_a_refresh_that_races_a_revoke_leaves_nothing_alive(
 
 
 @pytest.mark.checklist(41)
-def test_line_41_a_refresh_token_ends_when_it_is_idle_for_ninety_days(
+def test_line_41_a_refresh_token_expires_after_ninety_idle_days(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     pair = application.refresh(application.pair(alice_browser)["refresh_token"]).json()
@@ -208,7 +208,7 @@ def test_line_41_a_refresh_token_ends_when_it_is_idle_for_ninety_days(
     assert response.json()["error"] == "invalid_grant"
 
 
-def test_an_access_token_ends_after_an_hour(
+def test_an_access_token_expires_after_an_hour(
     application: Application, alice_browser: Visitor, status: Opens, owner: Rows
 ) -> None:
     pair = application.pair(alice_browser)
@@ -239,7 +239,7 @@ def test_a_missing_parameter_is_an_invalid_request(
 
 @pytest.mark.checklist(34)
 @pytest.mark.parametrize("client_id", ["svc_client_0000000000000000000000", "x"])
-def test_line_34_an_unknown_client_is_401_and_the_token_still_good(
+def test_line_34_an_unknown_client_is_401_and_the_token_stays_valid(
     application: Application, alice_browser: Visitor, client_id: str
 ) -> None:
     pair = application.pair(alice_browser)
@@ -266,7 +266,7 @@ def test_a_token_that_was_never_issued_is_refused(
 
 
 @pytest.mark.parametrize("bound", [None, "http://testserver/mcp"])
-def test_the_resource_of_a_grant_stays(
+def test_a_refresh_keeps_the_resource_of_the_grant(
     application: Application, alice_browser: Visitor, bound: str | None
 ) -> None:
     pair = application.pair(alice_browser, **({"resource": bound} if bound else {}))
@@ -304,7 +304,7 @@ def test_at_most_one_refresh_token_of_a_grant_is_current(
     ],
 )
 @pytest.mark.parametrize("is_in_query", [False, True])
-def test_a_rotated_token_is_noticed_wherever_a_request_has_it(
+def test_a_rotated_token_is_detected_anywhere_in_a_request(
     application: Application,
     alice_browser: Visitor,
     status: Opens,
@@ -340,7 +340,7 @@ def test_a_rotated_token_beside_a_good_code_revokes_and_the_code_is_not_spent(
     assert application.exchange(code).status_code == 200
 
 
-def test_of_a_refresh_and_one_that_narrows_one_wins_and_then_the_grant_is_dead(
+def test_of_a_concurrent_refresh_and_narrowing_refresh_one_wins_and_the_grant_is_revoked(
     application: Application, alice_browser: Visitor, status: Opens
 ) -> None:
     for _ in range(10):

@@ -42,7 +42,7 @@ def value(page: Response, name: str) -> str:
     return dict(forms(page)[PROFILE].fields)[name]
 
 
-def test_what_is_saved_is_what_the_api_says(
+def test_the_api_returns_the_saved_profile(
     alice_browser: Visitor, alice: Person, api: TestClient
 ) -> None:
     saved = save(alice_browser, timezone="Australia/Lord_Howe", week_starts_on="7")
@@ -58,7 +58,7 @@ def test_what_is_saved_is_what_the_api_says(
     assert '<option value="7" selected>Sunday</option>' in page.text
 
 
-def test_only_the_account_of_who_is_signed_in_changes(
+def test_only_the_account_of_the_signed_in_person_changes(
     alice_browser: Visitor, alice: Person, bob: Person, owner: Rows
 ) -> None:
     save(alice_browser, user_id=str(bob.user_id), display_name="Mallory")
@@ -68,7 +68,7 @@ def test_only_the_account_of_who_is_signed_in_changes(
 
 
 @pytest.mark.parametrize("typed", ["", "   "])
-def test_a_name_may_be_left_out(
+def test_the_name_is_optional(
     alice_browser: Visitor, alice: Person, owner: Rows, typed: str
 ) -> None:
     save(alice_browser)
@@ -87,7 +87,7 @@ def test_a_name_may_be_left_out(
         ("America/Argentina/Buenos_Aires", "America/Argentina/Buenos_Aires"),
     ],
 )
-def test_a_zone_is_found_as_people_type_it(
+def test_a_zone_is_found_in_any_case_and_with_spaces(
     alice_browser: Visitor, alice: Person, owner: Rows, typed: str, zone: str
 ) -> None:
     assert save(alice_browser, timezone=typed).status_code == 303
@@ -101,7 +101,7 @@ def test_a_zone_is_found_as_people_type_it(
         *("../../etc/passwd", "<script>alert(1)</script>", "é" * 10_000),
     ],
 )
-def test_a_zone_that_does_not_exist_is_said_beside_its_field_and_kept(
+def test_an_unknown_zone_is_reported_beside_its_field_and_kept(
     alice_browser: Visitor, alice: Person, owner: Rows, typed: str
 ) -> None:
     page = save(alice_browser, timezone=typed, display_name="Alice Liddell", week_starts_on="7")
@@ -126,7 +126,7 @@ def test_a_zone_that_does_not_exist_is_said_beside_its_field_and_kept(
         (" ", "Pick one from the list, such as Europe/Berlin."),
     ],
 )
-def test_a_part_of_a_zones_name_is_answered_with_the_zones_that_have_it(
+def test_a_part_of_a_zones_name_gets_suggestions(
     alice_browser: Visitor, typed: str, told: str
 ) -> None:
     page = save(alice_browser, timezone=typed)
@@ -135,7 +135,7 @@ def test_a_part_of_a_zones_name_is_answered_with_the_zones_that_have_it(
 
 
 @pytest.mark.parametrize("day", ["", "0", "8", "1.0", "٣", "Monday", "9" * 5000])
-def test_a_day_that_is_none_is_said_beside_its_field(
+def test_an_invalid_weekday_is_reported_beside_its_field(
     alice_browser: Visitor, alice: Person, owner: Rows, day: str
 ) -> None:
     page = save(alice_browser, week_starts_on=day)
@@ -155,7 +155,7 @@ def test_a_day_that_is_none_is_said_beside_its_field(
         ("Alice\nAdministrator", "cannot be seen"),
     ],
 )
-def test_a_name_that_misleads_is_said_beside_its_field_and_kept(
+def test_a_misleading_name_is_reported_beside_its_field_and_kept(
     alice_browser: Visitor, alice: Person, owner: Rows, typed: str, problem: str
 ) -> None:
     page = save(alice_browser, display_name=typed)
@@ -168,7 +168,7 @@ def test_a_name_that_misleads_is_said_beside_its_field_and_kept(
     assert stored(owner, alice) == (None, "UTC", 1)
 
 
-def test_all_that_is_wrong_is_said_at_once(alice_browser: Visitor) -> None:
+def test_all_problems_are_reported_together(alice_browser: Visitor) -> None:
     page = save(alice_browser, display_name="a" * 101, timezone="x", week_starts_on="x")
 
     named = re.findall(r'id="(\w+)-problem"', page.text)
@@ -187,7 +187,7 @@ def test_all_that_is_wrong_is_said_at_once(alice_browser: Visitor) -> None:
         "👩\u200d🔬",
     ],
 )
-def test_a_name_is_shown_as_text_and_by_itself(
+def test_a_name_is_escaped_and_isolated(
     alice_browser: Visitor, alice: Person, owner: Rows, name: str
 ) -> None:
     page = alice_browser.follow(save(alice_browser, display_name=name))
@@ -198,7 +198,7 @@ def test_a_name_is_shown_as_text_and_by_itself(
     assert "<b>" not in page.text
 
 
-def test_what_the_database_has_is_shown_harmlessly_however_it_came_there(
+def test_any_stored_name_is_shown_harmlessly(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     owner.execute("update identity.user set display_name = %s", ["\u202e<i>evil"])
@@ -208,7 +208,7 @@ def test_what_the_database_has_is_shown_harmlessly_however_it_came_there(
     assert "<bdi>\u202e&lt;i&gt;evil</bdi>" in page.text
 
 
-def test_the_list_has_the_zones_that_all_of_us_know(
+def test_the_list_has_the_zones_that_the_database_and_python_know(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     page = alice_browser.get(PATH)
@@ -224,7 +224,7 @@ def test_the_list_has_the_zones_that_all_of_us_know(
         assert save(alice_browser, timezone=zone).status_code == 303
 
 
-def test_the_zones_are_read_once_and_not_kept_from_a_database_that_gave_none(
+def test_the_zones_are_read_once_and_errors_are_not_cached(
     alice_browser: Visitor, settings: Settings, owner: Rows
 ) -> None:
     if owner.execute("select rolsuper from pg_roles where rolname = current_user").fetchone() != (
@@ -289,7 +289,7 @@ def test_a_form_from_elsewhere_changes_nothing(
     assert stored(owner, alice) == (None, "UTC", 1)
 
 
-def test_sending_it_twice_does_nothing_more(
+def test_submitting_twice_changes_nothing_more(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     page = alice_browser.get(PATH)
@@ -313,7 +313,7 @@ def test_sending_it_twice_does_nothing_more(
         "/settings/account/delete",
     ],
 )
-def test_who_is_not_signed_in_is_sent_to_sign_in_and_comes_back(
+def test_without_sign_in_the_page_redirects_to_sign_in_and_back(
     visitor: Visitor, path: str
 ) -> None:
     shown = visitor.get(path)
@@ -325,7 +325,7 @@ def test_who_is_not_signed_in_is_sent_to_sign_in_and_comes_back(
     assert f'name="next" value="{path}"' in visitor.follow(shown).text
 
 
-def test_everything_about_the_account_is_a_link_away(alice_browser: Visitor) -> None:
+def test_the_page_links_to_all_pages_about_the_account(alice_browser: Visitor) -> None:
     page = alice_browser.get(PATH)
 
     for path in ("sign-in", "sessions", "events", "download", "delete"):
@@ -335,7 +335,7 @@ def test_everything_about_the_account_is_a_link_away(alice_browser: Visitor) -> 
 
 
 @pytest.mark.parametrize("word", ["saved%3Cscript%3E", "x", "", "saved&done=saved", "%ff"])
-def test_no_text_of_the_address_is_shown(alice_browser: Visitor, word: str) -> None:
+def test_text_in_the_query_is_not_shown(alice_browser: Visitor, word: str) -> None:
     page = alice_browser.get(f"{PATH}?done={word}")
 
     assert page.status_code == 200

@@ -42,7 +42,7 @@ def addresses(page: Response) -> list[str]:
     return re.findall(r"· from (\S+)</p>", page.text)
 
 
-def test_what_happened_is_told_in_words_the_newest_first(
+def test_events_are_described_newest_first(
     alice_browser: Visitor, register: Register, alice: Person, bob: Person, owner: Rows
 ) -> None:
     application = register(client_name="Weekly Report")
@@ -63,7 +63,7 @@ def test_what_happened_is_told_in_words_the_newest_first(
     assert addresses(page)[-1] == "a1"
 
 
-def test_an_api_token_is_told_by_its_name(
+def test_an_event_of_an_api_token_has_its_name(
     alice_browser: Visitor, terminal: Any, alice: Person
 ) -> None:
     terminal.run(f"token create {alice.email} --scope read:profile --name 'my <b>script</b>'")
@@ -73,7 +73,7 @@ def test_an_api_token_is_told_by_its_name(
     assert "An API token was created: <bdi>my &lt;b&gt;script&lt;/b&gt;</bdi>" in page.text
 
 
-def test_an_application_that_is_gone_has_no_name_any_more(
+def test_an_event_of_a_deleted_application_has_no_name(
     alice_browser: Visitor, application: Application, owner: Rows
 ) -> None:
     application.pair(alice_browser)
@@ -85,9 +85,7 @@ def test_an_application_that_is_gone_has_no_name_any_more(
     ]
 
 
-def test_a_name_from_elsewhere_is_shown_as_text_and_by_itself(
-    alice_browser: Visitor, register: Register
-) -> None:
+def test_a_foreign_name_is_escaped_and_isolated(alice_browser: Visitor, register: Register) -> None:
     register(client_name="<script>alert(1)</script>").pair(alice_browser)
 
     page = alice_browser.get(PATH)
@@ -96,13 +94,15 @@ def test_a_name_from_elsewhere_is_shown_as_text_and_by_itself(
     assert "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>" in page.text
 
 
-def test_failed_sign_ins_are_told(alice_browser: Visitor, visitor: Visitor, alice: Person) -> None:
+def test_failed_sign_ins_are_listed(
+    alice_browser: Visitor, visitor: Visitor, alice: Person
+) -> None:
     visitor.submit(visitor.get("/sign-in"), email=alice.email, password="a wrong password")
 
     assert told(alice_browser.get(PATH)) == ["Somebody tried to sign in as you and failed"]
 
 
-def test_older_ones_come_page_by_page_and_each_once(
+def test_older_events_are_listed_page_by_page_and_each_once(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     note(owner, alice, 60)
@@ -130,7 +130,7 @@ def test_older_ones_come_page_by_page_and_each_once(
 
 
 @pytest.mark.parametrize(("count", "has_older"), [(50, False), (51, True)])
-def test_there_is_an_older_page_exactly_where_there_are_older_ones(
+def test_a_page_links_to_older_events_only_if_there_are_any(
     alice_browser: Visitor, alice: Person, owner: Rows, count: int, has_older: bool
 ) -> None:
     note(owner, alice, count)
@@ -138,7 +138,7 @@ def test_there_is_an_older_page_exactly_where_there_are_older_ones(
     assert ("?before=" in alice_browser.get(PATH).text) is has_older
 
 
-def test_nobody_sees_what_happened_to_another_by_any_cursor(
+def test_no_cursor_shows_events_of_another_person(
     alice_browser: Visitor, welcome: Welcome, alice: Person, bob: Person, owner: Rows
 ) -> None:
     note(owner, bob, 60)
@@ -159,7 +159,7 @@ def test_nobody_sees_what_happened_to_another_by_any_cursor(
         *("٣-" + "0" * 32, "1-" + "0" * 32 + "%0A", "a" * 10_000, "%ff", "%00"),
     ],
 )
-def test_a_cursor_that_is_none_is_refused(alice_browser: Visitor, cursor: str) -> None:
+def test_a_malformed_cursor_is_refused(alice_browser: Visitor, cursor: str) -> None:
     page = alice_browser.get(f"{PATH}?before={cursor}")
 
     assert page.status_code == 400
@@ -167,7 +167,7 @@ def test_a_cursor_that_is_none_is_refused(alice_browser: Visitor, cursor: str) -
 
 
 @pytest.mark.parametrize("cursor", ["0", "99999999999999999"])
-def test_a_cursor_at_either_end_of_time_is_a_page(
+def test_a_cursor_at_either_end_of_time_is_accepted(
     alice_browser: Visitor, alice: Person, owner: Rows, cursor: str
 ) -> None:
     note(owner, alice, 1)
@@ -183,7 +183,7 @@ def kinds(constraint: str) -> set[str]:
 
 
 @pytest.mark.parametrize("client_id", [None, "svc_client_x"])
-def test_every_kind_of_event_has_words(db: Rows, client_id: str | None) -> None:
+def test_every_kind_of_event_has_a_description(db: Rows, client_id: str | None) -> None:
     row = db.execute(
         "select pg_get_constraintdef(oid) from pg_constraint "
         "where conname = 'security_event_is_a_known_one'"
@@ -202,7 +202,7 @@ def test_every_kind_of_event_has_words(db: Rows, client_id: str | None) -> None:
     assert all(words.values())
 
 
-def test_no_migration_takes_a_kind_of_event_away(db: Rows) -> None:
+def test_no_migration_removes_a_kind_of_event(db: Rows) -> None:
     row = db.execute(
         "select pg_get_constraintdef(oid) from pg_constraint "
         "where conname = 'security_event_is_a_known_one'"

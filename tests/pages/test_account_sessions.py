@@ -43,7 +43,7 @@ def noted(owner: Rows, person: Person) -> list[str]:
     return [event for (event,) in found]
 
 
-def test_each_browser_is_listed_with_what_is_known_of_it(
+def test_each_browser_is_listed_with_its_details(
     alice_browser: Visitor, welcome: Welcome, alice: Person, bob: Person, owner: Rows
 ) -> None:
     welcome(bob)
@@ -63,7 +63,7 @@ def test_each_browser_is_listed_with_what_is_known_of_it(
     assert "Sign out all others" not in page.text
 
 
-def test_this_browser_comes_first_and_alone_is_marked(
+def test_only_this_browser_is_marked_and_comes_first(
     alice_browser: Visitor, welcome: Welcome, alice: Person, owner: Rows
 ) -> None:
     owner.execute("update identity.session set user_agent = %s", [PHONE])
@@ -137,7 +137,7 @@ def test_everything_is_signed_out(
     assert noted(owner, alice) == ["signed_out", "signed_out"]
 
 
-def test_what_waits_in_the_browser_waits_for_whoever_signs_in_next(
+def test_a_pending_request_remains_for_the_next_sign_in(
     alice_browser: Visitor, welcome: Welcome, alice: Person, application: Application, owner: Rows
 ) -> None:
     alice_browser.get(application.authorize_path())
@@ -150,7 +150,7 @@ def test_what_waits_in_the_browser_waits_for_whoever_signs_in_next(
     assert after != before
 
 
-def test_signing_out_leaves_applications_and_tokens_alone(
+def test_signing_out_does_not_revoke_grants(
     alice_browser: Visitor, application: Application, status: Any, alice: Person
 ) -> None:
     pair = application.pair(alice_browser)
@@ -162,7 +162,7 @@ def test_signing_out_leaves_applications_and_tokens_alone(
     assert status(token) == 200
 
 
-def test_the_session_of_somebody_else_is_not_found_and_stays(
+def test_another_persons_session_is_not_found_and_not_ended(
     alice_browser: Visitor, welcome: Welcome, alice: Person, bob: Person, owner: Rows
 ) -> None:
     bobs = welcome(bob)
@@ -176,7 +176,7 @@ def test_the_session_of_somebody_else_is_not_found_and_stays(
 
 
 @pytest.mark.parametrize("key", ["", "x", "00" * 32, "00", "é", "a" * 10_000, "<b>"])
-def test_a_key_of_nothing_is_not_found(alice_browser: Visitor, key: str) -> None:
+def test_an_unknown_key_is_not_found(alice_browser: Visitor, key: str) -> None:
     refused = end(alice_browser, session=key, what="one")
 
     assert refused.status_code == 404
@@ -197,7 +197,7 @@ def test_sending_it_twice_ends_one_and_says_so(
 
 
 @pytest.mark.parametrize("what", [None, "everything", "one one"])
-def test_what_is_none_of_the_three_is_refused(alice_browser: Visitor, what: str | None) -> None:
+def test_an_unknown_action_is_refused(alice_browser: Visitor, what: str | None) -> None:
     assert end(alice_browser, what=what).status_code == 400
     assert signed_in(alice_browser)
 
@@ -221,7 +221,7 @@ def test_a_form_that_is_stale_or_forged_ends_nothing(
     assert signed_in(other)
 
 
-def test_the_key_of_a_session_opens_nothing(
+def test_the_key_of_a_session_is_not_a_valid_cookie(
     alice_browser: Visitor, server: TestClient, settings: Any
 ) -> None:
     key = keys(alice_browser.get(PATH))[0]
@@ -231,9 +231,7 @@ def test_the_key_of_a_session_opens_nothing(
     assert not signed_in(Visitor(server, {name: key}))
 
 
-def test_a_browsers_claim_is_shown_as_text_and_by_itself(
-    alice_browser: Visitor, owner: Rows
-) -> None:
+def test_a_user_agent_is_escaped_and_isolated(alice_browser: Visitor, owner: Rows) -> None:
     owner.execute("update identity.session set user_agent = %s", ['\u202e"><script>x</script>'])
 
     page = alice_browser.get(PATH)
@@ -284,5 +282,5 @@ def test_a_browsers_claim_is_shown_as_text_and_by_itself(
         (None, "A browser that does not say what it is"),
     ],
 )
-def test_a_browser_in_words(user_agent: str | None, words: str) -> None:
+def test_a_user_agent_is_described(user_agent: str | None, words: str) -> None:
     assert browsers.describe(user_agent) == words

@@ -72,7 +72,7 @@ def make_old(owner: Rows) -> None:
 
 
 @pytest.mark.checklist(55)
-def test_a_token_is_made_shown_once_and_works(
+def test_a_token_is_created_shown_once_and_works(
     alice_browser: Visitor, alice: Person, status: Opens, owner: Rows
 ) -> None:
     made = fill(alice_browser)
@@ -93,7 +93,7 @@ def test_a_token_is_made_shown_once_and_works(
 
 
 @pytest.mark.checklist(55)
-def test_the_list_shows_what_it_should_and_nothing_of_others(
+def test_the_list_shows_only_the_persons_live_tokens(
     alice_browser: Visitor, bob: Person, application: Application, owner: Rows
 ) -> None:
     bob.token("read:music")
@@ -118,7 +118,7 @@ def test_the_list_shows_what_it_should_and_nothing_of_others(
 
 
 @pytest.mark.checklist(55)
-def test_making_one_asks_for_a_fresh_sign_in(
+def test_creating_a_token_requires_a_fresh_sign_in(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     page = alice_browser.get(PATH)
@@ -134,7 +134,7 @@ def test_making_one_asks_for_a_fresh_sign_in(
     assert "Create token" not in shown.text
 
 
-def test_who_is_not_signed_in_signs_in_first(visitor: Visitor) -> None:
+def test_without_sign_in_the_page_redirects_to_sign_in(visitor: Visitor) -> None:
     shown = visitor.get(PATH)
     sent = visitor.post(PATH, {"draft": "x", "expiry": "never"})
 
@@ -155,7 +155,7 @@ def test_who_is_not_signed_in_signs_in_first(visitor: Visitor) -> None:
     ],
     ids=["all reading", "a tracker", "what is ticked", "ticked and not chosen"],
 )
-def test_what_is_chosen_is_what_is_granted(
+def test_the_token_gets_the_chosen_scopes(
     alice_browser: Visitor,
     alice: Person,
     owner: Rows,
@@ -175,7 +175,7 @@ def test_what_is_chosen_is_what_is_granted(
         ("tracker", """-d '{"events": []}' "http://testserver/api/v1/ingest/app-sessions"'"""),
     ],
 )
-def test_a_line_is_given_that_the_token_may_use(
+def test_the_example_command_fits_the_scopes(
     alice_browser: Visitor, preset: str, line: str
 ) -> None:
     page = fill(alice_browser, preset=preset)
@@ -183,7 +183,7 @@ def test_a_line_is_given_that_the_token_may_use(
     assert line.rstrip("'") in unescape(page.text)
 
 
-def test_without_anything_to_use_it_for_there_is_no_line(alice_browser: Visitor) -> None:
+def test_without_a_fitting_example_no_command_is_shown(alice_browser: Visitor) -> None:
     page = fill(alice_browser, scope=["ingest:health"])
 
     assert page.status_code == 200
@@ -200,7 +200,7 @@ def test_without_anything_to_use_it_for_there_is_no_line(alice_browser: Visitor)
         ("2099-10-25", datetime(2099, 10, 25, 23, 0, tzinfo=UTC)),
     ],
 )
-def test_a_token_ends_with_the_last_day_in_the_persons_zone(
+def test_a_token_expires_at_the_end_of_the_last_day_in_the_persons_zone(
     alice_browser: Visitor, alice: Person, owner: Rows, last_day: str, end: datetime
 ) -> None:
     owner.execute("update identity.user set timezone = 'Europe/Berlin'")
@@ -213,9 +213,7 @@ def test_a_token_ends_with_the_last_day_in_the_persons_zone(
     assert abs(expires_at - end) < timedelta(minutes=1)
 
 
-def test_today_is_the_first_day_that_can_be_the_last(
-    alice_browser: Visitor, alice: Person, owner: Rows
-) -> None:
+def test_today_is_the_earliest_last_day(alice_browser: Visitor, alice: Person, owner: Rows) -> None:
     owner.execute("update identity.user set timezone = 'Pacific/Kiritimati'")
     today = (datetime.now(UTC) + timedelta(hours=14)).date()
 
@@ -230,7 +228,7 @@ def test_today_is_the_first_day_that_can_be_the_last(
 # Sent twice
 
 
-def test_a_form_that_is_sent_twice_makes_one_token_and_says_so(
+def test_a_form_that_is_submitted_twice_creates_one_token_and_says_so(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     page = alice_browser.get(PATH)
@@ -246,7 +244,7 @@ def test_a_form_that_is_sent_twice_makes_one_token_and_says_so(
     assert fill(alice_browser, second).status_code == 200
 
 
-def test_of_a_form_sent_many_times_at_once_one_makes_a_token(
+def test_concurrent_submits_of_a_form_create_one_token(
     alice_browser: Visitor, alice: Person, server: TestClient, owner: Rows
 ) -> None:
     fields = dict(forms(alice_browser.get(PATH))[FORM].fields)
@@ -278,7 +276,7 @@ def test_of_a_form_sent_many_times_at_once_one_makes_a_token(
     assert len(grants_of(owner, alice)) == 1
 
 
-def test_a_forms_id_cannot_be_aimed_at_somebody_elses_grant(
+def test_a_draft_id_cannot_produce_the_id_of_another_persons_grant(
     alice_browser: Visitor, alice: Person, bob: Person, owner: Rows
 ) -> None:
     bob.token("read:music")
@@ -316,7 +314,7 @@ def test_a_forms_id_cannot_be_aimed_at_somebody_elses_grant(
         ({"expiry": "date", "date": "9999-12-31"}, "within the next 100 years"),
     ],
 )
-def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_is_kept(
+def test_problems_are_reported_beside_their_fields_and_typed_values_kept(
     alice_browser: Visitor, alice: Person, owner: Rows, changed: dict[str, Any], said: str
 ) -> None:
     typed = {"name": "A <b>bold</b> name", "scope": ["read:music"], "expiry": "30"} | changed
@@ -337,7 +335,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_is_kept(
     assert grants_of(owner, alice) == []
 
 
-def test_two_mistakes_are_both_told_and_mended_at_once(
+def test_two_mistakes_are_reported_together(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     refused = fill(alice_browser, name="", expiry="date", date="2020-01-01")
@@ -365,7 +363,7 @@ def test_two_mistakes_are_both_told_and_mended_at_once(
         {"name": "\ud800".encode("utf-8", "surrogatepass")},
     ],
 )
-def test_what_our_form_cannot_send_is_refused(
+def test_a_value_that_our_form_cannot_send_is_refused(
     alice_browser: Visitor, alice: Person, owner: Rows, changed: dict[str, Any]
 ) -> None:
     response = fill(alice_browser, **changed)
@@ -375,7 +373,7 @@ def test_what_our_form_cannot_send_is_refused(
 
 
 @pytest.mark.parametrize("csrf", [None, "", "forged", "é"])
-def test_a_form_without_its_token_is_shown_again_with_what_was_typed(
+def test_a_form_without_its_token_is_shown_again_with_the_typed_values(
     alice_browser: Visitor, alice: Person, owner: Rows, csrf: str | None
 ) -> None:
     response = fill(alice_browser, csrf=csrf)
@@ -387,7 +385,7 @@ def test_a_form_without_its_token_is_shown_again_with_what_was_typed(
     assert fill(alice_browser, response).status_code == 200
 
 
-def test_a_form_of_another_session_makes_nothing(
+def test_a_form_of_another_session_creates_nothing(
     alice_browser: Visitor, alice: Person, bob: Person, welcome: Welcome, owner: Rows
 ) -> None:
     of_bob = welcome(bob).get(PATH)
@@ -398,7 +396,7 @@ def test_a_form_of_another_session_makes_nothing(
     assert grants_of(owner, alice) == grants_of(owner, bob) == []
 
 
-def test_a_form_from_another_site_makes_nothing(
+def test_a_form_from_another_site_creates_nothing(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     response = alice_browser.post(
@@ -411,7 +409,7 @@ def test_a_form_from_another_site_makes_nothing(
     assert grants_of(owner, alice) == []
 
 
-def test_with_a_hundred_live_tokens_there_is_no_further_one(
+def test_with_a_hundred_live_tokens_no_further_one_is_created(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     for _ in range(99):
@@ -433,7 +431,7 @@ def test_with_a_hundred_live_tokens_there_is_no_further_one(
     assert again.status_code == 200
 
 
-def test_rivals_for_the_hundredth_token_do_not_get_more(
+def test_concurrent_submits_do_not_exceed_a_hundred_tokens(
     alice_browser: Visitor, alice: Person, server: TestClient, owner: Rows, connect_as: Connect
 ) -> None:
     for _ in range(98):
@@ -461,7 +459,7 @@ def test_rivals_for_the_hundredth_token_do_not_get_more(
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", '"><b>&amp;'])
-def test_a_name_with_markup_is_text(alice_browser: Visitor, name: str) -> None:
+def test_markup_in_a_name_is_escaped(alice_browser: Visitor, name: str) -> None:
     fill(alice_browser, name=name)
 
     page = alice_browser.get(PATH)
@@ -471,7 +469,7 @@ def test_a_name_with_markup_is_text(alice_browser: Visitor, name: str) -> None:
     assert name in unescape(page.text)
 
 
-def test_no_text_of_the_address_is_shown(alice_browser: Visitor) -> None:
+def test_text_in_the_query_is_not_shown(alice_browser: Visitor) -> None:
     page = alice_browser.get(f"{PATH}?done=Your+account+is+gone&done=x&problem=call+us")
 
     assert page.status_code == 200
@@ -479,7 +477,7 @@ def test_no_text_of_the_address_is_shown(alice_browser: Visitor) -> None:
     assert "call us" not in page.text
 
 
-def test_a_token_is_an_event(alice_browser: Visitor, alice: Person, owner: Rows) -> None:
+def test_creating_a_token_is_recorded(alice_browser: Visitor, alice: Person, owner: Rows) -> None:
     page = alice_browser.get(PATH)
     fill(alice_browser, page)
     fill(alice_browser, page)
@@ -516,7 +514,7 @@ def test_revoking_asks_first_and_ends_the_token_at_the_next_request(
     assert "Weekly chart" not in listed.text
 
 
-def test_revoking_twice_says_that_it_had_ended(alice_browser: Visitor) -> None:
+def test_revoking_twice_reports_that_the_token_had_ended(alice_browser: Visitor) -> None:
     fill(alice_browser)
     link = re.search(r'href="(/settings/revoke\?grant=[^"]+)"', alice_browser.get(PATH).text)
     assert link is not None
@@ -544,7 +542,7 @@ def test_revoking_needs_no_fresh_sign_in(
     assert status(token) == 401
 
 
-def test_bobs_token_is_not_alices_to_see_or_to_revoke(
+def test_alice_can_neither_see_nor_revoke_bobs_token(
     alice_browser: Visitor, bob: Person, status: Opens, owner: Rows
 ) -> None:
     token = bob.token()
@@ -563,7 +561,7 @@ def test_bobs_token_is_not_alices_to_see_or_to_revoke(
 @pytest.mark.parametrize(
     "grant", ["", "x", "00000000-0000-0000-0000-000000000000", "%00", "%ff", "0" * 10_000, "é"]
 )
-def test_what_is_no_grant_of_ones_own_is_not_found(alice_browser: Visitor, grant: str) -> None:
+def test_a_grant_of_another_person_is_not_found(alice_browser: Visitor, grant: str) -> None:
     response = alice_browser.get(f"/settings/revoke?grant={grant}")
 
     assert response.status_code == 404
@@ -586,7 +584,7 @@ def test_revoking_without_the_forms_token_changes_nothing(
     assert status(token) == 401
 
 
-def test_a_token_still_parses_as_what_scanners_look_for(alice_browser: Visitor) -> None:
+def test_a_token_matches_the_published_pattern_for_scanners(alice_browser: Visitor) -> None:
     token = token_in(fill(alice_browser))
 
     assert tokens.parse(tokens.ACCESS, token) is not None

@@ -71,7 +71,7 @@ def section(page: Response, heading: str) -> str:
     return " ".join(html.unescape(re.sub("<[^>]+>", " ", found[1])).split())
 
 
-def test_the_page_begins_with_what_has_no_category(
+def test_the_page_begins_with_time_without_a_category(
     alice_browser: Visitor, owner: Rows, alice: Person, bob: Person
 ) -> None:
     record(owner, alice, "Mystery", ago_h=9, hours=2.5)
@@ -101,7 +101,7 @@ def test_the_page_begins_with_what_has_no_category(
     assert "Bobs" not in page.text
 
 
-def test_one_press_puts_something_into_a_category_for_all_history(
+def test_one_button_puts_an_item_into_a_category_for_all_history(
     alice_browser: Visitor, owner: Rows, alice: Person, api: TestClient
 ) -> None:
     record(owner, alice, "Mystery Tool", ago_h=9)
@@ -143,7 +143,7 @@ def test_one_press_puts_something_into_a_category_for_all_history(
         {"put": "app " + "x" * 256},
     ],
 )
-def test_what_no_button_of_ours_sends_is_refused(
+def test_a_value_that_no_button_sends_is_refused(
     alice_browser: Visitor, owner: Rows, alice: Person, typed: dict[str, Any]
 ) -> None:
     record(owner, alice, "Mystery")
@@ -156,7 +156,7 @@ def test_what_no_button_of_ours_sends_is_refused(
 
 # A browser makes each of these line breaks a CR LF in what it sends, an LF in what it reads.
 @pytest.mark.parametrize("name", ["Tide\nTable", "Tide\rTable", "Tide\r\nTable", "100%25 & more/"])
-def test_one_press_puts_exactly_what_is_recorded_into_a_category(
+def test_one_button_puts_exactly_the_recorded_name_into_a_category(
     alice_browser: Visitor, owner: Rows, alice: Person, name: str
 ) -> None:
     record(owner, alice, name)
@@ -172,7 +172,7 @@ def test_one_press_puts_exactly_what_is_recorded_into_a_category(
     assert stored(owner, alice) == [("app", "exact", name, "Design")]
 
 
-def test_pressing_twice_says_that_it_is_done_already(
+def test_pressing_a_button_twice_reports_an_existing_rule(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     record(owner, alice, "Mystery")
@@ -186,7 +186,7 @@ def test_pressing_twice_says_that_it_is_done_already(
     assert len(stored(owner, alice)) == 1
 
 
-def test_a_rule_is_looked_at_first_and_then_added(
+def test_a_rule_is_previewed_and_then_added(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     record(owner, alice, "Firefox", ago_h=9, title="Tide table", hours=2)
@@ -246,7 +246,7 @@ def test_a_rule_that_matches_nothing_says_so(alice_browser: Visitor) -> None:
         ({"match": "regex", "pattern": r"[a-\x7ffffffe]"}, "pattern", "so many letters"),
     ],
 )
-def test_a_rule_that_cannot_be_is_said_beside_its_field_and_kept(
+def test_an_unacceptable_rule_is_reported_beside_its_field_and_kept(
     alice_browser: Visitor, owner: Rows, alice: Person, typed: dict[str, str], name: str, told: str
 ) -> None:
     page = rule(alice_browser, **typed)
@@ -259,7 +259,7 @@ def test_a_rule_that_cannot_be_is_said_beside_its_field_and_kept(
     assert stored(owner, alice) == []
 
 
-def test_a_hostile_expression_is_refused_before_it_is_looked_at_too(
+def test_a_hostile_expression_is_refused_in_the_preview_too(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     record(owner, alice, "Code", title="a" * 1024)
@@ -282,7 +282,7 @@ def test_a_hostile_expression_is_refused_before_it_is_looked_at_too(
         ("http://[", "http://["),
     ],
 )
-def test_a_site_is_understood_as_people_type_it(
+def test_a_site_can_be_typed_as_a_url(
     alice_browser: Visitor, owner: Rows, alice: Person, typed: str, kept: str
 ) -> None:
     rule(alice_browser, field="domain", pattern=typed)
@@ -291,7 +291,7 @@ def test_a_site_is_understood_as_people_type_it(
 
 
 @pytest.mark.parametrize("field", ["app", "domain"])
-def test_letters_that_are_typed_in_parts_are_those_that_are_recorded(
+def test_decomposed_letters_are_normalized_to_recorded_ones(
     alice_browser: Visitor, owner: Rows, alice: Person, field: str
 ) -> None:
     rule(alice_browser, field=field, pattern="cafe\u0301.example", category="Cafe\u0301")
@@ -301,7 +301,7 @@ def test_letters_that_are_typed_in_parts_are_those_that_are_recorded(
     assert scored(owner, alice) == [("Caf\u00e9", 2)]
 
 
-def test_of_titles_letters_are_compared_as_they_are_typed(
+def test_titles_are_compared_without_unicode_normalization(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     rule(alice_browser, field="title", match="contains", pattern="cafe\u0301")
@@ -309,7 +309,7 @@ def test_of_titles_letters_are_compared_as_they_are_typed(
     assert stored(owner, alice) == [("title", "contains", "cafe\u0301", "Writing")]
 
 
-def test_a_great_many_marks_on_a_letter_are_refused_before_they_are_normalized(
+def test_too_many_combining_marks_are_refused_before_normalization(
     alice_browser: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = alice_browser.get(PATH)
@@ -345,7 +345,7 @@ def test_a_great_many_marks_on_a_letter_are_refused_before_they_are_normalized(
         ("order", {"sideways": "00000000-0000-4000-8000-000000000001"}),
     ],
 )
-def test_what_our_forms_cannot_have_sent_is_a_clear_error(
+def test_a_value_that_our_forms_cannot_send_is_a_clear_error(
     alice_browser: Visitor, owner: Rows, alice: Person, action: str, typed: dict[str, Any]
 ) -> None:
     insert(owner, alice, "app", "exact", "Code", "Own")
@@ -384,7 +384,7 @@ def test_rules_are_moved_and_removed(
     assert re.findall(r"\d\. Application is (\w)", section(alice_browser.get(PATH), "Your rules"))
 
 
-def test_what_cannot_move_has_no_button_for_it(
+def test_the_first_and_last_rule_have_no_button_beyond_the_list(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     for pattern in "abc":
@@ -404,7 +404,7 @@ def test_what_cannot_move_has_no_button_for_it(
 
 
 @pytest.mark.parametrize("what", ["up", "down", "remove"])
-def test_bobs_rules_are_out_of_reach(
+def test_bobs_rules_cannot_be_changed(
     alice_browser: Visitor, owner: Rows, alice: Person, bob: Person, what: str
 ) -> None:
     insert(owner, alice, "app", "exact", "mine", "Own")
@@ -418,7 +418,7 @@ def test_bobs_rules_are_out_of_reach(
     assert "Bobs" not in sent.text
 
 
-def test_a_score_is_saved_shown_and_left_to_the_service_again(
+def test_a_score_is_saved_shown_and_reset_to_the_default(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
     saved = send(alice_browser, "scores", scored="Games", score="1")
@@ -442,7 +442,7 @@ def test_a_score_is_saved_shown_and_left_to_the_service_again(
         ("a\u202eb", "cannot be seen"),
     ],
 )
-def test_a_score_of_what_is_no_category_is_said_beside_its_field(
+def test_an_invalid_category_of_a_score_is_reported_beside_its_field(
     alice_browser: Visitor, owner: Rows, alice: Person, typed: str, told: str
 ) -> None:
     page = send(alice_browser, "scores", scored=typed, score="-1")
@@ -454,9 +454,7 @@ def test_a_score_of_what_is_no_category_is_said_beside_its_field(
     assert scored(owner, alice) == []
 
 
-def test_there_is_room_for_so_many_rules_and_that_is_said(
-    alice_browser: Visitor, owner: Rows, alice: Person
-) -> None:
+def test_the_limit_of_rules_is_reported(alice_browser: Visitor, owner: Rows, alice: Person) -> None:
     fill(owner, alice, 200, "exact")
 
     page = rule(alice_browser, pattern="another")
@@ -519,7 +517,7 @@ def test_a_form_from_elsewhere_changes_nothing(
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_who_is_not_signed_in_is_sent_to_sign_in_and_comes_back_to_the_page(
+def test_without_sign_in_the_page_redirects_to_sign_in_and_back(
     visitor: Visitor, action: str
 ) -> None:
     for response in (visitor.get(PATH), visitor.post(f"{PATH}/{action}", ACTIONS[action])):
@@ -527,7 +525,7 @@ def test_who_is_not_signed_in_is_sent_to_sign_in_and_comes_back_to_the_page(
         assert response.headers["location"] == f"/sign-in?next={PATH}"
 
 
-def test_only_what_is_of_whoever_is_signed_in_changes(
+def test_only_rules_of_the_signed_in_person_change(
     alice_browser: Visitor, owner: Rows, alice: Person, bob: Person
 ) -> None:
     rule(alice_browser, user_id=str(bob.user_id))
@@ -540,7 +538,7 @@ def test_only_what_is_of_whoever_is_signed_in_changes(
 @pytest.mark.parametrize(
     "name", ["<b>Sea</b>", "\"><script>alert('x')</script>", "{{ 7*7 }}", "البحر"]
 )
-def test_what_others_named_is_shown_as_text(
+def test_names_from_trackers_are_escaped(
     alice_browser: Visitor, owner: Rows, alice: Person, name: str
 ) -> None:
     record(owner, alice, name, ago_h=5)
@@ -560,7 +558,7 @@ def test_what_others_named_is_shown_as_text(
     assert stored(owner, alice)[1] == ("app", "exact", name, name)
 
 
-def test_what_cannot_be_worked_out_in_time_leaves_the_rest_of_the_page(
+def test_a_timeout_leaves_the_rest_of_the_page(
     alice_browser: Visitor, owner: Rows, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(owner, alice, "Mystery")
@@ -584,7 +582,7 @@ def test_what_cannot_be_worked_out_in_time_leaves_the_rest_of_the_page(
     assert stored(owner, alice) == []
 
 
-def test_nobody_waits_twice_for_what_takes_too_long(
+def test_after_a_timeout_no_second_slow_query_runs(
     alice_browser: Visitor, owner: Rows, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(owner, alice, "Mystery")
@@ -624,7 +622,7 @@ def waiting_statements(owner: Rows) -> list[Any]:
     ).fetchall()
 
 
-def test_somebody_whose_days_are_being_summed_up_is_asked_to_try_again(
+def test_a_change_during_a_job_asks_to_try_again(
     alice_browser: Visitor, owner: Rows, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(owner, alice, "Mystery")
@@ -665,11 +663,13 @@ def test_somebody_whose_days_are_being_summed_up_is_asked_to_try_again(
         (360_000_000, "100 h"),
     ],
 )
-def test_time_is_told_as_people_say_it(total_ms: int, words: str) -> None:
+def test_durations_are_formatted_for_people(total_ms: int, words: str) -> None:
     assert categories.spent(total_ms) == words
 
 
-def test_ids_in_addresses_are_nowhere(alice_browser: Visitor, owner: Rows, alice: Person) -> None:
+def test_addresses_on_the_page_contain_no_ids(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
     _, made = insert(owner, alice, "app", "exact", "Code", "Own")
 
     page = alice_browser.get(PATH)

@@ -52,9 +52,7 @@ def confirming(page: Response) -> int:
     )
 
 
-def test_a_sign_in_of_15_minutes_has_to_be_confirmed_and_a_younger_one_not(
-    alice_browser: Visitor, owner: Rows
-) -> None:
+def test_a_sign_in_must_be_confirmed_after_15_minutes(alice_browser: Visitor, owner: Rows) -> None:
     age(owner, "14 minutes")
     fresh = alice_browser.get(PAGE)
     age(owner, "1 minute")
@@ -65,9 +63,7 @@ def test_a_sign_in_of_15_minutes_has_to_be_confirmed_and_a_younger_one_not(
     assert stale.headers["location"].replace("%2F", "/") == CONFIRM
 
 
-def test_the_password_confirms_and_leads_on_under_a_new_session(
-    stale: Visitor, owner: Rows
-) -> None:
+def test_the_password_confirms_and_opens_a_new_session(stale: Visitor, owner: Rows) -> None:
     before = dict(stale.cookies)
 
     response = give(stale, PASSWORD)
@@ -91,7 +87,7 @@ def test_a_passkey_confirms(alice_browser: Visitor, passkey: Authenticator, owne
     assert owner.execute("select count(*) from identity.session").fetchone() == (1,)
 
 
-def test_a_key_that_does_not_say_whose_it_is_confirms_as_well(
+def test_a_passkey_response_without_a_user_handle_confirms(
     alice_browser: Visitor, passkey: Authenticator, owner: Rows
 ) -> None:
     age(owner)
@@ -101,7 +97,7 @@ def test_a_key_that_does_not_say_whose_it_is_confirms_as_well(
     assert send(alice_browser, page, answer).status_code == 303
 
 
-def test_somebody_elses_passkey_confirms_nothing(
+def test_another_persons_passkey_cannot_confirm(
     alice_browser: Visitor, passkey: Authenticator, bob: Person, welcome: Welcome, owner: Rows
 ) -> None:
     bobs = add(welcome(bob))
@@ -117,7 +113,7 @@ def test_somebody_elses_passkey_confirms_nothing(
     assert alice_browser.get("/").status_code == 200
 
 
-def test_an_answer_is_good_for_one_confirmation(alice_browser: Visitor, owner: Rows) -> None:
+def test_a_response_is_valid_for_one_confirmation(alice_browser: Visitor, owner: Rows) -> None:
     uncounted = add(alice_browser, step=0)
     age(owner)
     page = alice_browser.get(CONFIRM)
@@ -158,7 +154,9 @@ def test_a_replay_is_refused_and_does_not_sign_out(alice_browser: Visitor, owner
 
 
 @pytest.mark.parametrize("password", ["not the password", "", None, "p" * 10_000])
-def test_a_wrong_password_is_told_and_nothing_opens(stale: Visitor, password: str | None) -> None:
+def test_a_wrong_password_is_reported_and_does_not_confirm(
+    stale: Visitor, password: str | None
+) -> None:
     response = give(stale, password)
 
     assert response.status_code == 400
@@ -168,7 +166,7 @@ def test_a_wrong_password_is_told_and_nothing_opens(stale: Visitor, password: st
     assert stale.get("/").status_code == 200
 
 
-def test_it_is_the_password_of_who_is_signed_in_that_counts(
+def test_only_the_password_of_the_signed_in_person_confirms(
     stale: Visitor, alice: Person, bob: Person, owner: Rows
 ) -> None:
     owner.execute(
@@ -189,7 +187,7 @@ def test_it_is_the_password_of_who_is_signed_in_that_counts(
     assert owner.execute("select user_id from identity.session").fetchall() == [(alice.user_id,)]
 
 
-def test_wrong_passwords_wait_as_they_do_at_sign_in(stale: Visitor, owner: Rows) -> None:
+def test_wrong_passwords_are_delayed_as_at_sign_in(stale: Visitor, owner: Rows) -> None:
     found = [give(stale, "not the password").status_code for _ in range(5)]
     turn_back(owner)
     refused = give(stale, PASSWORD)
@@ -211,21 +209,21 @@ def test_wrong_passwords_wait_as_they_do_at_sign_in(stale: Visitor, owner: Rows)
     "path",
     ["//evil.example", "https://evil.example", "/\\evil.example", "%2f%2fevil.example", "/nothing"],
 )
-def test_next_is_a_path_of_the_list_or_home(stale: Visitor, path: str) -> None:
+def test_next_is_a_known_path_or_the_start_page(stale: Visitor, path: str) -> None:
     response = give(stale, PASSWORD, f"/confirm?next={path}")
 
     assert response.status_code == 303
     assert response.headers["location"] == "/"
 
 
-def test_who_was_just_asked_is_not_asked_again(alice_browser: Visitor) -> None:
+def test_a_fresh_sign_in_is_not_confirmed_again(alice_browser: Visitor) -> None:
     response = alice_browser.get(CONFIRM)
 
     assert response.status_code == 303
     assert response.headers["location"] == PAGE
 
 
-def test_who_is_not_signed_in_signs_in(visitor: Visitor) -> None:
+def test_without_sign_in_the_confirmation_redirects_to_sign_in(visitor: Visitor) -> None:
     for response in (visitor.get(CONFIRM), visitor.post("/confirm", {"next": PAGE})):
         assert response.status_code == 303
         location = response.headers["location"].replace("%2F", "/")
@@ -260,7 +258,7 @@ def test_a_form_of_another_site_is_refused(stale: Visitor) -> None:
     assert stale.get(PAGE).status_code == 303
 
 
-def test_sent_twice_the_second_one_finds_the_session_gone(stale: Visitor) -> None:
+def test_a_second_submit_finds_the_session_ended(stale: Visitor) -> None:
     page = stale.get(CONFIRM)
     old = Visitor(stale.client, dict(stale.cookies))
 
@@ -271,7 +269,7 @@ def test_sent_twice_the_second_one_finds_the_session_gone(stale: Visitor) -> Non
     assert second.headers["location"].startswith("/sign-in")
 
 
-def test_there_is_a_way_out_and_a_way_back(stale: Visitor) -> None:
+def test_the_page_has_links_to_sign_out_and_to_go_back(stale: Visitor) -> None:
     page = stale.get(CONFIRM)
     leaving = [number for number, form in enumerate(forms(page)) if form.action == "/sign-out"]
 
@@ -282,7 +280,7 @@ def test_there_is_a_way_out_and_a_way_back(stale: Visitor) -> None:
     assert stale.get("/").status_code == 303
 
 
-def test_who_has_no_password_is_asked_for_a_passkey_alone(
+def test_without_a_password_only_a_passkey_is_requested(
     alice_browser: Visitor, passkey: Authenticator, owner: Rows
 ) -> None:
     owner.execute("delete from identity.password")
@@ -295,7 +293,7 @@ def test_who_has_no_password_is_asked_for_a_passkey_alone(
     assert "<noscript>" in page.text
 
 
-def test_a_request_that_waits_goes_on_after_a_confirmation(
+def test_a_pending_request_continues_after_a_confirmation(
     alice_browser: Visitor, application: Application, owner: Rows
 ) -> None:
     waiting = alice_browser.get(application.authorize_path()).headers["location"]

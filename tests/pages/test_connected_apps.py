@@ -34,7 +34,7 @@ def spoken(page: Response) -> list[str]:
     return [unescape(label) for label in re.findall(r'aria-label="(Revoke [^"]*)"', page.text)]
 
 
-def test_an_application_is_shown_with_what_it_may_do_and_where_it_was_sent(
+def test_an_application_is_listed_with_its_scopes_and_destination(
     alice_browser: Visitor, register: Register, owner: Rows
 ) -> None:
     application = register("http://127.0.0.1:3000/callback", client_name="Weekly Report")
@@ -55,7 +55,7 @@ def test_an_application_is_shown_with_what_it_may_do_and_where_it_was_sent(
     assert "their own claims" in page.text
 
 
-def test_grants_of_one_application_stand_together_and_end_one_by_one(
+def test_grants_of_one_application_are_grouped_and_revoked_separately(
     alice_browser: Visitor, application: Application, status: Opens
 ) -> None:
     first = application.pair(alice_browser)["access_token"]
@@ -93,7 +93,7 @@ def test_revoking_asks_first_and_ends_all_tokens_of_the_grant_at_the_next_reques
     assert "No application has access to your data." in listed.text
 
 
-def test_only_what_lives_and_is_ones_own_is_shown(
+def test_only_live_grants_of_the_person_are_listed(
     alice_browser: Visitor, application: Application, bob: Person, alice: Person, welcome: Welcome
 ) -> None:
     alice.token()
@@ -106,7 +106,7 @@ def test_only_what_lives_and_is_ones_own_is_shown(
     assert links(page) == []
 
 
-def test_an_application_that_let_its_code_expire_is_not_shown(
+def test_an_application_with_an_expired_code_is_not_listed(
     alice_browser: Visitor, application: Application, owner: Rows
 ) -> None:
     application.code(alice_browser)
@@ -119,7 +119,7 @@ def test_an_application_that_let_its_code_expire_is_not_shown(
     assert links(late) == []
 
 
-def test_bobs_grant_is_not_alices_to_revoke(
+def test_alice_cannot_revoke_bobs_grant(
     alice_browser: Visitor,
     application: Application,
     bob: Person,
@@ -198,7 +198,7 @@ def test_a_link_alone_revokes_nothing(
         ('"><img src=x>', "&#34;&gt;&lt;img src=x&gt;"),
     ],
 )
-def test_a_name_is_text_wherever_it_stands(
+def test_an_applications_name_is_escaped_everywhere(
     alice_browser: Visitor, register: Register, client_name: str, shown: str
 ) -> None:
     register(client_name=client_name).pair(alice_browser)
@@ -213,7 +213,7 @@ def test_a_name_is_text_wherever_it_stands(
         assert "\u202e" not in each.text
 
 
-def test_an_application_without_a_name_is_said_to_have_none(
+def test_an_application_without_a_name_is_described_as_such(
     alice_browser: Visitor, register: Register
 ) -> None:
     nameless = register()
@@ -228,7 +228,7 @@ def test_an_application_without_a_name_is_said_to_have_none(
     assert f"An application that gives no name (<code>{nameless.client_id}</code>)" in asked.text
 
 
-def test_what_revokes_is_called_differently_for_each_grant_also_of_apps_with_equal_names(
+def test_each_revoke_link_has_a_different_accessible_name(
     alice_browser: Visitor, register: Register, owner: Rows
 ) -> None:
     twice, namesake = (register(client_name="Weekly Report") for _ in range(2))
@@ -246,7 +246,7 @@ def test_what_revokes_is_called_differently_for_each_grant_also_of_apps_with_equ
 
 
 @pytest.mark.parametrize("path", [PATH, "/settings/revoke?grant=x"])
-def test_who_is_not_signed_in_signs_in_first(visitor: Visitor, path: str) -> None:
+def test_without_sign_in_the_page_redirects_to_sign_in(visitor: Visitor, path: str) -> None:
     response = visitor.get(path)
 
     assert response.status_code == 303

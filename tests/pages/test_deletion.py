@@ -197,7 +197,7 @@ def fill(owner: Rows, person: Person) -> None:
         )
 
 
-def test_no_row_of_alice_is_left_in_any_table_and_bobs_stay(
+def test_all_rows_of_alice_are_deleted_and_bobs_are_kept(
     life: Callable[[Person], Visitor], alice: Person, bob: Person, owner: Rows, clean: Clean
 ) -> None:
     browser = life(alice)
@@ -219,7 +219,7 @@ def test_no_row_of_alice_is_left_in_any_table_and_bobs_stay(
     assert left(owner, bob) == bobs
 
 
-def test_the_address_is_left_nowhere(
+def test_the_e_mail_address_is_deleted_everywhere(
     life: Callable[[Person], Visitor], alice: Person, bob: Person, owner: Rows, clean: Clean
 ) -> None:
     browser = life(alice)
@@ -265,7 +265,7 @@ def holding(owner: Rows, text: str) -> set[str]:
     return found
 
 
-def test_sign_in_tokens_and_reads_end_with_the_answer(
+def test_sessions_and_tokens_end_with_the_response(
     alice_browser: Visitor,
     welcome: Welcome,
     application: Application,
@@ -297,9 +297,7 @@ def test_sign_in_tokens_and_reads_end_with_the_answer(
     assert left(owner, alice).keys() == KEPT | TRACKED
 
 
-def test_the_browser_is_nobodys_afterwards_under_another_session(
-    alice_browser: Visitor, alice: Person
-) -> None:
+def test_the_browser_gets_a_new_anonymous_session(alice_browser: Visitor, alice: Person) -> None:
     page = alice_browser.get(PATH)
     before = dict(alice_browser.cookies)
 
@@ -314,7 +312,7 @@ def test_the_browser_is_nobodys_afterwards_under_another_session(
     assert again.headers["location"] == f"/sign-in?next={PATH}"
 
 
-def test_it_is_noted_and_that_outlives_the_account(
+def test_the_deletion_is_recorded_and_outlives_the_account(
     alice_browser: Visitor, alice: Person, owner: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "svc.security")
@@ -329,7 +327,7 @@ def test_it_is_noted_and_that_outlives_the_account(
     assert alice.email not in caplog.text
 
 
-def test_the_page_says_what_happens(alice_browser: Visitor, owner: Rows) -> None:
+def test_the_page_explains_the_deletion(alice_browser: Visitor, owner: Rows) -> None:
     page = alice_browser.get(PATH)
 
     assert page.status_code == 200
@@ -343,7 +341,7 @@ def test_the_page_says_what_happens(alice_browser: Visitor, owner: Rows) -> None
 @pytest.mark.parametrize(
     ("administrators", "is_told"), [(["alice"], True), (["alice", "bob"], False), (["bob"], False)]
 )
-def test_the_only_administrator_is_told_so_and_may_go(
+def test_the_only_administrator_is_warned_and_may_delete_the_account(
     alice_browser: Visitor,
     alice: Person,
     bob: Person,
@@ -365,7 +363,7 @@ def test_the_only_administrator_is_told_so_and_may_go(
 
 
 @pytest.mark.parametrize("typed", ["Alice@Example.org", "  alice@example.org "])
-def test_letter_case_and_spaces_of_what_is_typed_do_not_matter(
+def test_letter_case_and_spaces_of_the_typed_address_do_not_matter(
     alice_browser: Visitor, owner: Rows, typed: str
 ) -> None:
     assert ask(alice_browser, typed).status_code == 200
@@ -375,7 +373,7 @@ def test_letter_case_and_spaces_of_what_is_typed_do_not_matter(
 @pytest.mark.parametrize(
     "typed", ["", "alice", "bob@example.org", "yes", "<b>alice@example.org</b>", "a" * 10_000]
 )
-def test_another_address_is_said_beside_the_field_and_kept(
+def test_a_wrong_address_is_reported_beside_the_field_and_kept(
     alice_browser: Visitor, bob: Person, owner: Rows, typed: str
 ) -> None:
     page = ask(alice_browser, typed)
@@ -430,7 +428,7 @@ def test_the_form_of_another_person_deletes_neither(
     assert owner.execute("select count(*) from identity.user").fetchone() == (2,)
 
 
-def test_a_second_submit_at_the_same_time_finds_nothing_left(
+def test_a_concurrent_second_submit_finds_no_account(
     alice_browser: Visitor, alice: Person, owner: Rows, connect_as: Connect
 ) -> None:
     page = alice_browser.get(PATH)
@@ -449,7 +447,7 @@ def test_a_second_submit_at_the_same_time_finds_nothing_left(
     assert noted == [("account_deleted",)]
 
 
-def test_a_large_account_goes_in_batches(
+def test_a_large_account_is_deleted_in_batches(
     alice_browser: Visitor, alice: Person, bob: Person, owner: Rows, api: TestClient, clean: Clean
 ) -> None:
     send(api, bob, 5)
@@ -469,7 +467,7 @@ def test_a_large_account_goes_in_batches(
     assert left(owner, bob)["activity.app_session"] == 5
 
 
-def test_the_janitor_goes_on_until_nothing_is_left(
+def test_the_janitor_continues_until_no_row_is_left(
     alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
 ) -> None:
     send(api, alice, 50)
@@ -480,7 +478,7 @@ def test_the_janitor_goes_on_until_nothing_is_left(
     assert left(owner, alice).keys() == KEPT
 
 
-def test_what_commits_after_the_account_is_gone_is_found_for_a_day(
+def test_rows_committed_after_the_deletion_are_deleted_for_a_day(
     alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
 ) -> None:
     ask(alice_browser, alice.email)
@@ -496,7 +494,7 @@ def test_what_commits_after_the_account_is_gone_is_found_for_a_day(
     assert left(owner, alice).keys() == {"identity.security_event"}
 
 
-def test_somebody_who_left_is_not_forgotten_before_all_is_gone(
+def test_a_deleted_account_is_remembered_until_all_rows_are_deleted(
     alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient
 ) -> None:
     send(api, alice, 10)
@@ -512,7 +510,7 @@ def test_somebody_who_left_is_not_forgotten_before_all_is_gone(
     assert left(owner, alice).keys() == {"identity.security_event"}
 
 
-def test_an_ingest_in_flight_writes_nothing_that_stays(
+def test_rows_of_a_concurrent_ingest_are_deleted(
     alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
 ) -> None:
     send(api, alice, 1)
@@ -550,7 +548,7 @@ def send_whatever(api: TestClient, headers: dict[str, str]) -> None:
     api.post(INGEST, json={"events": [event]}, headers=headers)
 
 
-def test_trackers_that_send_all_the_time_leave_nothing(
+def test_rows_of_trackers_that_keep_sending_are_deleted(
     alice_browser: Visitor, alice: Person, owner: Rows, api: TestClient, clean: Clean
 ) -> None:
     headers = alice.headers("ingest:app_sessions")
@@ -590,7 +588,7 @@ def test_trackers_that_send_all_the_time_leave_nothing(
     assert left(owner, alice).keys() == KEPT
 
 
-def test_the_address_can_join_again_and_finds_nothing_of_before(
+def test_the_address_can_join_again_with_an_empty_account(
     alice_browser: Visitor, alice: Person, terminal: Terminal, owner: Rows, api: TestClient
 ) -> None:
     send(api, alice, 3)
@@ -638,7 +636,7 @@ def test_the_operator_deletes_an_account(
 
 
 @pytest.mark.parametrize(("typed", "count"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])
-def test_the_operator_is_asked_first(
+def test_the_command_asks_for_confirmation(
     terminal: Terminal, alice: Person, owner: Rows, typed: str, count: int
 ) -> None:
     result = terminal.run("user delete alice@example.org", typed=typed)
@@ -648,14 +646,14 @@ def test_the_operator_is_asked_first(
     assert owner.execute("select count(*) from identity.user").fetchone() == (count,)
 
 
-def test_an_account_that_is_not_there_is_one_line(terminal: Terminal, alice: Person) -> None:
+def test_an_unknown_account_is_an_error_of_one_line(terminal: Terminal, alice: Person) -> None:
     result = terminal.run("user delete carol@example.org --yes")
 
     assert result.exit_code == 1
     assert result.stderr == "Error: there is no account carol@example.org\n"
 
 
-def test_without_the_owners_login_the_command_says_what_it_needs(
+def test_without_the_owners_login_the_command_reports_what_it_needs(
     settings: Settings, alice: Person, owner: Rows
 ) -> None:
     urls = {"authserver": database.role_url(settings, "authserver")}

@@ -33,7 +33,7 @@ def make(browser: Visitor, **fields: Any) -> Response:
     return browser.submit(browser.get(PATH), form=1, **fields)
 
 
-def test_everything_that_can_be_read_is_ticked(alice_browser: Visitor) -> None:
+def test_all_reading_scopes_are_ticked(alice_browser: Visitor) -> None:
     page = alice_browser.get(PATH)
 
     assert [value for name, value in forms(page)[1].fields if name == "scope"] == READING
@@ -41,7 +41,7 @@ def test_everything_that_can_be_read_is_ticked(alice_browser: Visitor) -> None:
     assert "ingest:" not in page.text
 
 
-def test_the_token_is_shown_once_with_a_line_that_is_ready(
+def test_the_token_is_shown_once_with_a_complete_command(
     alice_browser: Visitor, alice: Person, owner: Rows, status: Opens, terminal: Terminal
 ) -> None:
     answer = make(alice_browser)
@@ -66,9 +66,7 @@ def test_the_token_is_shown_once_with_a_line_that_is_ready(
     assert terminal.table(f"event list {alice.email}")[0][1] == "token_created"
 
 
-def test_the_token_opens_what_is_ticked_and_nothing_else(
-    alice_browser: Visitor, status: Opens
-) -> None:
+def test_the_token_has_only_the_ticked_scopes(alice_browser: Visitor, status: Opens) -> None:
     answer = make(alice_browser, scope=["read:activity"])
 
     token = TOKEN.findall(answer.text)[0]
@@ -77,7 +75,7 @@ def test_the_token_opens_what_is_ticked_and_nothing_else(
     assert status(token, days) == 200
 
 
-def test_the_token_ends_after_ten_minutes(
+def test_the_token_expires_after_ten_minutes(
     alice_browser: Visitor, owner: Rows, status: Opens
 ) -> None:
     token = TOKEN.findall(make(alice_browser).text)[0]
@@ -87,7 +85,7 @@ def test_the_token_ends_after_ten_minutes(
     assert status(token) == 401
 
 
-def test_nothing_ticked_is_said_beside_the_boxes(alice_browser: Visitor, owner: Rows) -> None:
+def test_no_ticked_scope_is_reported_beside_the_boxes(alice_browser: Visitor, owner: Rows) -> None:
     page = make(alice_browser, scope=[])
 
     assert page.status_code == 400
@@ -95,7 +93,9 @@ def test_nothing_ticked_is_said_beside_the_boxes(alice_browser: Visitor, owner: 
     assert tokens_of(owner) == 0
 
 
-def test_what_every_download_needs_is_asked_for(alice_browser: Visitor, owner: Rows) -> None:
+def test_the_scope_that_every_download_needs_is_required(
+    alice_browser: Visitor, owner: Rows
+) -> None:
     page = make(alice_browser, scope=["read:music"])
 
     assert page.status_code == 400
@@ -104,7 +104,9 @@ def test_what_every_download_needs_is_asked_for(alice_browser: Visitor, owner: R
     assert tokens_of(owner) == 0
 
 
-def test_only_the_page_with_the_token_may_ask_the_resource_server(alice_browser: Visitor) -> None:
+def test_only_the_page_with_the_token_may_connect_to_the_resource_server(
+    alice_browser: Visitor,
+) -> None:
     before = alice_browser.get(PATH)
     answer = make(alice_browser)
 
@@ -115,9 +117,7 @@ def test_only_the_page_with_the_token_may_ask_the_resource_server(alice_browser:
 
 
 @pytest.mark.parametrize("scope", ["ingest:app_sessions", "read:everything", "", "a" * 10_000])
-def test_nothing_but_reading_can_be_asked_for(
-    alice_browser: Visitor, owner: Rows, scope: str
-) -> None:
+def test_only_reading_scopes_are_accepted(alice_browser: Visitor, owner: Rows, scope: str) -> None:
     page = make(alice_browser, scope=["read:activity", scope])
 
     assert page.status_code == 400
@@ -152,7 +152,7 @@ def test_a_stale_form_is_shown_again_with_what_was_ticked(
     assert tokens_of(owner) == 0
 
 
-def test_a_forged_form_makes_nothing(
+def test_a_forged_form_creates_no_token(
     alice_browser: Visitor, owner: Rows, server: TestClient
 ) -> None:
     csrf = dict(forms(alice_browser.get(PATH))[1].fields)["csrf"]
@@ -165,7 +165,9 @@ def test_a_forged_form_makes_nothing(
     assert tokens_of(owner) == 0
 
 
-def test_a_form_that_is_sent_twice_makes_one_token(alice_browser: Visitor, owner: Rows) -> None:
+def test_a_form_that_is_submitted_twice_creates_one_token(
+    alice_browser: Visitor, owner: Rows
+) -> None:
     page = alice_browser.get(PATH)
 
     ticked = ["read:activity", "read:music"]
@@ -179,13 +181,13 @@ def test_a_form_that_is_sent_twice_makes_one_token(alice_browser: Visitor, owner
     assert alice_browser.submit(answers[1], form=1).status_code == 200
 
 
-def test_a_form_of_ours_has_an_id(alice_browser: Visitor, owner: Rows) -> None:
+def test_a_form_without_a_draft_id_is_refused(alice_browser: Visitor, owner: Rows) -> None:
     assert make(alice_browser, draft=None).status_code == 400
     assert make(alice_browser, draft="a" * 10_000).status_code == 200
     assert tokens_of(owner) == 1
 
 
-def test_who_has_as_many_tokens_as_there_may_be_can_still_take_their_data_along(
+def test_a_person_with_the_most_tokens_can_still_download(
     alice_browser: Visitor, alice: Person, owner: Rows, status: Opens
 ) -> None:
     for _ in range(100):
@@ -198,7 +200,7 @@ def test_who_has_as_many_tokens_as_there_may_be_can_still_take_their_data_along(
     assert tokens_of(owner) == 101
 
 
-def test_an_eleventh_download_at_once_has_to_wait(
+def test_an_eleventh_download_token_is_refused(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     for _ in range(109):
@@ -219,7 +221,7 @@ def test_an_eleventh_download_at_once_has_to_wait(
     assert tokens_of(owner) == 111
 
 
-def test_tokens_for_downloads_make_no_room_for_others(
+def test_a_download_token_does_not_raise_the_limit_of_api_tokens(
     alice_browser: Visitor, alice: Person, owner: Rows
 ) -> None:
     for _ in range(100):

@@ -157,7 +157,7 @@ def everything(owner: Rows) -> list[list[Any]]:
     ]
 
 
-def test_the_form_is_shown_again_with_what_was_typed_and_nothing_is_done(
+def test_the_form_is_shown_again_with_the_typed_values_and_nothing_is_done(
     filling: Filling, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.get(filling.path)
@@ -179,7 +179,7 @@ def test_the_form_is_shown_again_with_what_was_typed_and_nothing_is_done(
     assert everything(owner) == before
 
 
-def test_after_a_confirmation_in_another_tab_it_is_sent_as_it_stands(
+def test_after_a_confirmation_in_another_tab_the_form_can_be_submitted(
     filling: Filling, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.get(filling.path)
@@ -206,7 +206,7 @@ def test_a_form_that_was_open_before_a_confirmation_in_another_tab_can_be_sent_a
     assert filling.is_done(response), response.text
 
 
-def test_sent_again_without_a_confirmation_it_still_waits(
+def test_without_a_confirmation_the_form_is_refused_again(
     filling: Filling, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.get(filling.path)
@@ -222,7 +222,7 @@ def test_sent_again_without_a_confirmation_it_still_waits(
     assert everything(owner) == before
 
 
-def test_a_form_that_is_out_of_date_as_well_keeps_what_was_typed(
+def test_a_form_with_an_outdated_token_keeps_the_typed_values(
     filling: Filling, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.get(filling.path)
@@ -266,7 +266,7 @@ def sent(page: Response, filling: Filling) -> Form:
 # Whose forms a session takes
 
 
-def test_a_form_that_was_nobodys_is_not_taken_from_who_signs_in_then(
+def test_a_form_of_an_anonymous_session_is_refused_after_sign_in(
     visitor: Visitor, alice_browser: Visitor
 ) -> None:
     # Somebody may have planted the session in this browser, and know what its forms carry.
@@ -280,7 +280,7 @@ def test_a_form_that_was_nobodys_is_not_taken_from_who_signs_in_then(
     assert visitor.get("/").status_code == 200
 
 
-def test_a_form_of_who_was_signed_in_before_is_not_taken_from_somebody_else(
+def test_a_form_of_another_persons_session_is_refused(
     alice_browser: Visitor, bob: Person, terminal: Terminal, owner: Rows
 ) -> None:
     alices = alice_browser.get("/settings/account/download")
@@ -296,7 +296,7 @@ def test_a_form_of_who_was_signed_in_before_is_not_taken_from_somebody_else(
     assert owner.execute("select from oauth.grant").fetchall() == []
 
 
-def test_the_page_after_a_confirmation_is_for_who_has_confirmed(
+def test_the_page_after_a_confirmation_requires_a_confirmation(
     alice_browser: Visitor, visitor: Visitor, owner: Rows
 ) -> None:
     fresh = alice_browser.get("/confirmed")

@@ -77,7 +77,9 @@ def passkey(alice_browser: Visitor) -> Authenticator:
     return add(alice_browser)
 
 
-def test_a_passkey_is_added_under_its_name_and_noted(alice_browser: Visitor, owner: Rows) -> None:
+def test_a_passkey_is_added_under_its_name_and_recorded(
+    alice_browser: Visitor, owner: Rows
+) -> None:
     add(alice_browser, "Blue <b>phone</b>")
 
     page = alice_browser.get(f"{PAGE}?done=added")
@@ -89,7 +91,7 @@ def test_a_passkey_is_added_under_its_name_and_noted(alice_browser: Visitor, own
     assert kept == [(["internal", "hybrid"], 0)]
 
 
-def test_a_passkey_signs_in_by_itself(
+def test_a_passkey_alone_signs_in(
     visitor: Visitor, passkey: Authenticator, alice_browser: Visitor, owner: Rows
 ) -> None:
     response = sign_in(visitor, passkey)
@@ -102,7 +104,7 @@ def test_a_passkey_signs_in_by_itself(
     assert "not yet" not in alice_browser.get(PAGE).text
 
 
-def test_sign_in_with_a_passkey_goes_on_to_the_request_that_waits(
+def test_sign_in_with_a_passkey_continues_to_the_pending_request(
     visitor: Visitor, passkey: Authenticator, application: Application
 ) -> None:
     page = visitor.follow(visitor.get(application.authorize_path()))
@@ -122,7 +124,7 @@ def test_the_browser_gets_a_new_session(visitor: Visitor, passkey: Authenticator
     assert visitor.cookies != before
 
 
-def test_an_authenticator_that_does_not_count_signs_in_again_and_again(
+def test_an_authenticator_without_a_counter_signs_in_repeatedly(
     visitor: Visitor, alice_browser: Visitor
 ) -> None:
     authenticator = add(alice_browser, step=0)
@@ -132,7 +134,7 @@ def test_an_authenticator_that_does_not_count_signs_in_again_and_again(
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_counter_that_does_not_go_up_signs_nobody_in_and_is_noted(
+def test_a_counter_that_does_not_increase_is_refused_and_recorded(
     visitor: Visitor, passkey: Authenticator, owner: Rows, count: int
 ) -> None:
     copied = Authenticator(
@@ -152,7 +154,7 @@ def test_a_counter_that_does_not_go_up_signs_nobody_in_and_is_noted(
     assert events(owner)[-2:] == ["passkey_refused", "sign_in_failed"]
 
 
-def test_a_replayed_answer_signs_nobody_in(
+def test_a_replayed_response_is_refused(
     visitor: Visitor, alice_browser: Visitor, owner: Rows
 ) -> None:
     # One that does not count, so that nothing but the challenge can tell.
@@ -170,7 +172,7 @@ def test_a_replayed_answer_signs_nobody_in(
     assert owner.execute("select count(*) from identity.session").fetchone() == (2,)
 
 
-def test_of_eight_that_send_one_answer_at_once_one_signs_in(
+def test_of_eight_concurrent_uses_of_a_response_one_signs_in(
     visitor: Visitor, alice_browser: Visitor, owner: Rows
 ) -> None:
     authenticator = add(alice_browser, step=0)
@@ -185,9 +187,7 @@ def test_of_eight_that_send_one_answer_at_once_one_signs_in(
     assert owner.execute("select count(*) from identity.session").fetchone() == (2,)
 
 
-def test_an_answer_of_another_browser_signs_nobody_in(
-    visitor: Visitor, passkey: Authenticator
-) -> None:
+def test_a_response_of_another_browser_is_refused(visitor: Visitor, passkey: Authenticator) -> None:
     stranger = Visitor(visitor.client)
     answer = passkey.sign(options(stranger.get("/sign-in")))
 
@@ -237,7 +237,7 @@ Answer = Callable[[Authenticator, dict[str, Any]], str]
         "another credential",
     ],
 )
-def test_what_does_not_fit_signs_nobody_in(
+def test_a_response_that_does_not_match_is_refused(
     visitor: Visitor, passkey: Authenticator, answer: Answer
 ) -> None:
     page = visitor.get("/sign-in")
@@ -249,7 +249,7 @@ def test_what_does_not_fit_signs_nobody_in(
     assert visitor.get("/").status_code == 303
 
 
-def test_a_passkey_opens_no_account_but_its_own(
+def test_a_passkey_signs_in_only_to_its_own_account(
     visitor: Visitor, passkey: Authenticator, bob: Person, welcome: Welcome
 ) -> None:
     add(welcome(bob))
@@ -270,7 +270,7 @@ def test_a_passkey_opens_no_account_but_its_own(
         ("add", timedelta(minutes=10), EXPIRED),
     ],
 )
-def test_a_challenge_is_good_for_its_purpose_and_for_ten_minutes(
+def test_a_challenge_is_valid_for_its_purpose_and_for_ten_minutes(
     visitor: Visitor,
     passkey: Authenticator,
     settings: Settings,
@@ -293,7 +293,7 @@ def test_a_challenge_is_good_for_its_purpose_and_for_ten_minutes(
     assert refusal is None or refusal in response.text
 
 
-def test_a_challenge_of_ones_own_is_refused(visitor: Visitor, passkey: Authenticator) -> None:
+def test_a_forged_challenge_is_refused(visitor: Visitor, passkey: Authenticator) -> None:
     page = visitor.get("/sign-in")
     good = options(page)["challenge"]
 
@@ -341,7 +341,7 @@ def damaged(answer: str) -> list[str]:
     return results
 
 
-def test_malformed_answers_at_sign_in_get_a_page_with_a_message(
+def test_malformed_responses_at_sign_in_get_a_page_with_a_message(
     visitor: Visitor, passkey: Authenticator, owner: Rows
 ) -> None:
     page = visitor.get("/sign-in")
@@ -362,7 +362,7 @@ def test_malformed_answers_at_sign_in_get_a_page_with_a_message(
     assert harmless == 0
 
 
-def test_malformed_answers_where_one_is_added_get_a_page_with_a_message(
+def test_malformed_responses_when_adding_get_a_page_with_a_message(
     alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.get(PAGE)
@@ -384,7 +384,7 @@ def test_malformed_answers_where_one_is_added_get_a_page_with_a_message(
     assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
 
 
-def test_a_credential_id_too_long_is_refused(alice_browser: Visitor) -> None:
+def test_a_credential_id_that_is_too_long_is_refused(alice_browser: Visitor) -> None:
     page = alice_browser.get(PAGE)
     authenticator = Authenticator(credential_id=b"x" * 1024)
 
@@ -403,7 +403,9 @@ def test_a_credential_id_too_long_is_refused(alice_browser: Visitor) -> None:
         {"flags": VERIFIED},
     ],
 )
-def test_what_does_not_fit_is_not_added(alice_browser: Visitor, owner: Rows, made: Any) -> None:
+def test_a_response_that_does_not_match_is_not_added(
+    alice_browser: Visitor, owner: Rows, made: Any
+) -> None:
     page = alice_browser.get(PAGE)
 
     response = send(alice_browser, page, Authenticator().make(options(page), **made), name="Phone")
@@ -412,7 +414,7 @@ def test_what_does_not_fit_is_not_added(alice_browser: Visitor, owner: Rows, mad
     assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
 
 
-def test_one_answer_adds_one_passkey(alice_browser: Visitor, owner: Rows) -> None:
+def test_one_response_adds_one_passkey(alice_browser: Visitor, owner: Rows) -> None:
     page = alice_browser.get(PAGE)
     answer = Authenticator().make(options(page))
 
@@ -439,7 +441,9 @@ def test_the_same_passkey_is_not_added_twice(
     assert [each["transports"] for each in excluded] == [["internal", "hybrid"]]
 
 
-def test_nobody_has_more_than_twenty(alice_browser: Visitor, alice: Person, owner: Rows) -> None:
+def test_an_account_has_at_most_twenty_passkeys(
+    alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
     page = alice_browser.get(PAGE)
     owner.execute(
         """
@@ -466,7 +470,7 @@ def test_nobody_has_more_than_twenty(alice_browser: Visitor, alice: Person, owne
         ("photo\u202egnp.exe", "cannot be seen"),
     ],
 )
-def test_a_name_that_is_none_is_told_beside_its_field(
+def test_an_unacceptable_name_is_reported_beside_its_field(
     alice_browser: Visitor, owner: Rows, name: str, problem: str
 ) -> None:
     page = alice_browser.get(PAGE)
@@ -480,7 +484,7 @@ def test_a_name_that_is_none_is_told_beside_its_field(
     assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)
 
 
-def test_failed_answers_slow_their_address_down_and_no_account(
+def test_failed_responses_delay_their_address_and_no_account(
     visitor: Visitor, passkey: Authenticator, owner: Rows
 ) -> None:
     page = visitor.get("/sign-in")
@@ -499,13 +503,13 @@ def test_failed_answers_slow_their_address_down_and_no_account(
     assert password.status_code == 303
 
 
-def test_answers_that_are_taken_do_not_count(visitor: Visitor, passkey: Authenticator) -> None:
+def test_accepted_responses_are_not_counted(visitor: Visitor, passkey: Authenticator) -> None:
     found = [sign_in(Visitor(visitor.client), passkey).status_code for _ in range(25)]
 
     assert found == [303] * 25
 
 
-def test_a_stranger_learns_nothing_of_whose_passkeys_there_are(
+def test_the_sign_in_page_does_not_reveal_passkeys(
     visitor: Visitor, passkey: Authenticator, server: TestClient
 ) -> None:
     asked = options(visitor.get("/sign-in"))
@@ -515,7 +519,7 @@ def test_a_stranger_learns_nothing_of_whose_passkeys_there_are(
     assert asked["rpId"] == "localhost"
 
 
-def test_a_passkey_that_was_removed_signs_nobody_in(
+def test_a_removed_passkey_is_refused(
     visitor: Visitor, passkey: Authenticator, owner: Rows
 ) -> None:
     page = visitor.get("/sign-in")
@@ -527,7 +531,7 @@ def test_a_passkey_that_was_removed_signs_nobody_in(
     assert visitor.get("/").status_code == 303
 
 
-def test_a_sign_in_under_way_ends_with_all_others(
+def test_a_sign_in_in_progress_ends_with_all_sessions(
     visitor: Visitor, passkey: Authenticator, owner: Rows, connect_as: Connect
 ) -> None:
     page = visitor.get("/sign-in")
@@ -547,7 +551,7 @@ def test_a_sign_in_under_way_ends_with_all_others(
 
 
 @pytest.mark.parametrize("origin", ["http://127.0.0.1:8400", "https://[2001:db8::1]"])
-def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
+def test_passkeys_are_not_offered_if_the_host_is_an_ip_address(
     alice_browser: Visitor,
     passkey: Authenticator,
     alice: Person,
@@ -579,7 +583,7 @@ def test_where_the_service_is_reached_by_a_number_passkeys_are_not_offered(
     assert "Remove this passkey" in methods.text
 
 
-def test_where_the_service_has_a_name_nothing_is_said_of_numbers(alice_browser: Visitor) -> None:
+def test_with_a_host_name_the_hint_about_addresses_is_missing(alice_browser: Visitor) -> None:
     page = alice_browser.get(PAGE)
 
     assert "data-passkey" in page.text

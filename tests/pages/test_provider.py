@@ -161,13 +161,13 @@ def happened(owner: Rows) -> list[str]:
 # Where none is configured.
 
 
-def test_without_a_provider_there_is_no_button_and_no_way_back(visitor: Visitor) -> None:
+def test_without_a_provider_there_is_no_button_and_no_callback(visitor: Visitor) -> None:
     assert "/sign-in/provider" not in visitor.get("/sign-in").text
     assert visitor.get("/sign-in/provider/callback?state=x").status_code == 404
     assert visitor.post("/sign-in/provider", {"csrf": "x"}).status_code == 404
 
 
-def test_only_pages_that_lead_to_a_provider_let_forms_leave(
+def test_only_pages_with_a_provider_button_allow_form_redirects_to_it(
     visitor: Visitor, browser: Visitor, settings: Settings
 ) -> None:
     link = invite(settings)
@@ -202,7 +202,7 @@ def test_the_button_leads_to_the_provider_with_pkce_nonce_and_state(
     assert query["max_age"] == "31536000"
 
 
-def test_each_departure_has_secrets_of_its_own(browser: Visitor) -> None:
+def test_each_sign_in_at_the_provider_has_its_own_secrets(browser: Visitor) -> None:
     first, second = location(depart(browser)), location(depart(browser))
 
     one, other = parse_qs(urlsplit(first).query), parse_qs(urlsplit(second).query)
@@ -211,7 +211,7 @@ def test_each_departure_has_secrets_of_its_own(browser: Visitor) -> None:
     assert one["code_challenge"] != other["code_challenge"]
 
 
-def test_what_waits_expires_after_ten_minutes_and_holds_only_hashes_of_what_comes_back(
+def test_a_started_sign_in_expires_after_ten_minutes_and_stores_only_hashes(
     browser: Visitor, owner: Rows
 ) -> None:
     query = parse_qs(urlsplit(location(depart(browser))).query)
@@ -224,7 +224,9 @@ def test_what_waits_expires_after_ten_minutes_and_holds_only_hashes_of_what_come
     assert query["state"][0] not in row[1]
 
 
-def test_a_form_of_another_browser_sends_nobody_away(browser: Visitor, owner: Rows) -> None:
+def test_a_form_of_another_browser_does_not_redirect_to_the_provider(
+    browser: Visitor, owner: Rows
+) -> None:
     page = browser.get("/sign-in")
     other = Visitor(browser.client)
     other.get("/sign-in")
@@ -236,7 +238,9 @@ def test_a_form_of_another_browser_sends_nobody_away(browser: Visitor, owner: Ro
     assert rows_of(owner, "identity.provider_sign_in") == 0
 
 
-def test_a_form_of_another_site_sends_nobody_away(browser: Visitor, owner: Rows) -> None:
+def test_a_form_of_another_site_does_not_redirect_to_the_provider(
+    browser: Visitor, owner: Rows
+) -> None:
     page = browser.get("/sign-in")
     fields = dict(forms(page)[button(page)].fields)
 
@@ -246,7 +250,7 @@ def test_a_form_of_another_site_sends_nobody_away(browser: Visitor, owner: Rows)
     assert rows_of(owner, "identity.provider_sign_in") == 0
 
 
-def test_departures_are_throttled_by_address(browser: Visitor, owner: Rows) -> None:
+def test_redirects_to_the_provider_are_throttled_by_address(browser: Visitor, owner: Rows) -> None:
     page = browser.get("/sign-in")
 
     statuses = {browser.submit(page, form=button(page)).status_code for _ in range(105)}
@@ -277,7 +281,7 @@ def test_a_known_identity_is_signed_in(
     assert rows_of(owner, "identity.provider_sign_in") == 0
 
 
-def test_what_identifies_somebody_is_the_subject_and_not_the_address(
+def test_the_subject_identifies_a_person_and_not_the_e_mail_address(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.person["email"] = "bob@elsewhere.example"
@@ -286,7 +290,7 @@ def test_what_identifies_somebody_is_the_subject_and_not_the_address(
     assert "alice@example.org" in who(browser)
 
 
-def test_the_same_subject_of_another_issuer_is_nobody(
+def test_the_same_subject_of_another_issuer_is_unknown(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     owner.execute("update identity.provider_identity set issuer = 'https://old.example'")
@@ -297,7 +301,7 @@ def test_the_same_subject_of_another_issuer_is_nobody(
     assert who(browser) == ""
 
 
-def test_a_waiting_request_of_an_application_goes_on(
+def test_a_pending_authorization_request_continues(
     browser: Visitor, issuer: Issuer, known: Person, client: TestClient
 ) -> None:
     registered = client.post(
@@ -313,7 +317,7 @@ def test_a_waiting_request_of_an_application_goes_on(
 
 
 @pytest.mark.parametrize("going_to", ["https://evil.example/", "//evil.example", "/oauth/token"])
-def test_nobody_is_sent_on_to_where_a_link_says(
+def test_the_next_parameter_of_a_link_is_not_trusted(
     browser: Visitor, issuer: Issuer, known: Person, going_to: str
 ) -> None:
     assert location(sign_in(browser, issuer, f"/sign-in?next={going_to}")) == "/"
@@ -352,7 +356,7 @@ def test_new_people_of_a_listed_domain_get_an_account(
         {"email_verified": "true"},
     ],
 )
-def test_other_new_people_are_told_that_one_is_invited(
+def test_new_people_of_other_domains_need_an_invitation(
     browser: Visitor, issuer: Issuer, bob: Person, owner: Rows, person: dict[str, Any]
 ) -> None:
     issuer.claims = person
@@ -367,7 +371,7 @@ def test_other_new_people_are_told_that_one_is_invited(
     assert who(browser) == ""
 
 
-def test_the_first_account_is_nobodys_by_domain(
+def test_the_first_account_cannot_be_created_by_domain(
     browser: Visitor, issuer: Issuer, owner: Rows
 ) -> None:
     response = sign_in(browser, issuer)
@@ -377,7 +381,7 @@ def test_the_first_account_is_nobodys_by_domain(
 
 
 @pytest.mark.parametrize("email", ["alice@example.org", "alice@elsewhere.example"])
-def test_an_account_with_that_address_is_not_opened_but_told_how_to_connect(
+def test_an_account_with_the_same_address_is_not_signed_in_to(
     browser: Visitor, issuer: Issuer, alice: Person, owner: Rows, email: str
 ) -> None:
     owner.execute("update identity.user set email = %s", [email])
@@ -392,7 +396,7 @@ def test_an_account_with_that_address_is_not_opened_but_told_how_to_connect(
     assert who(browser) == ""
 
 
-def test_who_has_no_proof_of_an_address_is_not_told_that_it_has_an_account(
+def test_an_unverified_address_does_not_reveal_an_account(
     browser: Visitor, issuer: Issuer, alice: Person
 ) -> None:
     issuer.person["email_verified"] = False
@@ -404,9 +408,7 @@ def test_who_has_no_proof_of_an_address_is_not_told_that_it_has_an_account(
     assert "No account here is connected" in response.text
 
 
-def test_an_address_that_only_userinfo_tells_counts(
-    browser: Visitor, issuer: Issuer, bob: Person
-) -> None:
+def test_the_address_of_userinfo_is_used(browser: Visitor, issuer: Issuer, bob: Person) -> None:
     issuer.claims = {"email": None, "email_verified": None}
     issuer.userinfo = {"sub": SUBJECT, "email": "alice@example.org", "email_verified": True}
 
@@ -415,7 +417,7 @@ def test_an_address_that_only_userinfo_tells_counts(
 
 
 @pytest.mark.parametrize("subject", ["somebody else", None, 248289761001])
-def test_userinfo_about_somebody_else_is_refused(
+def test_userinfo_with_another_subject_is_refused(
     browser: Visitor, issuer: Issuer, bob: Person, owner: Rows, subject: object
 ) -> None:
     issuer.claims = {"email": None, "email_verified": None}
@@ -434,7 +436,7 @@ def invite(settings: Settings, email: str = "") -> str:
     return result.stdout.strip()
 
 
-def test_an_invitation_makes_an_account_by_password(
+def test_an_invitation_creates_an_account_with_a_password(
     visitor: Visitor, settings: Settings, bob: Person, owner: Rows
 ) -> None:
     link = invite(settings)
@@ -449,7 +451,7 @@ def test_an_invitation_makes_an_account_by_password(
     ).fetchall() == [(False,)]
 
 
-def test_an_invitation_for_an_address_makes_an_account_with_that_one_alone(
+def test_an_invitation_for_an_address_creates_an_account_only_with_that_address(
     visitor: Visitor, settings: Settings, bob: Person, owner: Rows
 ) -> None:
     page = visitor.get(invite(settings, "Alice@Example.org"))
@@ -463,7 +465,7 @@ def test_an_invitation_for_an_address_makes_an_account_with_that_one_alone(
     assert emails == [("alice@example.org",), ("bob@example.org",)]
 
 
-def test_an_invitation_makes_an_account_through_the_provider_from_any_domain(
+def test_an_invitation_creates_an_account_through_the_provider_from_any_domain(
     browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
 ) -> None:
     issuer.person |= {"email": "alice@elsewhere.example", "email_verified": False}
@@ -475,7 +477,7 @@ def test_an_invitation_makes_an_account_through_the_provider_from_any_domain(
     assert happened(owner) == ["account_created", "provider_connected", "signed_in"]
 
 
-def test_an_invitation_for_an_address_decides_it_through_the_provider_too(
+def test_an_invitation_for_an_address_sets_the_address_through_the_provider_too(
     browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
 ) -> None:
     issuer.person["email"] = "alice@elsewhere.example"
@@ -488,7 +490,7 @@ def test_an_invitation_for_an_address_decides_it_through_the_provider_too(
     assert kept == [("alice@elsewhere.example",)]
 
 
-def test_an_invitation_for_an_address_needs_none_of_the_provider(
+def test_an_invitation_for_an_address_needs_no_address_of_the_provider(
     browser: Visitor, issuer: Issuer, settings: Settings, bob: Person
 ) -> None:
     issuer.claims = {"email": None}
@@ -496,7 +498,7 @@ def test_an_invitation_for_an_address_needs_none_of_the_provider(
     assert location(sign_in(browser, issuer, invite(settings, "alice@example.com"))) == "/"
 
 
-def test_the_first_link_makes_the_administrator_through_the_provider(
+def test_the_first_link_creates_an_administrator_through_the_provider(
     browser: Visitor, issuer: Issuer, settings: Settings, owner: Rows
 ) -> None:
     link = first_account.link(settings)
@@ -534,7 +536,7 @@ def test_an_invitation_stays_open_where_the_address_has_an_account(
     assert rows_of(owner, "identity.provider_identity") == 0
 
 
-def test_who_has_an_account_is_signed_in_and_leaves_the_invitation_to_others(
+def test_a_person_with_an_account_is_signed_in_and_the_invitation_stays_open(
     browser: Visitor, issuer: Issuer, settings: Settings, known: Person, owner: Rows
 ) -> None:
     link = invite(settings)
@@ -543,7 +545,7 @@ def test_who_has_an_account_is_signed_in_and_leaves_the_invitation_to_others(
     assert Visitor(browser.client).get(link).status_code == 200
 
 
-def test_an_invitation_that_was_used_is_of_no_use(
+def test_a_used_invitation_is_refused(
     browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
 ) -> None:
     link = invite(settings)
@@ -562,7 +564,7 @@ def test_an_invitation_that_was_used_is_of_no_use(
     assert rows_of(owner, "identity.user") == 2
 
 
-def test_an_invitation_that_expired_is_of_no_use(
+def test_an_expired_invitation_is_refused(
     browser: Visitor, issuer: Issuer, settings: Settings, bob: Person, owner: Rows
 ) -> None:
     link = invite(settings)
@@ -585,7 +587,7 @@ def test_an_invitation_that_expired_is_of_no_use(
     ("email", "said"),
     [("alice@example.org", "has an account already"), ("alice", "Enter an e-mail address")],
 )
-def test_an_address_that_cannot_be_invited_is_named(
+def test_an_address_that_cannot_be_invited_is_reported(
     terminal: Terminal, alice: Person, email: str, said: str
 ) -> None:
     result = terminal.run(f"user invite --email {email}")
@@ -604,7 +606,7 @@ def refused(response: Response, status: int = 400) -> str:
     return response.text
 
 
-def test_a_way_back_works_once(browser: Visitor, issuer: Issuer, known: Person) -> None:
+def test_a_callback_works_once(browser: Visitor, issuer: Issuer, known: Person) -> None:
     back = issuer.authorize(location(depart(browser)))
 
     first = browser.get(back)
@@ -619,7 +621,7 @@ def test_a_way_back_works_once(browser: Visitor, issuer: Issuer, known: Person) 
     assert len(issuer.redeemed) == 1
 
 
-def test_of_eight_at_once_one_is_signed_in(
+def test_of_eight_concurrent_callbacks_one_signs_in(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     back = issuer.authorize(location(depart(browser)))
@@ -636,7 +638,7 @@ def test_of_eight_at_once_one_is_signed_in(
 # Two tabs of one browser, both of which are away at the provider.
 
 
-def test_the_second_of_two_tabs_goes_on_to_where_it_wanted(
+def test_the_second_of_two_tabs_continues_to_its_own_page(
     browser: Visitor, issuer: Issuer, known: Person, client: TestClient, owner: Rows
 ) -> None:
     registered = client.post(
@@ -659,7 +661,7 @@ def test_the_second_of_two_tabs_goes_on_to_where_it_wanted(
     assert len(issuer.redeemed) == 1
 
 
-def test_the_second_of_two_tabs_signs_nobody_else_in(
+def test_the_second_of_two_tabs_does_not_change_the_signed_in_person(
     browser: Visitor, issuer: Issuer, known: Person, bob: Person, owner: Rows
 ) -> None:
     connect(owner, issuer, bob, "bob")
@@ -675,7 +677,7 @@ def test_the_second_of_two_tabs_signs_nobody_else_in(
     assert happened(owner) == ["signed_in"]
 
 
-def test_a_tab_that_is_away_goes_on_after_a_sign_in_by_password_in_another(
+def test_a_tab_at_the_provider_continues_after_a_password_sign_in_in_another_tab(
     browser: Visitor, issuer: Issuer, alice: Person, owner: Rows, password_hash: str
 ) -> None:
     owner.execute(
@@ -689,7 +691,7 @@ def test_a_tab_that_is_away_goes_on_after_a_sign_in_by_password_in_another(
     assert "/token" not in issuer.asked
 
 
-def test_an_invitation_that_another_tab_is_away_with_is_not_carried_over(
+def test_an_invitation_in_another_tab_does_not_move_to_a_new_session(
     browser: Visitor, issuer: Issuer, known: Person, settings: Settings
 ) -> None:
     away = issuer.authorize(location(depart(browser, invite(settings))))
@@ -701,7 +703,7 @@ def test_an_invitation_that_another_tab_is_away_with_is_not_carried_over(
     assert len(issuer.redeemed) == 1
 
 
-def test_a_confirmation_under_way_is_not_carried_over_to_somebody_else(
+def test_a_confirmation_in_progress_does_not_move_to_another_person(
     browser: Visitor,
     issuer: Issuer,
     known: Person,
@@ -723,7 +725,7 @@ def test_a_confirmation_under_way_is_not_carried_over_to_somebody_else(
     assert "bob@example.org" in who(browser)
 
 
-def test_who_signed_out_meanwhile_is_not_signed_in_by_a_tab_that_is_away(
+def test_signing_out_cancels_the_sign_in_of_a_tab_at_the_provider(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     away = issuer.authorize(location(depart(browser)))
@@ -736,7 +738,7 @@ def test_who_signed_out_meanwhile_is_not_signed_in_by_a_tab_that_is_away(
     assert who(browser) == ""
 
 
-def test_a_state_of_another_browser_signs_nobody_in(
+def test_the_state_of_another_browser_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     # Mallory would have alice use the account that mallory came back for.
@@ -750,7 +752,7 @@ def test_a_state_of_another_browser_signs_nobody_in(
     assert location(mallory.get(back)) == "/"
 
 
-def test_a_way_back_is_closed_after_ten_minutes(
+def test_a_callback_is_refused_after_ten_minutes(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     back = issuer.authorize(location(depart(browser)))
@@ -760,7 +762,7 @@ def test_a_way_back_is_closed_after_ten_minutes(
 
 
 @pytest.mark.parametrize("state", [None, "", "x", "svc_st_" + "0" * 71, "%00", "é"])
-def test_a_state_that_was_never_made_is_an_ordinary_error(
+def test_an_unknown_state_is_an_ordinary_error(
     browser: Visitor, issuer: Issuer, state: str | None
 ) -> None:
     back = issuer.authorize(location(depart(browser)), state=state)
@@ -771,12 +773,12 @@ def test_a_state_that_was_never_made_is_an_ordinary_error(
 @pytest.mark.parametrize(
     "query", ["", "?state=x&state=y", "?code=%ff", "?" + "&".join(f"a{n}=1" for n in range(60))]
 )
-def test_any_query_on_the_way_back_is_an_ordinary_error(browser: Visitor, query: str) -> None:
+def test_any_query_of_the_callback_is_an_ordinary_error(browser: Visitor, query: str) -> None:
     assert browser.get(f"/sign-in/provider/callback{query}").status_code == 400
 
 
 @pytest.mark.parametrize("iss", ["https://evil.example", "", None])
-def test_an_answer_of_another_issuer_is_refused_before_its_code_goes_anywhere(
+def test_a_response_of_another_issuer_is_refused_before_its_code_is_used(
     browser: Visitor, issuer: Issuer, known: Person, iss: str | None
 ) -> None:
     refused(sign_in(browser, issuer, iss=iss))
@@ -785,7 +787,7 @@ def test_an_answer_of_another_issuer_is_refused_before_its_code_goes_anywhere(
     assert who(browser) == ""
 
 
-def test_a_provider_that_promises_no_iss_need_not_send_it(
+def test_iss_is_optional_if_the_metadata_does_not_announce_it(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.metadata = {"authorization_response_iss_parameter_supported": None}
@@ -794,7 +796,7 @@ def test_a_provider_that_promises_no_iss_need_not_send_it(
     assert sign_in(Visitor(browser.client), issuer, iss="https://evil.example").status_code == 400
 
 
-def test_who_thinks_better_of_it_is_told_that_nothing_happened(
+def test_declining_at_the_provider_shows_that_nothing_changed(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     response = sign_in(browser, issuer, code=None, error="access_denied")
@@ -813,7 +815,7 @@ def test_who_thinks_better_of_it_is_told_that_nothing_happened(
         {"error": "x" * 1000, "code": None},
     ],
 )
-def test_an_answer_without_a_good_code_is_refused(
+def test_a_response_without_a_valid_code_is_refused(
     browser: Visitor, issuer: Issuer, known: Person, changed: dict[str, Any]
 ) -> None:
     page = refused(sign_in(browser, issuer, **changed))
@@ -874,7 +876,7 @@ def when(value: object) -> object:
     ],
     ids=str,
 )
-def test_a_token_with_a_wrong_claim_signs_nobody_in(
+def test_an_id_token_with_a_wrong_claim_is_refused(
     browser: Visitor, issuer: Issuer, known: Person, claims: dict[str, Any]
 ) -> None:
     issuer.claims = {name: when(value) for name, value in claims.items()}
@@ -885,7 +887,7 @@ def test_a_token_with_a_wrong_claim_signs_nobody_in(
     assert who(browser) == ""
 
 
-def test_a_token_for_several_that_is_ours_by_azp_is_taken(
+def test_an_id_token_with_several_audiences_and_our_azp_is_accepted(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.claims = {"aud": [CLIENT_ID, "another"], "azp": CLIENT_ID}
@@ -908,7 +910,7 @@ def good_claims(issuer: Issuer, back: str) -> dict[str, Any]:
     }
 
 
-def test_a_token_without_a_signature_signs_nobody_in(
+def test_an_id_token_without_a_signature_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     back = issuer.authorize(location(depart(browser)))
@@ -920,7 +922,7 @@ def test_a_token_without_a_signature_signs_nobody_in(
 
 
 @pytest.mark.parametrize("secret", ["key", "client secret"])
-def test_a_token_signed_with_a_shared_secret_signs_nobody_in(
+def test_an_id_token_signed_with_a_shared_secret_is_refused(
     browser: Visitor, issuer: Issuer, known: Person, secret: str
 ) -> None:
     back = issuer.authorize(location(depart(browser)))
@@ -939,7 +941,7 @@ def test_a_token_signed_with_a_shared_secret_signs_nobody_in(
     assert who(browser) == ""
 
 
-def test_a_shared_secret_among_the_providers_keys_is_no_key(
+def test_a_shared_secret_among_the_providers_keys_is_ignored(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     shared = OctKey.generate_key(256, {"kid": "one"})
@@ -952,7 +954,7 @@ def test_a_shared_secret_among_the_providers_keys_is_no_key(
     refused(browser.get(back))
 
 
-def test_a_token_signed_by_somebody_else_under_a_known_id_signs_nobody_in(
+def test_an_id_token_signed_with_another_key_under_a_known_id_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.published = [new_key("one").as_dict(private=False)]
@@ -988,7 +990,7 @@ def test_a_changed_claim_breaks_the_signature(
     ],
     ids=lambda token: token[:20],
 )
-def test_what_is_no_token_signs_nobody_in(
+def test_a_malformed_id_token_is_refused(
     browser: Visitor, issuer: Issuer, known: Person, token: str
 ) -> None:
     issuer.id_token = token
@@ -996,7 +998,7 @@ def test_what_is_no_token_signs_nobody_in(
     refused(sign_in(browser, issuer))
 
 
-def test_a_header_that_must_be_understood_and_is_not_is_refused(
+def test_an_unknown_critical_header_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     back = issuer.authorize(location(depart(browser)))
@@ -1028,7 +1030,7 @@ def test_a_new_key_is_fetched_at_most_once_a_minute(
     assert issuer.asked.count("/keys") == 2
 
 
-def test_a_key_that_was_withdrawn_is_forgotten_within_the_hour(
+def test_a_withdrawn_key_is_dropped_within_the_hour(
     browser: Visitor, issuer: Issuer, known: Person, clock: Clock
 ) -> None:
     first = sign_in(browser, issuer)
@@ -1039,7 +1041,7 @@ def test_a_key_that_was_withdrawn_is_forgotten_within_the_hour(
     assert sign_in(Visitor(browser.client), issuer).status_code == 400
 
 
-def test_what_the_provider_says_of_itself_is_asked_for_once_an_hour(
+def test_the_providers_metadata_is_fetched_once_an_hour(
     browser: Visitor, issuer: Issuer, known: Person, clock: Clock
 ) -> None:
     for _ in range(3):
@@ -1052,7 +1054,7 @@ def test_what_the_provider_says_of_itself_is_asked_for_once_an_hour(
     assert issuer.asked.count(METADATA) == 2
 
 
-def test_many_who_come_at_once_ask_once(client: TestClient, issuer: Issuer) -> None:
+def test_concurrent_sign_ins_share_one_fetch(client: TestClient, issuer: Issuer) -> None:
     visitors = [Visitor(client) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as at_once:
@@ -1065,9 +1067,7 @@ def test_many_who_come_at_once_ask_once(client: TestClient, issuer: Issuer) -> N
     assert issuer.asked.count(METADATA) == 1
 
 
-def test_keys_that_nobody_can_read_are_passed_over(
-    browser: Visitor, issuer: Issuer, known: Person
-) -> None:
+def test_unreadable_keys_are_skipped(browser: Visitor, issuer: Issuer, known: Person) -> None:
     issuer.published = [
         {"kty": "RSA", "kid": "broken", "n": "!", "e": "AQAB"},
         {"kty": "AKP", "kid": "from the future"},
@@ -1080,7 +1080,7 @@ def test_keys_that_nobody_can_read_are_passed_over(
     assert location(sign_in(browser, issuer)) == "/"
 
 
-def test_a_token_without_a_key_id_is_taken_where_there_is_one_key(
+def test_an_id_token_without_a_key_id_is_accepted_with_one_key(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     back = issuer.authorize(location(depart(browser)))
@@ -1089,7 +1089,7 @@ def test_a_token_without_a_key_id_is_taken_where_there_is_one_key(
     assert location(browser.get(back)) == "/"
 
 
-def test_a_token_without_a_key_id_is_refused_where_there_are_two(
+def test_an_id_token_without_a_key_id_is_refused_with_two_keys(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.published = [
@@ -1122,7 +1122,7 @@ def test_a_token_without_a_key_id_is_refused_where_there_are_two(
     ],
     ids=str,
 )
-def test_a_provider_that_describes_itself_wrongly_is_not_gone_to(
+def test_a_provider_with_wrong_metadata_is_not_used(
     browser: Visitor, issuer: Issuer, owner: Rows, metadata: dict[str, Any]
 ) -> None:
     issuer.metadata = {
@@ -1153,7 +1153,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: str((answer[0], answer[1][:8])))
 @pytest.mark.parametrize("path", [METADATA, "/keys", "/token", "/userinfo"])
-def test_any_answer_of_the_provider_is_an_ordinary_failure(
+def test_any_malformed_response_of_the_provider_is_an_ordinary_failure(
     browser: Visitor, issuer: Issuer, bob: Person, path: str, answer: tuple[int, bytes]
 ) -> None:
     issuer.instead[path] = answer
@@ -1170,7 +1170,7 @@ def test_any_answer_of_the_provider_is_an_ordinary_failure(
 
 
 @pytest.mark.parametrize(("padding", "status"), [(200_000, 303), (300_000, 503)])
-def test_an_answer_that_is_too_long_is_refused_however_good_it_is(
+def test_a_response_that_is_too_long_is_refused(
     browser: Visitor, issuer: Issuer, padding: int, status: int
 ) -> None:
     _, good = issuer.answer(METADATA, "", {})
@@ -1179,7 +1179,7 @@ def test_an_answer_that_is_too_long_is_refused_however_good_it_is(
     assert depart(browser).status_code == status
 
 
-def test_a_provider_that_works_again_is_used_again(
+def test_a_provider_is_used_again_after_a_failure(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.instead[METADATA] = (500, b"")
@@ -1190,9 +1190,7 @@ def test_a_provider_that_works_again_is_used_again(
     assert location(sign_in(browser, issuer)) == "/"
 
 
-def test_a_provider_that_is_not_there_is_an_ordinary_failure(
-    settings: Settings, owner: Rows
-) -> None:
+def test_an_unreachable_provider_is_an_ordinary_failure(settings: Settings, owner: Rows) -> None:
     chosen = settings_of.Provider("http://127.0.0.1:9", "svc", "secret", "Example")
     app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
 
@@ -1203,7 +1201,7 @@ def test_a_provider_that_is_not_there_is_an_ordinary_failure(
 
 
 @pytest.mark.parametrize("path", [METADATA, "/token", "/keys", "/userinfo"])
-def test_a_slow_provider_is_not_waited_for(
+def test_a_slow_provider_times_out(
     browser: Visitor,
     issuer: Issuer,
     bob: Person,
@@ -1221,16 +1219,14 @@ def test_a_slow_provider_is_not_waited_for(
     refused(response, 503)
 
 
-def test_a_provider_that_wants_the_secret_as_a_field_gets_it_so(
-    browser: Visitor, issuer: Issuer, known: Person
-) -> None:
+def test_client_secret_post_is_supported(browser: Visitor, issuer: Issuer, known: Person) -> None:
     issuer.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     issuer.used_post = True
 
     assert location(sign_in(browser, issuer)) == "/"
 
 
-def test_a_provider_that_takes_no_secret_is_refused(
+def test_a_provider_without_client_secret_methods_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.metadata = {"token_endpoint_auth_methods_supported": ["private_key_jwt"]}
@@ -1239,7 +1235,7 @@ def test_a_provider_that_takes_no_secret_is_refused(
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "Ed25519"])
-def test_algorithms_with_pairs_of_keys_are_taken(
+def test_asymmetric_algorithms_are_accepted(
     browser: Visitor, issuer: Issuer, known: Person, algorithm: str
 ) -> None:
     if algorithm in ("RS256", "PS256"):
@@ -1251,7 +1247,7 @@ def test_algorithms_with_pairs_of_keys_are_taken(
     assert location(sign_in(browser, issuer)) == "/"
 
 
-def test_the_log_says_why_and_holds_no_secret(
+def test_the_log_has_the_reason_and_no_secret(
     browser: Visitor, issuer: Issuer, known: Person, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.claims = {"nonce": "another", "email": "private@example.org"}
@@ -1324,7 +1320,9 @@ def test_the_provider_is_connected_and_disconnected(
     ]
 
 
-def test_the_last_way_in_is_not_disconnected(at_home: Visitor, issuer: Issuer, owner: Rows) -> None:
+def test_the_last_sign_in_method_is_not_disconnected(
+    at_home: Visitor, issuer: Issuer, owner: Rows
+) -> None:
     page = at_home.follow(go_and_connect(at_home, issuer))
     owner.execute("delete from identity.password")
 
@@ -1379,7 +1377,7 @@ def test_a_second_identity_is_not_connected_beside_the_first(
     ]
 
 
-def test_connecting_is_for_the_browser_that_was_signed_in_and_still_is(
+def test_connecting_requires_the_same_signed_in_browser(
     at_home: Visitor, issuer: Issuer, owner: Rows
 ) -> None:
     page = at_home.get(METHODS)
@@ -1391,7 +1389,7 @@ def test_connecting_is_for_the_browser_that_was_signed_in_and_still_is(
     assert rows_of(owner, "identity.provider_identity") == 0
 
 
-def test_nothing_is_connected_by_who_was_signed_out_while_the_provider_was_asked(
+def test_nothing_is_connected_if_the_session_ends_meanwhile(
     at_home: Visitor, issuer: Issuer, alice: Person, owner: Rows
 ) -> None:
     page = at_home.get(METHODS)
@@ -1409,7 +1407,7 @@ def test_nothing_is_connected_by_who_was_signed_out_while_the_provider_was_asked
 
 
 @pytest.mark.parametrize("path", [CONNECT, DISCONNECT])
-def test_ways_in_are_changed_by_forms_of_our_own_alone(
+def test_sign_in_methods_are_changed_only_by_our_own_forms(
     at_home: Visitor, issuer: Issuer, path: str, owner: Rows
 ) -> None:
     at_home.follow(go_and_connect(at_home, issuer))
@@ -1421,7 +1419,7 @@ def test_ways_in_are_changed_by_forms_of_our_own_alone(
 
 
 @pytest.mark.parametrize("path", [CONNECT, DISCONNECT])
-def test_ways_in_are_changed_only_after_a_recent_sign_in(
+def test_sign_in_methods_are_changed_only_after_a_fresh_sign_in(
     at_home: Visitor, issuer: Issuer, path: str, owner: Rows
 ) -> None:
     if path == DISCONNECT:
@@ -1434,7 +1432,7 @@ def test_ways_in_are_changed_only_after_a_recent_sign_in(
     assert location(response) == "/confirm?next=/settings/account/sign-in"
 
 
-def test_strangers_have_no_ways_in_to_change(browser: Visitor) -> None:
+def test_sign_in_methods_are_changed_only_by_signed_in_people(browser: Visitor) -> None:
     assert location(browser.post(CONNECT, {"csrf": "x"})).startswith("/sign-in?next=")
     assert location(browser.post(DISCONNECT, {"csrf": "x"})).startswith("/sign-in?next=")
 
@@ -1447,7 +1445,7 @@ SETTINGS = (
 )
 
 
-def test_who_shows_the_provider_who_they_are_need_not_show_it_here(
+def test_a_recent_authentication_at_the_provider_counts_as_fresh(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     sign_in(browser, issuer)
@@ -1458,7 +1456,7 @@ def test_who_shows_the_provider_who_they_are_need_not_show_it_here(
 @pytest.mark.parametrize(
     "auth_time", [-timedelta(minutes=16), -HOUR, 0, None, HOUR, float("nan"), 10**18, -1]
 )
-def test_whom_the_provider_knew_already_has_shown_nobody_who_sits_there(
+def test_an_old_authentication_at_the_provider_is_not_fresh(
     browser: Visitor, issuer: Issuer, known: Person, auth_time: object
 ) -> None:
     issuer.claims["auth_time"] = when(auth_time)
@@ -1473,7 +1471,7 @@ def test_whom_the_provider_knew_already_has_shown_nobody_who_sits_there(
     assert browser.get(METHODS).status_code == 200
 
 
-def test_signing_out_and_in_again_proves_nothing_where_the_provider_asks_nothing(
+def test_signing_out_and_in_again_without_authentication_is_not_fresh(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
@@ -1487,7 +1485,7 @@ def test_signing_out_and_in_again_proves_nothing_where_the_provider_asks_nothing
     assert location(browser.get(METHODS)).startswith("/confirm")
 
 
-def test_a_clock_of_the_provider_that_is_ahead_proves_nothing_beforehand(
+def test_an_authentication_time_in_the_future_counts_as_the_time_of_sign_in(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     issuer.claims["auth_time"] = when(timedelta(seconds=50))
@@ -1498,7 +1496,7 @@ def test_a_clock_of_the_provider_that_is_ahead_proves_nothing_beforehand(
     assert proved.fetchall() == [(True,)]
 
 
-def test_who_proved_nothing_anew_is_signed_in_all_the_same(
+def test_a_sign_in_without_a_recent_authentication_still_succeeds(
     browser: Visitor, issuer: Issuer, known: Person, terminal: Terminal
 ) -> None:
     issuer.claims["auth_time"] = None
@@ -1523,7 +1521,7 @@ def stale(browser: Visitor, issuer: Issuer, owner: Rows) -> None:
     owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
 
 
-def test_who_has_no_password_confirms_through_the_provider_which_asks_again(
+def test_a_confirmation_through_the_provider_requires_a_new_authentication(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
@@ -1538,7 +1536,7 @@ def test_who_has_no_password_confirms_through_the_provider_which_asks_again(
 
 
 @pytest.mark.parametrize("auth_time", [-HOUR, None, HOUR, float("nan"), 10**18])
-def test_a_provider_that_did_not_ask_again_or_does_not_say_so_confirms_nothing(
+def test_a_confirmation_without_a_new_authentication_is_refused(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows, auth_time: object
 ) -> None:
     stale(browser, issuer, owner)
@@ -1552,7 +1550,7 @@ def test_a_provider_that_did_not_ask_again_or_does_not_say_so_confirms_nothing(
 
 
 @pytest.mark.parametrize("changed", [{"code": None}, {"code": "x"}, {"error": "login_required"}])
-def test_a_confirmation_that_the_provider_refuses_is_noted(
+def test_a_refused_confirmation_is_recorded(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows, changed: dict[str, Any]
 ) -> None:
     stale(browser, issuer, owner)
@@ -1564,7 +1562,7 @@ def test_a_confirmation_that_the_provider_refuses_is_noted(
     assert failed(owner) == [known.user_id]
 
 
-def test_a_provider_that_is_down_or_somebody_who_stops_there_is_no_failed_sign_in(
+def test_an_unavailable_provider_or_a_declined_sign_in_is_not_recorded(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
@@ -1580,7 +1578,7 @@ def test_a_provider_that_is_down_or_somebody_who_stops_there_is_no_failed_sign_i
     assert failed(owner) == []
 
 
-def test_a_refused_sign_in_of_nobody_known_is_nobodys_event(
+def test_a_refused_sign_in_of_an_unknown_person_is_not_recorded(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     sign_in(browser, issuer, code=None, error="login_required")
@@ -1588,7 +1586,7 @@ def test_a_refused_sign_in_of_nobody_known_is_nobodys_event(
     assert happened(owner) == []
 
 
-def test_somebody_else_at_the_provider_confirms_nothing(
+def test_another_person_at_the_provider_cannot_confirm(
     browser: Visitor, issuer: Issuer, known: Person, bob: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
@@ -1603,7 +1601,7 @@ def test_somebody_else_at_the_provider_confirms_nothing(
     assert failed(owner) == [known.user_id]
 
 
-def test_a_passkey_that_is_the_last_way_in_stays_where_the_provider_is_another_one(
+def test_the_last_passkey_is_kept_when_the_identity_is_at_another_provider(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
@@ -1626,7 +1624,7 @@ def test_a_passkey_that_is_the_last_way_in_stays_where_the_provider_is_another_o
 
 
 @pytest.mark.parametrize("_", range(5))
-def test_of_two_ways_in_that_are_taken_away_at_once_one_stays(
+def test_of_two_sign_in_methods_removed_at_once_one_stays(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows, _: int
 ) -> None:
     assert location(sign_in(browser, issuer)) == "/"
@@ -1647,7 +1645,7 @@ def test_of_two_ways_in_that_are_taken_away_at_once_one_stays(
 # The janitor.
 
 
-def test_the_janitor_removes_who_did_not_come_back(
+def test_the_janitor_deletes_sign_ins_that_were_not_completed(
     browser: Visitor, terminal: Terminal, owner: Rows
 ) -> None:
     depart(browser)

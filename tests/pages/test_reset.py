@@ -43,7 +43,7 @@ def can_sign_in(visitor: Visitor, password: str) -> bool:
     return elsewhere.submit(page, email="alice@example.org", password=password).status_code == 303
 
 
-def test_the_link_sets_a_password_and_signs_in_here_and_out_everywhere_else(
+def test_the_link_sets_a_password_signs_in_here_and_ends_all_other_sessions(
     visitor: Visitor, alice: Person, welcome: Welcome, link: str, owner: Rows
 ) -> None:
     elsewhere = welcome(alice)
@@ -62,7 +62,7 @@ def test_the_link_sets_a_password_and_signs_in_here_and_out_everywhere_else(
     assert not can_sign_in(visitor, PASSWORD)
 
 
-def test_the_link_itself_is_not_kept(link: str, owner: Rows) -> None:
+def test_only_the_hash_of_a_reset_link_is_stored(link: str, owner: Rows) -> None:
     kept = owner.execute("select link_hash, expires_at - created_at from identity.password_reset")
     token = tokens.parse(tokens.LINK, link.partition("=")[2])
 
@@ -87,7 +87,7 @@ def test_a_link_works_once(visitor: Visitor, link: str, owner: Rows) -> None:
     assert owner.execute("select count(*) from identity.password_reset").fetchone() == (0,)
 
 
-def test_of_two_that_use_a_link_at_once_one_succeeds(
+def test_one_of_two_concurrent_uses_of_a_link_succeeds(
     server: TestClient, link: str, owner: Rows, connect_as: Connect
 ) -> None:
     visitors = [Visitor(server), Visitor(server)]
@@ -110,7 +110,7 @@ def test_of_two_that_use_a_link_at_once_one_succeeds(
     assert noted == (2,)
 
 
-def test_a_link_is_good_for_an_hour(visitor: Visitor, link: str, owner: Rows) -> None:
+def test_a_reset_link_expires_after_an_hour(visitor: Visitor, link: str, owner: Rows) -> None:
     page = visitor.get(link)
     owner.execute("update identity.password_reset set expires_at = expires_at - interval '59 min'")
     in_time = visitor.get(link)
@@ -124,7 +124,7 @@ def test_a_link_is_good_for_an_hour(visitor: Visitor, link: str, owner: Rows) ->
     assert owner.execute("select count(*) from identity.password").fetchone() == (0,)
 
 
-def test_a_newer_link_takes_the_place_of_an_older_one(
+def test_a_newer_link_replaces_an_older_one(
     visitor: Visitor, link: str, terminal: Terminal
 ) -> None:
     newer = make(terminal)
@@ -133,7 +133,7 @@ def test_a_newer_link_takes_the_place_of_an_older_one(
     assert visitor.get(newer).status_code == 200
 
 
-def test_a_link_of_bobs_leaves_alices_alone(
+def test_bobs_link_does_not_affect_alices(
     visitor: Visitor, link: str, bob: Person, terminal: Terminal, owner: Rows
 ) -> None:
     bobs = make(terminal, "bob@example.org")
@@ -146,7 +146,7 @@ def test_a_link_of_bobs_leaves_alices_alone(
 
 
 @pytest.mark.parametrize("kind", [tokens.LINK, tokens.SESSION])
-def test_a_link_of_ones_own_making_is_gone(visitor: Visitor, alice: Person, kind: str) -> None:
+def test_a_forged_link_cannot_be_used(visitor: Visitor, alice: Person, kind: str) -> None:
     for user_id in (alice.user_id, tokens.NOBODY, UUID(int=7)):
         forged = tokens.mint(kind, user_id).text
         for response in (
@@ -158,7 +158,7 @@ def test_a_link_of_ones_own_making_is_gone(visitor: Visitor, alice: Person, kind
 
 
 @pytest.mark.parametrize("query", ["", "link=", "link=x", "link=%00", "link=%ff", "link=a&link=a"])
-def test_what_is_no_link_is_gone(visitor: Visitor, query: str) -> None:
+def test_a_malformed_link_cannot_be_used(visitor: Visitor, query: str) -> None:
     response = visitor.get(f"/reset?{query}")
 
     assert response.status_code == 400
@@ -171,7 +171,7 @@ def test_the_first_accounts_link_resets_nothing(visitor: Visitor, alice: Person)
     assert GONE in visitor.get(f"/reset?link={first}").text
 
 
-def test_a_link_to_reset_makes_no_account(visitor: Visitor, link: str) -> None:
+def test_a_reset_link_creates_no_account(visitor: Visitor, link: str) -> None:
     assert GONE in visitor.get(link.replace("/reset", "/join")).text
 
 
@@ -184,7 +184,7 @@ def test_a_link_to_reset_makes_no_account(visitor: Visitor, link: str) -> None:
         ("p" * 10_000, "at most 1024 bytes"),
     ],
 )
-def test_a_password_that_is_not_taken_leaves_the_link_open(
+def test_a_refused_password_leaves_the_link_open(
     visitor: Visitor, link: str, password: str | None, problem: str
 ) -> None:
     response = visitor.submit(visitor.get(link), password=password)
@@ -217,7 +217,7 @@ def test_a_form_of_another_site_is_refused(visitor: Visitor, link: str, owner: R
     assert owner.execute("select count(*) from identity.password").fetchone() == (0,)
 
 
-def test_who_is_signed_in_as_somebody_else_is_that_no_longer(
+def test_a_reset_replaces_the_session_of_another_person_in_this_browser(
     link: str, bob: Person, welcome: Welcome, owner: Rows, alice: Person
 ) -> None:
     browser = welcome(bob)
@@ -235,7 +235,7 @@ def test_an_account_without_a_password_gets_one(visitor: Visitor, link: str, own
     assert owner.execute("select count(*) from identity.password").fetchone() == (1,)
 
 
-def test_the_operator_is_told_that_there_is_no_such_account(terminal: Terminal) -> None:
+def test_the_command_reports_an_unknown_account(terminal: Terminal) -> None:
     result = terminal.run("user reset-link nobody@example.org")
 
     assert result.exit_code == 1
@@ -250,7 +250,7 @@ def test_setting_a_password_on_the_command_line_ends_the_link(
     assert GONE in visitor.get(link).text
 
 
-def test_a_sign_in_that_was_begun_before_is_not_completed_after(
+def test_a_sign_in_that_began_before_does_not_complete_after(
     visitor: Visitor, alice: Person, welcome: Welcome, link: str, owner: Rows, connect_as: Connect
 ) -> None:
     welcome(alice)

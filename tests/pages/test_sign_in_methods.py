@@ -53,7 +53,7 @@ def count(owner: Rows, table: str) -> int:
     return int(row[0])
 
 
-def test_another_password_ends_all_sign_ins_but_this_one(
+def test_a_password_change_ends_all_other_sessions(
     alice_browser: Visitor, alice: Person, welcome: Welcome, owner: Rows
 ) -> None:
     elsewhere = welcome(alice)
@@ -74,7 +74,7 @@ def test_another_password_ends_all_sign_ins_but_this_one(
     assert not can_sign_in(alice_browser, PASSWORD)
 
 
-def test_tokens_and_applications_keep_what_they_have(
+def test_a_password_change_keeps_grants(
     alice_browser: Visitor, application: Application, status: Opens
 ) -> None:
     pair = application.pair(alice_browser)
@@ -84,7 +84,7 @@ def test_tokens_and_applications_keep_what_they_have(
     assert status(pair["access_token"]) == 200
 
 
-def test_a_request_that_waits_in_this_browser_goes_on_waiting(
+def test_a_password_change_keeps_a_pending_request(
     alice_browser: Visitor, application: Application
 ) -> None:
     waiting = alice_browser.get(application.authorize_path()).headers["location"]
@@ -103,7 +103,7 @@ def test_a_request_that_waits_in_this_browser_goes_on_waiting(
         ("p" * 10_000, "at most 1024 bytes"),
     ],
 )
-def test_a_password_that_is_not_taken_is_told_beside_its_field(
+def test_a_refused_password_is_reported_beside_its_field(
     alice_browser: Visitor, owner: Rows, password: str | None, problem: str
 ) -> None:
     before = owner.execute("select * from identity.password").fetchall()
@@ -128,7 +128,7 @@ def add_passkey(visitor: Visitor) -> Response:
 
 
 @pytest.mark.parametrize("act", [change_password, make_token, add_passkey])
-def test_what_is_under_way_in_a_session_comes_to_nothing_when_it_is_ended(
+def test_an_ended_session_cannot_complete_a_change(
     alice_browser: Visitor,
     owner: Rows,
     terminal: Terminal,
@@ -154,7 +154,7 @@ def test_what_is_under_way_in_a_session_comes_to_nothing_when_it_is_ended(
     assert owner.execute("select from oauth.grant").fetchall() == []
 
 
-def test_a_sign_in_that_was_begun_before_is_not_completed_after(
+def test_a_sign_in_that_began_before_does_not_complete_after(
     alice_browser: Visitor, visitor: Visitor, owner: Rows, connect_as: Connect
 ) -> None:
     page = visitor.get("/sign-in")
@@ -179,7 +179,7 @@ def test_a_sign_in_that_was_begun_before_is_not_completed_after(
 
 
 @pytest.mark.parametrize("path", ["password", "passkeys", "passkeys/remove"])
-def test_what_could_harm_asks_for_a_fresh_sign_in(
+def test_sensitive_actions_require_a_fresh_sign_in(
     alice_browser: Visitor, owner: Rows, path: str
 ) -> None:
     add(alice_browser)
@@ -227,7 +227,7 @@ def test_a_form_of_another_site_is_refused(alice_browser: Visitor, owner: Rows, 
     assert count(owner, "passkey") == 1
 
 
-def test_nobody_gets_at_it_without_signing_in(visitor: Visitor) -> None:
+def test_the_page_requires_sign_in(visitor: Visitor) -> None:
     for path in ("", "/password", "/passkeys", "/passkeys/remove"):
         response = visitor.get(PAGE) if not path else visitor.post(f"{PAGE}{path}", {"name": "x"})
 
@@ -235,12 +235,12 @@ def test_nobody_gets_at_it_without_signing_in(visitor: Visitor) -> None:
         assert response.headers["location"].replace("%2F", "/") == f"/sign-in?next={PAGE}"
 
 
-def test_what_the_address_says_was_done_is_told_in_our_words(alice_browser: Visitor) -> None:
+def test_the_query_selects_only_our_own_messages(alice_browser: Visitor) -> None:
     assert "evil words" not in alice_browser.get(f"{PAGE}?done=evil+words").text
     assert 'role="status"' not in alice_browser.get(f"{PAGE}?done=evil+words").text
 
 
-def test_a_passkey_that_is_removed_signs_nobody_in(
+def test_a_removed_passkey_cannot_sign_in(
     alice_browser: Visitor, visitor: Visitor, owner: Rows
 ) -> None:
     authenticator = add(alice_browser)
@@ -256,7 +256,7 @@ def test_a_passkey_that_is_removed_signs_nobody_in(
     assert noted[1] == ("passkey_removed",)
 
 
-def test_removed_twice_the_second_time_there_is_none(alice_browser: Visitor) -> None:
+def test_removing_a_passkey_twice_is_not_found(alice_browser: Visitor) -> None:
     add(alice_browser)
     page = alice_browser.get(PAGE)
 
@@ -269,7 +269,7 @@ def test_removed_twice_the_second_time_there_is_none(alice_browser: Visitor) -> 
 
 
 @pytest.mark.parametrize("passkey", [None, "", "x", "0" * 32, "x" * 10_000, "é"])
-def test_an_id_of_no_passkey_is_not_found(
+def test_an_unknown_passkey_id_is_not_found(
     alice_browser: Visitor, owner: Rows, passkey: str | None
 ) -> None:
     add(alice_browser)
@@ -278,7 +278,7 @@ def test_an_id_of_no_passkey_is_not_found(
     assert count(owner, "passkey") == 1
 
 
-def test_somebody_elses_passkey_is_not_found(
+def test_another_persons_passkey_is_not_found(
     alice_browser: Visitor, bob: Person, welcome: Welcome, owner: Rows
 ) -> None:
     add(alice_browser)
@@ -295,7 +295,7 @@ def test_somebody_elses_passkey_is_not_found(
     assert str(bobs[0]) not in alice_browser.get(PAGE).text
 
 
-def test_the_last_way_in_is_never_taken_away(alice_browser: Visitor, owner: Rows) -> None:
+def test_the_last_sign_in_method_cannot_be_removed(alice_browser: Visitor, owner: Rows) -> None:
     add(alice_browser)
     page = alice_browser.get(PAGE)
     owner.execute("delete from identity.password")
@@ -308,7 +308,7 @@ def test_the_last_way_in_is_never_taken_away(alice_browser: Visitor, owner: Rows
     assert f"{PAGE}/passkeys/remove" not in alice_browser.get(PAGE).text
 
 
-def test_of_the_last_two_removed_at_once_one_stays(
+def test_of_the_last_two_methods_removed_at_once_one_stays(
     alice_browser: Visitor, owner: Rows, connect_as: Connect
 ) -> None:
     add(alice_browser, "One")
@@ -333,7 +333,7 @@ def test_of_the_last_two_removed_at_once_one_stays(
     assert count(owner, "passkey") == 1
 
 
-def test_who_has_no_password_can_set_one(alice_browser: Visitor, owner: Rows) -> None:
+def test_an_account_without_a_password_can_set_one(alice_browser: Visitor, owner: Rows) -> None:
     add(alice_browser)
     owner.execute("delete from identity.password")
     page = alice_browser.get(PAGE)
@@ -347,7 +347,7 @@ def test_who_has_no_password_can_set_one(alice_browser: Visitor, owner: Rows) ->
     assert "Change password" in alice_browser.get(PAGE).text
 
 
-def test_a_link_to_reset_the_password_ends_with_the_password(
+def test_a_password_change_ends_a_reset_link(
     alice_browser: Visitor, visitor: Visitor, terminal: Terminal
 ) -> None:
     link = terminal.run("user reset-link alice@example.org").stdout.strip()
@@ -357,7 +357,7 @@ def test_a_link_to_reset_the_password_ends_with_the_password(
     assert visitor.get(link.removeprefix("http://localhost:8400")).status_code == 400
 
 
-def test_the_name_that_is_proposed_is_the_browsers(alice_browser: Visitor) -> None:
+def test_the_proposed_name_is_that_of_the_browser(alice_browser: Visitor) -> None:
     firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
     page = alice_browser.get(PAGE, headers={"User-Agent": firefox})

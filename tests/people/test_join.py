@@ -24,7 +24,7 @@ def first_link(settings: Settings) -> str:
     return link
 
 
-def test_the_first_account_is_made_by_a_link_and_is_an_administrators(
+def test_the_first_account_is_created_by_a_link_and_is_an_administrator(
     visitor: Visitor, settings: Settings, owner: Rows
 ) -> None:
     link = first_link(settings)
@@ -42,13 +42,13 @@ def test_the_first_account_is_made_by_a_link_and_is_an_administrators(
     ]
 
 
-def test_there_is_no_link_once_there_is_an_account(
+def test_with_an_account_no_first_link_is_created(
     visitor: Visitor, settings: Settings, alice: Person
 ) -> None:
     assert first_account.link(settings) is None
 
 
-def test_a_link_that_was_open_is_worth_nothing_once_there_is_an_account(
+def test_an_open_first_link_stops_working_when_an_account_exists(
     visitor: Visitor, settings: Settings, owner: Rows
 ) -> None:
     page = visitor.get(first_link(settings))
@@ -74,7 +74,7 @@ def test_a_link_works_once(visitor: Visitor, settings: Settings, owner: Rows) ->
     assert owner.execute("select email from identity.user").fetchall() == [("alice@example.org",)]
 
 
-def test_of_eight_rivals_one_gets_the_account(
+def test_of_eight_concurrent_uses_of_a_link_one_gets_the_account(
     visitor: Visitor, settings: Settings, owner: Rows
 ) -> None:
     link = first_link(settings)
@@ -95,14 +95,14 @@ def test_of_eight_rivals_one_gets_the_account(
     assert owner.execute("select count(*) from identity.user").fetchone() == (1,)
 
 
-def test_a_new_link_takes_the_place_of_an_earlier_one(visitor: Visitor, settings: Settings) -> None:
+def test_a_new_link_replaces_an_earlier_one(visitor: Visitor, settings: Settings) -> None:
     earlier, later = first_link(settings), first_link(settings)
 
     assert visitor.get(earlier).status_code == 400
     assert visitor.get(later).status_code == 200
 
 
-def test_a_link_lives_for_a_day(visitor: Visitor, settings: Settings, owner: Rows) -> None:
+def test_a_link_expires_after_a_day(visitor: Visitor, settings: Settings, owner: Rows) -> None:
     link = first_link(settings)
     lifetime = owner.execute("select expires_at - created_at = '1 day' from identity.invitation")
     is_a_day = lifetime.fetchone()
@@ -128,7 +128,7 @@ def test_a_link_lives_for_a_day(visitor: Visitor, settings: Settings, owner: Row
         ("alice@example.org", "Password1234!", "easy to guess"),
     ],
 )
-def test_what_is_not_taken_is_said_beside_its_field_and_the_link_still_works(
+def test_a_refused_value_is_reported_beside_its_field_and_the_link_still_works(
     visitor: Visitor, settings: Settings, owner: Rows, email: str, password: str, said: str
 ) -> None:
     page = visitor.get(first_link(settings))
@@ -145,7 +145,7 @@ def test_what_is_not_taken_is_said_beside_its_field_and_the_link_still_works(
 
 
 @pytest.mark.parametrize("link", ["", "x", "svc_ln_" + "0" * 71, "%00", "%ff"])
-def test_a_link_that_was_never_made_is_an_ordinary_error(visitor: Visitor, link: str) -> None:
+def test_a_link_that_was_never_issued_is_an_ordinary_error(visitor: Visitor, link: str) -> None:
     assert visitor.get(f"/join?link={link}").status_code == 400
 
 

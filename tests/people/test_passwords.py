@@ -27,7 +27,7 @@ from authserver.people.passwords import UnacceptablePassword
         "the quick lamp " * 60,
     ],
 )
-def test_long_and_unusual_ones_are_taken(password: str) -> None:
+def test_long_and_unusual_passwords_are_accepted(password: str) -> None:
     passwords.check(password, "alice@example.org")
 
 
@@ -74,17 +74,17 @@ def test_long_and_unusual_ones_are_taken(password: str) -> None:
         "Oktober-2023!",
     ],
 )
-def test_common_ones_and_their_variants_are_refused(password: str) -> None:
+def test_common_passwords_and_their_variants_are_refused(password: str) -> None:
     with pytest.raises(UnacceptablePassword, match="easy to guess"):
         passwords.check(password, "alice@example.org")
 
 
-def test_ones_own_address_is_refused() -> None:
+def test_a_password_like_the_e_mail_address_is_refused() -> None:
     with pytest.raises(UnacceptablePassword, match="easy to guess"):
         passwords.check("alice.cooper2024", "alice.cooper@example.org")
 
 
-def test_length_is_counted_in_characters_below_and_in_bytes_above() -> None:
+def test_the_minimum_length_is_in_characters_and_the_maximum_in_bytes() -> None:
     with pytest.raises(UnacceptablePassword, match="12 characters"):
         passwords.check("eleven char", "")
     with pytest.raises(UnacceptablePassword, match="1024 bytes"):
@@ -95,7 +95,7 @@ MARKS = "\u0301" * 200_000 + "\u0316" * 200_000
 """Marks of one letter in the wrong order: some minutes' work to normalize."""
 
 
-def test_the_length_is_looked_at_before_anything_that_takes_longer_with_it() -> None:
+def test_the_length_is_checked_before_anything_slow() -> None:
     with pytest.raises(UnacceptablePassword, match="1024 bytes"):
         passwords.check(f"a{MARKS}", "")
 
@@ -103,7 +103,7 @@ def test_the_length_is_looked_at_before_anything_that_takes_longer_with_it() -> 
     assert anyio.run(hasher.verify, None, f"a{MARKS}") is False
 
 
-def test_who_does_not_exist_is_verified_with_the_same_parameters_and_never_right() -> None:
+def test_the_decoy_has_the_same_parameters_and_never_matches() -> None:
     hasher = passwords.Hasher()
 
     assert extract_parameters(hasher.decoy) == extract_parameters(hasher.argon2.hash(""))
@@ -113,7 +113,7 @@ def test_who_does_not_exist_is_verified_with_the_same_parameters_and_never_right
     assert hasher.decoy != passwords.Hasher().decoy
 
 
-def test_of_those_who_wait_for_a_hash_only_so_many_are_let_in() -> None:
+def test_the_queue_for_hashing_is_bounded() -> None:
     async def crowd() -> None:
         hasher = passwords.Hasher(limiter=anyio.CapacityLimiter(1))
         async with hasher.limiter, anyio.create_task_group() as waiting:
@@ -129,12 +129,12 @@ def test_of_those_who_wait_for_a_hash_only_so_many_are_let_in() -> None:
     anyio.run(crowd)
 
 
-def test_one_letter_composed_in_two_ways_is_the_same_password() -> None:
+def test_composed_and_decomposed_letters_are_the_same_password() -> None:
     assert passwords.normalized("caf\u00e9") == passwords.normalized("cafe\u0301")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), st.text(max_size=30))
-def test_any_text_is_taken_or_refused(password: str, email: str) -> None:
+def test_any_text_is_accepted_or_refused(password: str, email: str) -> None:
     try:
         passwords.check(password, email)
     except UnacceptablePassword:

@@ -45,7 +45,7 @@ def enter(visitor: Visitor, email: str, password: str, path: str = "/sign-in") -
     return visitor.submit(visitor.get(path), email=email, password=password)
 
 
-def test_the_right_password_signs_in(visitor: Visitor, alice_has_a_password: Person) -> None:
+def test_the_correct_password_signs_in(visitor: Visitor, alice_has_a_password: Person) -> None:
     response = enter(visitor, "alice@example.org", PASSWORD)
 
     assert response.status_code == 303
@@ -91,14 +91,14 @@ def test_an_empty_field_signs_nobody_in(
     assert visitor.get("/").status_code == 303
 
 
-def test_what_was_typed_is_kept_but_never_the_password(visitor: Visitor) -> None:
+def test_the_form_keeps_the_typed_address_but_never_the_password(visitor: Visitor) -> None:
     response = enter(visitor, 'x"><b>@example.org', "hunter2 hunter2 hunter2")
 
     assert "x&#34;&gt;&lt;b&gt;@example.org" in response.text
     assert "hunter2" not in response.text
 
 
-def test_a_password_kept_under_old_parameters_is_hashed_again(
+def test_a_password_hash_with_old_parameters_is_renewed(
     visitor: Visitor, alice: Person, owner: Rows
 ) -> None:
     weak = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
@@ -137,7 +137,7 @@ def https(settings: Settings) -> Iterator[TestClient]:
         yield client
 
 
-def test_over_https_the_cookie_belongs_to_this_very_host(https: TestClient) -> None:
+def test_over_https_the_cookie_is_limited_to_this_host(https: TestClient) -> None:
     response = https.get("/sign-in")
 
     name, _, rest = response.headers["set-cookie"].partition("=")
@@ -160,7 +160,7 @@ def test_signing_in_gives_the_browser_a_new_session(
     assert victim.get("/").status_code == 303
 
 
-def test_the_database_knows_a_session_by_its_hash_alone(
+def test_the_database_stores_only_the_hash_of_a_session(
     visitor: Visitor, alice_has_a_password: Person, owner: Rows
 ) -> None:
     enter(visitor, "alice@example.org", PASSWORD)
@@ -174,7 +174,9 @@ def test_the_database_knows_a_session_by_its_hash_alone(
 
 
 @pytest.mark.parametrize("change", ["unsigned", "bad signature", "other user", "no ASCII", "long"])
-def test_a_forged_cookie_is_nobodys(alice_browser: Visitor, bob: Person, change: str) -> None:
+def test_a_forged_cookie_is_an_anonymous_session(
+    alice_browser: Visitor, bob: Person, change: str
+) -> None:
     good = alice_browser.cookies["svc_session"]
     text, _, signature = good.rpartition(".")
     forged = {
@@ -193,7 +195,9 @@ def test_a_forged_cookie_is_nobodys(alice_browser: Visitor, bob: Person, change:
     assert response.headers["location"] == "/sign-in"
 
 
-def test_a_signed_cookie_without_a_session_is_nobodys(alice_browser: Visitor, owner: Rows) -> None:
+def test_a_signed_cookie_without_a_session_is_anonymous(
+    alice_browser: Visitor, owner: Rows
+) -> None:
     owner.execute("delete from identity.session")
 
     assert alice_browser.get("/").headers["location"] == "/sign-in"
@@ -214,7 +218,7 @@ def test_a_session_ends_after_thirty_idle_days(alice_browser: Visitor, owner: Ro
     assert after.status_code == 303
 
 
-def test_a_page_looked_at_again_within_the_hour_writes_nothing(
+def test_a_second_page_view_within_an_hour_writes_nothing(
     alice_browser: Visitor, owner: Rows
 ) -> None:
     before = owner.execute("select xmin::text, seen_at from identity.session").fetchall()
@@ -225,7 +229,7 @@ def test_a_page_looked_at_again_within_the_hour_writes_nothing(
     assert owner.execute("select xmin::text, seen_at from identity.session").fetchall() == before
 
 
-def test_signing_out_ends_the_session_for_good(alice_browser: Visitor, owner: Rows) -> None:
+def test_signing_out_ends_the_session_permanently(alice_browser: Visitor, owner: Rows) -> None:
     stolen = dict(alice_browser.cookies)
 
     response = alice_browser.submit(alice_browser.get("/"))
@@ -237,7 +241,7 @@ def test_signing_out_ends_the_session_for_good(alice_browser: Visitor, owner: Ro
 
 
 @pytest.mark.parametrize("path", ["/sign-out", "/oauth/consent", "/join"])
-def test_nothing_is_done_for_a_form_without_its_token(alice_browser: Visitor, path: str) -> None:
+def test_a_form_without_its_token_does_nothing(alice_browser: Visitor, path: str) -> None:
     link = tokens.mint(tokens.LINK, tokens.NOBODY).text
     request = tokens.mint(tokens.REQUEST, tokens.NOBODY).text
 
@@ -274,7 +278,7 @@ def test_another_site_can_neither_sign_in_nor_touch_the_cookie(
     assert "set-cookie" not in response.headers
 
 
-def test_a_second_tab_that_signs_in_late_just_goes_on(
+def test_a_second_tab_that_signs_in_later_continues(
     visitor: Visitor, application: Application, alice_has_a_password: Person
 ) -> None:
     one = visitor.follow(visitor.get(application.authorize_path(state="1")))
@@ -289,7 +293,7 @@ def test_a_second_tab_that_signs_in_late_just_goes_on(
         assert parameters(visitor.submit(consent, decision="allow"))["state"] == [state]
 
 
-def test_a_stranger_signs_in_consents_and_gets_a_code(
+def test_a_person_signs_in_consents_and_the_client_gets_a_code(
     visitor: Visitor, application: Application, alice_has_a_password: Person
 ) -> None:
     sign_in_page = visitor.follow(visitor.get(application.authorize_path()))
@@ -319,7 +323,7 @@ def test_a_strangers_error_goes_to_the_client_after_sign_in(
     assert parameters(response)["iss"] == ["http://localhost:8400"]
 
 
-def test_use_another_account_takes_the_request_along(
+def test_use_another_account_keeps_the_pending_request(
     alice_browser: Visitor,
     application: Application,
     welcome: Welcome,
@@ -358,7 +362,7 @@ def test_use_another_account_takes_the_request_along(
         "/\r\nLocation: https://evil.example",
     ],
 )
-def test_line_57_next_leads_nowhere_else(
+def test_line_57_next_never_leaves_the_service(
     visitor: Visitor, alice_has_a_password: Person, alice_browser: Visitor, going_to: str
 ) -> None:
     page = visitor.get("/sign-in", params={"next": going_to})
@@ -375,7 +379,7 @@ def test_line_57_next_leads_nowhere_else(
 
 @pytest.mark.checklist(57)
 @pytest.mark.parametrize("going_to", ["//evil.example", "https:evil.example", "/\\evil.example"])
-def test_line_57_signing_out_leads_nowhere_else(
+def test_line_57_signing_out_never_leaves_the_service(
     alice_browser: Visitor, settings: Settings, going_to: str
 ) -> None:
     session = tokens.parse(tokens.SESSION, alice_browser.cookies["svc_session"].rpartition(".")[0])
@@ -389,7 +393,7 @@ def test_line_57_signing_out_leads_nowhere_else(
 
 
 @pytest.mark.checklist(57)
-def test_a_request_id_with_a_forged_checksum_carries_no_characters_of_its_own() -> None:
+def test_a_request_id_with_a_forged_checksum_is_dropped() -> None:
     honest = tokens.mint(tokens.REQUEST, tokens.NOBODY)
     body = honest.text[:29] + "&x=//evil.example\r\n" + "0" * 24
     forged = body + tokens._checksum(body)
@@ -432,7 +436,7 @@ def test_the_session_is_found_among_other_cookies(
         "",
     ],
 )
-def test_cookies_are_read_as_they_stand_and_never_unquoted(
+def test_cookies_are_read_without_unquoting(
     settings: Settings, alice: Person, cookies: str
 ) -> None:
     assert in_cookies(settings, alice, cookies) is None
@@ -468,7 +472,7 @@ class CountingHasher(PasswordHasher):
     ["user set-password alice@example.org --password-stdin", "session revoke alice@example.org"],
 )
 @pytest.mark.parametrize(("is_sign_in_first", "status"), [(True, 303), (False, 400)])
-def test_no_sign_in_that_began_before_all_were_ended_outlives_that(
+def test_a_sign_in_that_began_before_all_sessions_were_ended_does_not_complete(
     visitor: Visitor,
     alice_has_a_password: Person,
     owner: Rows,
@@ -502,7 +506,7 @@ def test_no_sign_in_that_began_before_all_were_ended_outlives_that(
     assert visitor.get("/").status_code == 303
 
 
-def test_whether_there_is_an_account_makes_no_difference_to_the_work(
+def test_unknown_and_known_accounts_cost_the_same_work(
     settings: Settings, alice_has_a_password: Person, bob: Person
 ) -> None:
     counting = CountingHasher()
@@ -519,7 +523,7 @@ def test_whether_there_is_an_account_makes_no_difference_to_the_work(
                 assert counting.verified == 1, (email, password)
 
 
-def test_too_many_at_once_are_told_to_come_back(
+def test_too_many_concurrent_sign_ins_get_a_retry_after(
     visitor: Visitor, alice_has_a_password: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = visitor.get("/sign-in")
@@ -532,7 +536,7 @@ def test_too_many_at_once_are_told_to_come_back(
     assert "The service is busy" in response.text
 
 
-def test_a_browser_may_call_itself_anything(
+def test_any_user_agent_is_accepted(
     visitor: Visitor, alice_has_a_password: Person, owner: Rows
 ) -> None:
     page = visitor.get("/sign-in")

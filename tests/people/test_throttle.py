@@ -101,7 +101,7 @@ def test_the_wait_begins_with_the_last_free_attempt(
     assert caused == [None] * (free - 1) + [1, 2, 4, 8]
 
 
-def test_a_thousand_attempts_overflow_nothing_and_are_forgotten_as_fast_as_fifteen(
+def test_a_thousand_attempts_do_not_overflow_and_expire_as_fast_as_fifteen(
     db: Rows,
 ) -> None:
     caused = delays(db, 1000, 5)
@@ -112,7 +112,7 @@ def test_a_thousand_attempts_overflow_nothing_and_are_forgotten_as_fast_as_fifte
     assert afterwards == [None, None, None, 1, 2]
 
 
-def test_one_attempt_is_forgotten_every_hour(db: Rows) -> None:
+def test_one_attempt_expires_every_hour(db: Rows) -> None:
     delays(db, 7, 5)
     hours_pass(db, 1)
 
@@ -127,7 +127,7 @@ def test_one_attempt_is_forgotten_every_hour(db: Rows) -> None:
     assert second_and_on == [None, None, None, 1, 2]
 
 
-def test_an_attempt_that_comes_too_early_leaves_everything_as_it_was(db: Rows) -> None:
+def test_an_attempt_during_a_delay_changes_nothing(db: Rows) -> None:
     for _ in range(5):
         attempt(db, 5, 20)
     before = db.execute("select * from identity.throttle order by key_hash").fetchall()
@@ -142,9 +142,7 @@ def test_an_attempt_that_comes_too_early_leaves_everything_as_it_was(db: Rows) -
     ("hours_ago", "wait_s"),
     [(0, 32), (31 / 3600, 1), (31.999 / 3600, 1), (32 / 3600, 0), (1, 0)],
 )
-def test_the_wait_is_told_in_whole_seconds_until_it_is_over(
-    db: Rows, hours_ago: float, wait_s: int
-) -> None:
+def test_the_delay_is_reported_in_whole_seconds(db: Rows, hours_ago: float, wait_s: int) -> None:
     delays(db, 9, 5)
     attempt(db, 5)
     hours_pass(db, hours_ago)
@@ -152,7 +150,7 @@ def test_the_wait_is_told_in_whole_seconds_until_it_is_over(
     assert attempt(db, 5)[0][0] == wait_s
 
 
-def test_what_is_forgotten_altogether_is_removed_in_batches(db: Rows) -> None:
+def test_expired_keys_are_deleted_in_batches(db: Rows) -> None:
     for number in range(5):
         db.execute(
             "insert into identity.throttle values (sha256(%s), now() - %s * interval '1 hour')",
@@ -273,7 +271,7 @@ def without_form(page: Response, email: str) -> str:
 
 
 @pytest.mark.checklist(56)
-def test_line_56_the_sixth_wrong_password_has_to_wait_and_is_told_the_same(
+def test_line_56_the_sixth_wrong_password_is_delayed_with_the_same_page(
     home: Place, owner: Rows
 ) -> None:
     first = [home.enter("alice@example.org", WRONG) for _ in range(5)]
@@ -302,7 +300,7 @@ def test_line_56_an_unknown_user_waits_like_a_known_one(home: Place, owner: Rows
 
 
 @pytest.mark.checklist(56)
-def test_line_56_each_wait_is_twice_as_long_and_over_when_it_is_over(
+def test_line_56_each_delay_is_twice_as_long_and_ends(
     home: Place, owner: Rows, guess: Guess
 ) -> None:
     guess("alice@example.org", *[HOME] * 9)
@@ -319,7 +317,7 @@ def test_line_56_each_wait_is_twice_as_long_and_over_when_it_is_over(
     assert 58 < waits[2] <= 64
 
 
-def test_the_right_password_neither_shortens_the_wait_nor_shows_that_it_is_right(
+def test_during_a_delay_the_correct_password_is_refused_like_a_wrong_one(
     home: Place, owner: Rows, guess: Guess
 ) -> None:
     guess("alice@example.org", *[HOME] * 9)
@@ -335,7 +333,7 @@ def test_the_right_password_neither_shortens_the_wait_nor_shows_that_it_is_right
     assert afterwards.status_code == 303
 
 
-def test_attempts_that_have_to_wait_prolong_nothing_and_count_nowhere(
+def test_delayed_attempts_are_not_counted_and_do_not_extend_the_delay(
     home: Place, owner: Rows, guess: Guess
 ) -> None:
     guess("alice@example.org", *[HOME] * 9)
@@ -347,9 +345,7 @@ def test_attempts_that_have_to_wait_prolong_nothing_and_count_nowhere(
     assert everything(owner) == before
 
 
-def test_only_attempts_that_were_tried_are_noted_as_events(
-    home: Place, owner: Rows, guess: Guess
-) -> None:
+def test_only_tried_attempts_are_recorded_as_events(home: Place, owner: Rows, guess: Guess) -> None:
     guess("alice@example.org", *[HOME] * 8)
     owner.execute("update identity.throttle set delayed_until = null")
     owner.execute("delete from identity.security_event")
@@ -361,7 +357,7 @@ def test_only_attempts_that_were_tried_are_noted_as_events(
     assert noted == [("sign_in_failed", HOME)]
 
 
-def test_the_right_password_clears_what_was_counted_against_the_account(
+def test_the_correct_password_clears_the_counts_of_the_account(
     home: Place, elsewhere: Place, owner: Rows, guess: Guess
 ) -> None:
     guess("alice@example.org", *[f"192.0.2.{number}" for number in range(15)], *[HOME] * 4)
@@ -394,7 +390,7 @@ def test_one_address_may_guess_at_twenty_accounts(
     assert other_address.status_code == 303
 
 
-def test_who_is_signed_in_at_their_own_account_does_not_clear_their_address(
+def test_a_correct_sign_in_does_not_clear_the_counts_of_the_address(
     home: Place, owner: Rows, guess: Guess
 ) -> None:
     for number in range(40):
@@ -408,7 +404,7 @@ def test_who_is_signed_in_at_their_own_account_does_not_clear_their_address(
     assert everything(owner) == before
 
 
-def test_one_account_may_be_guessed_at_twenty_times_from_anywhere(
+def test_one_account_allows_twenty_guesses_from_all_addresses(
     home: Place, elsewhere: Place, owner: Rows, guess: Guess
 ) -> None:
     guess("alice@example.org", *[f"192.0.2.{number}" for number in range(19)])
@@ -423,7 +419,7 @@ def test_one_account_may_be_guessed_at_twenty_times_from_anywhere(
     assert other_account == [400]
 
 
-def test_strangers_cannot_keep_anybody_out_where_they_are_signed_in(
+def test_strangers_cannot_lock_a_person_out_at_an_address_with_a_session(
     home: Place, elsewhere: Place, guess: Guess
 ) -> None:
     first = home.enter("alice@example.org", PASSWORD)
@@ -437,7 +433,7 @@ def test_strangers_cannot_keep_anybody_out_where_they_are_signed_in(
     assert at_home.status_code == 303
 
 
-def test_where_somebody_is_signed_in_guesses_are_still_counted_by_address(
+def test_at_a_known_address_guesses_are_still_counted_by_account_and_address(
     home: Place, owner: Rows, guess: Guess
 ) -> None:
     assert home.enter("alice@example.org", PASSWORD).status_code == 303
@@ -456,7 +452,7 @@ def test_where_somebody_is_signed_in_guesses_are_still_counted_by_address(
         "update identity.session set address = '203.0.113.8'",
     ],
 )
-def test_a_session_that_is_over_or_elsewhere_makes_no_home(
+def test_an_expired_session_or_another_address_does_not_make_an_address_known(
     home: Place, owner: Rows, guess: Guess, change: LiteralString
 ) -> None:
     assert home.enter("alice@example.org", PASSWORD).status_code == 303
@@ -468,7 +464,7 @@ def test_a_session_that_is_over_or_elsewhere_makes_no_home(
 
 
 @pytest.mark.parametrize(("days", "status"), [(89, 303), (91, 429)])
-def test_where_somebody_signed_in_of_late_they_are_at_home_when_all_sign_ins_have_ended(
+def test_a_recent_sign_in_makes_an_address_known_after_all_sessions_have_ended(
     home: Place, owner: Rows, guess: Guess, days: int, status: int
 ) -> None:
     assert home.enter("alice@example.org", PASSWORD).status_code == 303
@@ -482,16 +478,14 @@ def test_where_somebody_signed_in_of_late_they_are_at_home_when_all_sign_ins_hav
     assert home.enter("alice@example.org", PASSWORD).status_code == status
 
 
-def test_failed_sign_ins_make_no_home(home: Place, guess: Guess) -> None:
+def test_failed_sign_ins_do_not_make_an_address_known(home: Place, guess: Guess) -> None:
     home.statuses(1, "alice@example.org")
     guess("alice@example.org", *[f"192.0.2.{number}" for number in range(25)])
 
     assert home.enter("alice@example.org", PASSWORD).status_code == 429
 
 
-def test_neighbours_cannot_keep_anybody_out_where_they_are_at_home(
-    home: Place, guess: Guess
-) -> None:
+def test_neighbours_cannot_lock_a_person_out_at_a_known_address(home: Place, guess: Guess) -> None:
     assert home.enter("alice@example.org", PASSWORD).status_code == 303
     for number in range(25):
         guess(f"user{number}@example.org", HOME)
@@ -513,7 +507,7 @@ def test_networks_of_one_ipv6_prefix_have_320_guesses_together(
     assert other_prefix == [400]
 
 
-def test_who_is_refused_waits_for_nobody(home: Place, owner: Rows, guess: Guess) -> None:
+def test_a_refused_attempt_does_not_wait_for_locks(home: Place, owner: Rows, guess: Guess) -> None:
     guess("alice@example.org", *[HOME] * 9)
     with owner.transaction():
         owner.execute("select from identity.throttle for update")
@@ -521,7 +515,7 @@ def test_who_is_refused_waits_for_nobody(home: Place, owner: Rows, guess: Guess)
         assert home.statuses(1, "alice@example.org") == [429]
 
 
-def test_who_has_no_address_is_signed_in_nowhere(
+def test_without_an_address_no_address_is_known(
     home: Place, proxied: TestClient, owner: Rows, guess: Guess
 ) -> None:
     nowhere = Place(proxied, "unknown")
@@ -569,7 +563,7 @@ def test_no_spelling_of_an_address_gets_attempts_of_its_own(
         "alice@example.org: alice@example.org",
     ],
 )
-def test_nobody_types_their_way_into_the_key_of_another(
+def test_typed_text_cannot_produce_the_key_of_another_account(
     home: Place, elsewhere: Place, owner: Rows, guess: Guess, typed: str
 ) -> None:
     home.statuses(1, "alice@example.org")
@@ -582,7 +576,7 @@ def test_nobody_types_their_way_into_the_key_of_another(
     assert len(after) == 6
 
 
-def test_nothing_that_was_typed_is_kept(home: Place, owner: Rows) -> None:
+def test_typed_text_is_not_stored(home: Place, owner: Rows) -> None:
     home.statuses(1, "hunter2hunter2")
 
     kept = str(owner.execute("select t::text from identity.throttle as t").fetchall())
@@ -590,7 +584,7 @@ def test_nothing_that_was_typed_is_kept(home: Place, owner: Rows) -> None:
     assert b"hunter2".hex() not in kept
 
 
-def test_keys_tell_nothing_to_who_has_not_the_key_of_the_deployment(
+def test_keys_cannot_be_computed_without_the_key_of_the_deployment(
     settings: Settings, owner: Rows, guess: Guess
 ) -> None:
     guess("alice@example.org", HOME)
@@ -686,7 +680,7 @@ async def until_waiting(hasher: Hasher, number: int) -> None:
     )
 
 
-def test_a_fifth_sign_in_of_one_address_at_once_is_refused_and_counts_nowhere(
+def test_a_fifth_concurrent_sign_in_of_one_address_is_refused_and_not_counted(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
     hasher = Hasher(CHEAP, limiter=anyio.CapacityLimiter(1))
@@ -735,7 +729,7 @@ class Held(PasswordHasher):
         return super().verify(hash, password)
 
 
-def test_a_right_password_is_taken_though_there_is_no_place_to_hash_it_anew(
+def test_a_correct_password_is_accepted_when_rehashing_is_not_possible(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
     outdated = PasswordHasher(time_cost=2, memory_cost=8, parallelism=1).hash(PASSWORD)
@@ -823,7 +817,7 @@ def register(client: Client, address: str, **request: Any) -> Response:
     return client.post("/oauth/register", headers={"X-Forwarded-For": address}, **request)
 
 
-def test_after_a_hundred_registrations_an_address_has_to_wait(
+def test_after_a_hundred_registrations_an_address_is_delayed(
     proxied: TestClient, owner: Rows, registered: Callable[[int], None]
 ) -> None:
     registered(99)
@@ -846,7 +840,7 @@ def test_after_a_hundred_registrations_an_address_has_to_wait(
     assert owner.execute("select count(*) from oauth.client").fetchone() == (2,)
 
 
-def test_a_refused_registration_is_not_read(
+def test_the_body_of_a_refused_registration_is_not_read(
     proxied: TestClient, owner: Rows, registered: Callable[[int], None]
 ) -> None:
     registered(105)
@@ -860,7 +854,7 @@ def test_a_refused_registration_is_not_read(
     assert [response.status_code for response in refused] == [429, 429, 429]
 
 
-def test_a_registration_is_forgotten_every_36_seconds(
+def test_one_registration_expires_every_36_seconds(
     proxied: TestClient, owner: Rows, registered: Callable[[int], None]
 ) -> None:
     registered(100)
@@ -874,7 +868,7 @@ def test_a_registration_is_forgotten_every_36_seconds(
     assert [first.status_code, second.status_code, third.status_code] == [201, 201, 429]
 
 
-def test_registrations_and_sign_ins_do_not_count_together(
+def test_registrations_and_sign_ins_are_counted_separately(
     home: Place, registered: Callable[[int], None]
 ) -> None:
     registered(105)
@@ -919,7 +913,7 @@ def behind_proxy(
 
 
 @pytest.mark.parametrize("proxies", [(), ("192.0.2.1",)])
-def test_the_word_of_a_stranger_about_its_address_changes_nothing(
+def test_a_forwarded_address_of_an_untrusted_client_is_ignored(
     deployment: Settings, home: Place, owner: Rows, tmp_path: Path, proxies: tuple[str, ...]
 ) -> None:
     with (
@@ -998,7 +992,7 @@ def test_line_56_of_thirty_guesses_from_thirty_addresses_no_more_are_tried_than_
     assert statuses == [400] + [429] * 29
 
 
-def test_rivals_for_keys_that_nobody_has_used_yet_get_five_and_count_as_five(
+def test_concurrent_guesses_under_new_keys_get_five_tries_and_count_as_five(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
     refused: list[int | None] = []
