@@ -68,14 +68,22 @@ Results = Sequence[PGresult]
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """Steps, at least one, whose results decide what follows them."""
+
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True)
 class Sequel:
     """What follows an answer in the same transaction, as the answer decides."""
 
     statements: tuple[Statement, ...]
     """All that ``steps`` may return; they are prepared before."""
-    steps: Callable[[Results], Sequence[Step]]
-    """Makes the steps from the results before them. It is called while others wait, so it must be quick,
-    and once more where the transaction was rolled back and is repeated."""
+    steps: Callable[[Results], Sequence[Step] | Unfinished]
+    """Makes the next steps from all results before them; it is called again after unfinished ones. It is
+    called while others wait, so it must be quick, and from the start once more where the transaction was
+    rolled back and is repeated."""
 
 
 BEGIN: Final = statement("begin isolation level repeatable read")
@@ -371,20 +379,26 @@ class Pipeline:
                 pgconn.send_query_params(wanted.text, written)
 
     def _go_on(self, pgconn: PGconn, turn: _Turn, sequel: Sequel) -> None:
-        """Send the sequel of a turn, unless something has failed, and the sync that ends it."""
+        """Send the next steps of a turn, unless something has failed, and the sync that ends it."""
         turn.sequel = None
         if turn.error is None:
             try:
-                ready = [
-                    (wanted, _written(wanted.parameters, values))
-                    for wanted, values in sequel.steps(turn.results)
-                ]
+                following = sequel.steps(turn.results)
+                is_last = not isinstance(following, Unfinished)
+                steps = following.steps if isinstance(following, Unfinished) else following
+                ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
             except Exception as error:
                 # Whatever it is, half a transaction must never be ended as if it were whole.
                 turn.fail(error)
                 self._lose(ConnectionLostError("a transaction was given up"))
                 return
             self._ask(pgconn, ready, prepare=bool(turn.prepared))
+            if not is_last:
+                turn.sequel = sequel
+                turn.missing = len(ready)
+                pgconn.send_flush_request()
+                self._write()
+                return
         pgconn.pipeline_sync()
         self._write()
 
@@ -544,7 +558,7 @@ class Pipelines:
     ) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them.
 
-        ``sequel`` takes a second round trip, and connections with one request at a time.
+        ``sequel`` takes further round trips, and connections with one request at a time.
         ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
         by then may have been answered once already. What failed for an outdated prepared statement is
         asked once more in any case: the error rolled its transaction back, so no step may end that

@@ -33,7 +33,7 @@ from resourceserver.api.errors import (
 )
 from resourceserver.api.usage import Usage
 from shared import database, pipeline, queries, schema, tokens, web
-from shared.pipeline import Pipelines, Results, Sequel, Statement, Step
+from shared.pipeline import Pipelines, Results, Sequel, Statement, Step, Unfinished
 from shared.settings import Settings
 from shared.tokens import Token
 
@@ -94,6 +94,8 @@ class Question:
     """All that ``parts`` may name."""
     parts: Callable[[dict[str, Any]], Mapping[str, Step]]
     """Makes the statements by name from ``frame``. Each answers with one row of one value."""
+    more: Callable[[Mapping[str, bytes]], Mapping[str, Step]] | None = None
+    """Makes further parts from the answers of all before them, again and again until it makes none."""
 
 
 @dataclass(frozen=True)
@@ -157,45 +159,50 @@ class Reader:
     async def read_parts(self, who: Credential, question: Question) -> dict[str, bytes]:
         """Return the value of the question's ``frame``, and of each of its parts by name.
 
-        It takes two round trips. All parts together have the time of one statement, and where one fails
-        there is no answer. Raises Unauthorized, InsufficientScope and DatabaseUnavailable.
+        It takes two round trips, and another for each time that ``more`` is called. All parts together have
+        the time of one statement, and where one fails there is no answer. Raises Unauthorized,
+        InsufficientScope and DatabaseUnavailable.
         """
         frame, values = question.frame
         common = {"user_id": who.token.user_id}
-        names: list[str] = []
-
-        def parts(results: Results) -> Sequence[Step]:
-            # It is called once more where the transaction is repeated.
-            names.clear()
-            found = results[-1].get_value(0, 0) if results[-1].ntuples else None
-            if found is None:
-                return [(pipeline.COMMIT, {})]
-            rest: list[Step] = []
-            wanted = question.parts(json.loads(found))
-            names[:] = wanted
-            for statement, own in wanted.values():
-                rest.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
-                rest.append((statement, {**own, **common}))
-            return [*rest, (pipeline.COMMIT, {})]
-
         first: tuple[Step, ...] = (
             (pipeline.BEGIN, {}),
             (_HOLD_SCHEMA, {}),
             (OPEN_SESSION, who.parameters()),
             (frame, {**values, **common}),
         )
-        sequel = Sequel((_LIMIT_ANSWER, *question.statements, pipeline.COMMIT), parts)
+        names = ["frame"]
+
+        def following(results: Results) -> Sequence[Step] | Unfinished:
+            if len(results) == len(first):
+                # It is called from the start once more where the transaction is repeated.
+                del names[1:]
+            found = _answers(names, results[len(first) - 1 :])
+            if None in found.values():
+                return [(pipeline.COMMIT, {})]
+            answers = {name: value for name, value in found.items() if value is not None}
+            is_first = len(names) == 1
+            wanted: Mapping[str, Step] = {}
+            if is_first:
+                wanted = question.parts(json.loads(answers["frame"]))
+            elif question.more is not None:
+                wanted = question.more(answers)
+            names.extend(wanted)
+            steps: list[Step] = []
+            for statement, own in wanted.values():
+                steps.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
+                steps.append((statement, {**own, **common}))
+            if steps and question.more is not None:
+                return Unfinished(steps)
+            return [*steps, (pipeline.COMMIT, {})]
+
+        sequel = Sequel((_LIMIT_ANSWER, *question.statements, pipeline.COMMIT), following)
         try:
-            _, _, opened, *results = await self.patient.run(first, sequel=sequel)
+            results = await self.patient.run(first, sequel=sequel)
         except psycopg.Error as error:
             raise problem(error, who, values) from error
-        note(who, opened)
-        # Between the parts stand the calls that limit their time, and behind them the commit.
-        answers = [results[0], *results[2:-1:2]]
-        found = {
-            name: result.get_value(0, 0) if result.ntuples else None
-            for name, result in zip(["frame", *names], answers, strict=True)
-        }
+        note(who, results[len(first) - 2])
+        found = _answers(names, results[len(first) - 1 : -1])
         answer = {name: value for name, value in found.items() if value is not None}
         if len(answer) < len(found):
             # Every part has one row, unless its user went away after the session was opened.
@@ -216,6 +223,17 @@ class Reader:
         """Close all connections."""
         self.quick.close()
         self.patient.close()
+
+
+def _answers(names: Sequence[str], results: Results) -> dict[str, bytes | None]:
+    """Return the answers of a frame and its parts by name; None for one that has no row.
+
+    Before each part stands the call that limits its time.
+    """
+    return {
+        name: result.get_value(0, 0) if result.ntuples else None
+        for name, result in zip(names, [results[0], *results[2::2]], strict=True)
+    }
 
 
 def note(who: Credential, opened: PGresult) -> None:

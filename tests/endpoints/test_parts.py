@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +80,58 @@ def test_parts_get_what_the_frame_says_and_answer_by_their_names(
 
         assert json.loads(answer.pop("frame")) == {"zone": "UTC"}
         assert answer == {"zone": b"UTC", "devices": b'["laptop"]'}
+
+    with_reader(deployment, use)
+
+
+def test_answers_decide_what_else_is_asked_until_nothing_is(
+    deployment: Settings, alice: Person
+) -> None:
+    device(alice, "laptop")
+    echo = pipeline.statement("select %(text)s::text")
+
+    def more(answers: Mapping[str, bytes]) -> Parts:
+        if "third" in answers:
+            return {}
+        newest = "third" if "second" in answers else "second"
+        before = answers["second" if "second" in answers else "first"].decode()
+        return {newest: (echo, {"text": f"{before} {newest}"}), f"{newest}_devices": (DEVICES, {})}
+
+    question = Question(
+        (FRAME, {}), (echo, DEVICES), lambda _: {"first": (echo, {"text": "first"})}, more
+    )
+
+    async def use(reader: Reader) -> None:
+        answer = await reader.read_parts(credential(alice), question)
+
+        del answer["frame"]
+        assert answer == {
+            "first": b"first",
+            "second": b"first second",
+            "second_devices": b'["laptop"]',
+            "third": b"first second third",
+            "third_devices": b'["laptop"]',
+        }
+
+    with_reader(deployment, use)
+
+
+def test_an_error_in_a_later_part_is_the_answers_and_the_next_answer_is_whole(
+    deployment: Settings, alice: Person
+) -> None:
+    question = Question(
+        (FRAME, {}),
+        (PID, BROKEN),
+        lambda _: {"pid": (PID, {})},
+        lambda _: {"n": (BROKEN, {"n": 0})},
+    )
+
+    async def use(reader: Reader) -> None:
+        for _ in range(2):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                await reader.read_parts(credential(alice), question)
+            answer = await reader.read_parts(credential(alice), asking({"pid": (PID, {})}))
+            assert answer["pid"].isdigit()
 
     with_reader(deployment, use)
 
