@@ -11,6 +11,10 @@ other templating: what is executed can be read in the file.
 
 import re
 from pathlib import Path
+from typing import Final
+
+ANSWER: Final = Path(__file__).with_name("answer.sql")
+"""The fragments that all files may use."""
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
@@ -23,7 +27,7 @@ def load(*paths: Path) -> dict[str, str]:
     """
     statements: dict[str, str] = {}
     fragments: dict[str, str] = {}
-    for path in paths:
+    for path in (ANSWER, *paths):
         parts = _HEADER.split(path.read_text(encoding="utf-8"))
         for kind, name, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             blocks = statements if kind == "name" else fragments

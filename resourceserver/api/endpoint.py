@@ -1,8 +1,10 @@
 """What a read endpoint is: one declaration, from which its route, checks and description derive."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -13,9 +15,39 @@ from resourceserver.api import parameters, session
 from resourceserver.api.errors import PRIVATE, ParameterProblem
 from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
-from resourceserver.api.session import Reader
+from resourceserver.api.session import Credential, Question, Reader
 from shared import pipeline
-from shared.pipeline import Statement
+from shared.pipeline import Statement, Step
+
+Answers = Mapping[str, Any]
+"""What the statements of an answer said, by name; what the query said is called ``query``."""
+
+
+@dataclass(frozen=True)
+class Further:
+    """What is asked after the query of an endpoint, in the same transaction."""
+
+    statements: Mapping[str, Statement]
+    """All that may be asked, by the names of their texts."""
+    steps: Callable[[Mapping[str, Any], Answers], Mapping[str, Step]]
+    """Makes the first statements by name, from the parameters and the answer of the query."""
+    finish: Callable[[Answers], dict[str, Any]]
+    """Puts the body together from all answers."""
+    more: Callable[[Mapping[str, Any], Answers], Mapping[str, Step]] | None = None
+    """Makes the next ones from all answers so far, until it makes none."""
+
+    def first(self, values: Mapping[str, Any], query: Any) -> Mapping[str, Step]:
+        """Return the first statements, from the answer of the query."""
+        return self.steps(values, {"query": query})
+
+    def next(self, values: Mapping[str, Any], found: Mapping[str, bytes]) -> Mapping[str, Step]:
+        """Return the next statements, from all answers as they came."""
+        return {} if self.more is None else self.more(values, parsed(found))
+
+
+def parsed(found: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return answers of statements as values."""
+    return {name: json.loads(answer) for name, answer in found.items()}
 
 
 @dataclass(frozen=True)
@@ -35,13 +67,46 @@ class Endpoint:
 
     is_quick: bool = False
     """Whether an index answers it in a moment, so that it may share a connection with others."""
-    finish: Callable[[bytes], bytes] | None = None
-    """What is left for Python to do with what the query answered, where SQL is no language for it."""
+    further: Further | None = None
+    """What else is asked, where the answer is more than one statement can say."""
 
     @cached_property
     def statement(self) -> Statement:
         """The query, wrapped so that its row comes back as one JSON object."""
         return pipeline.statement(session.SQL["as_json"].replace("--rows", self.query))
+
+    @property
+    def statements(self) -> dict[str, Statement]:
+        """All statements that an answer may be made of, by name; ``query`` comes first."""
+        further = {} if self.further is None else self.further.statements
+        return {"query": self.statement, **further}
+
+    async def read(self, reader: Reader, who: Credential, values: Mapping[str, Any]) -> bytes:
+        """Return the body of an answer, as JSON. Raises what the reader does."""
+        further = self.further
+        if further is None:
+            return await reader.read(who, self.statement, values, is_quick=self.is_quick)
+        question = Question(
+            (self.statement, values),
+            tuple(further.statements.values()),
+            lambda query: further.first(values, query),
+            None
+            if further.more is None
+            else lambda found: further.next(values, _with_query(found)),
+        )
+        found = await reader.read_parts(who, question)
+        return written(further.finish(parsed(_with_query(found))))
+
+
+def _with_query(found: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return answers of which that of the query is called so, and not ``frame``."""
+    rest = dict(found)
+    return {"query": rest.pop("frame"), **rest}
+
+
+def written(body: Mapping[str, Any]) -> bytes:
+    """Return a body that was put together, as JSON."""
+    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
@@ -59,11 +124,7 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
             # What is wrong with parameters is told to nobody but who may read.
             await reader.check(who)
             raise
-        body = await reader.read(
-            who, endpoint.statement, params.values(), is_quick=endpoint.is_quick
-        )
-        if endpoint.finish is not None:
-            body = endpoint.finish(body)
+        body = await endpoint.read(reader, who, params.values())
         return packed(Response(body, headers=PRIVATE, media_type="application/json"))
 
     return Route(endpoint.path, answer, name=endpoint.name)

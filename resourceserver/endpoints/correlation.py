@@ -1,7 +1,7 @@
 """Correlation: how closely two metrics of somebody's days go together."""
 
-import json
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -14,22 +14,17 @@ from starlette.datastructures import QueryParams
 
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, DayRangeEcho
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Method, Reason
-from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric
+from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric, Stretch
 from shared import queries
+from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = queries.load(
-    _TIMELINE / "timeline.sql",
-    _TIMELINE / "segments.sql",
-    _TIMELINE / "wearables.sql",
-    _TIMELINE / "metrics.sql",
-    _HERE / "correlation.sql",
-)
+SQL: Final = queries.load(_TIMELINE / "reported.sql", _HERE / "correlation.sql")
 
 DAYS: Final = 90
 """How many days are looked at where nothing else is asked for, up to yesterday."""
@@ -95,11 +90,10 @@ class CorrelationParams(Params):
         return self.from_ or max(last - timedelta(days=DAYS - 1), FIRST_DAY), last
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the days by default, and which of the two metrics are counters."""
+        """Return, beside the rest, the days by default, and whether a metric is a counter."""
         first, last = self._days()
-        names = {self.metric_a, self.metric_b}
-        counters = [name for name, known in METRICS.items() if name in names and known.is_counter]
-        return super().values() | {"from": first, "to": last, "counters": counters}
+        is_counted = metrics.is_counter(self.metric_a) or metrics.is_counter(self.metric_b)
+        return super().values() | {"from": first, "to": last, "is_counted": is_counted}
 
     @classmethod
     def scopes(cls, given: QueryParams) -> tuple[str, ...]:
@@ -171,18 +165,49 @@ class CorrelationBody(Body):
     """In the order of days."""
 
 
-def finish(answer: bytes) -> bytes:
-    """Return the body: the days that the query found, compared."""
-    body = json.loads(answer)
-    days = body.pop("days")
-    for letter in "ab":
+def _metrics(values: Mapping[str, Any]) -> tuple[str, str]:
+    return values["metric_a"], values["metric_b"]
+
+
+def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return the statements of the domains that the metrics are of."""
+    asked = answers["query"]["asked"]
+    stretch = Stretch(asked["from"], asked["to"])
+    return {
+        statement: (
+            metrics.STATEMENTS[statement],
+            metrics.values(names, [stretch], tz=values["tz"], reported=asked["reported"]),
+        )
+        for statement, names in metrics.by_statement(_metrics(values)).items()
+    }
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    """Return the body: the days of both metrics side by side, compared."""
+    body = {**answers["query"]}
+    asked, lag = body.pop("asked"), body["lag_days"]
+    days = {
+        name: values
+        for statement in metrics.STATEMENTS
+        if statement in answers
+        for name, values in answers[statement]["days"].items()
+    }
+    a, b = (days[body[f"metric_{letter}"]["name"]] for letter in "ab")
+    # The values of both begin with the first day that either of them is wanted of.
+    begins, count = max(-lag, 0), len(a) - abs(lag)
+    sides = {"a": a[begins : begins + count], "b": b[begins + lag : begins + lag + count]}
+    for letter, values in sides.items():
         metric = body[f"metric_{letter}"]
-        metric |= described(metric, [day[letter] for day in days if day[letter] is not None])
-    points = [day for day in days if None not in day.values()]
-    pairs = [(day["a"], day["b"]) for day in points]
+        metric |= described(metric, [value for value in values if value is not None])
+    points = [
+        {"date": date, "a": left, "b": right}
+        for date, left, right in zip(asked["days"], sides["a"], sides["b"], strict=True)
+        if left is not None and right is not None
+    ]
+    pairs = [(point["a"], point["b"]) for point in points]
     body["data"] = found(correlation.correlate(pairs, body["method"]), len(pairs))
     body["points"] = points
-    return json.dumps(body, separators=(",", ":")).encode()
+    return body
 
 
 def described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
@@ -247,6 +272,6 @@ ENDPOINTS: Final = [
         params=CorrelationParams,
         body=CorrelationBody,
         query=SQL["correlation"],
-        finish=finish,
+        further=Further(metrics.STATEMENTS, _steps, _finish),
     ),
 ]

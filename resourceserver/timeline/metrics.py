@@ -1,8 +1,25 @@
-"""The metrics that days are compared by and goals are set in (timeline/metrics.sql)."""
+"""The metrics that days are compared by and goals are set in (timeline/measured.sql).
+
+Each domain has a statement, which everybody who wants one of its metrics asks.
+"""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from shared import pipeline
+
+_HERE: Final = Path(__file__).parent
+STATEMENTS: Final = pipeline.load(
+    _HERE / "timeline.sql",
+    _HERE / "segments.sql",
+    _HERE / "wearables.sql",
+    _HERE / "metrics.sql",
+    _HERE / "measured.sql",
+)
+"""By their names, in the order in which they are asked."""
 
 ActivityMetric = Literal[
     "tracked_ms",
@@ -24,46 +41,53 @@ class Metric:
     scope: str
     unit: str | None
     """None for a metric of health, whose unit is stored with it."""
+    statement: str
+    """Which of STATEMENTS tells of it."""
     is_counter: bool = True
     """Whether it is 0 on a day on which nothing of it happened; else it is unknown then."""
     decimals: int = 0
     """Of its mean."""
 
 
-_DURATION: Final = Metric("read:activity", "ms")
+_TIME: Final = Metric("read:activity", "ms", "measured_app_time")
+_FOCUS: Final = Metric("read:activity", "ms", "measured_focus")
 METRICS: Final[dict[str, Metric]] = {
-    "tracked_ms": _DURATION,
-    "productive_ms": _DURATION,
-    "distracted_ms": _DURATION,
-    "neutral_ms": _DURATION,
-    "coding_ms": _DURATION,
-    "app_switches": Metric("read:activity", "count", decimals=2),
-    "session_count": Metric("read:activity", "count", decimals=2),
-    "focus_ms": _DURATION,
-    "longest_focus_ms": _DURATION,
-    "commits": Metric("read:code", "count", decimals=2),
-    "pull_requests": Metric("read:code", "count", decimals=2),
-    "reviews": Metric("read:code", "count", decimals=2),
-    "lines_added": Metric("read:code", "count", decimals=2),
-    "recovery_score": Metric("read:health", "percent", is_counter=False, decimals=2),
-    "strain_score": Metric("read:health", "score", is_counter=False, decimals=2),
-    "asleep_ms": Metric("read:health", "ms", is_counter=False),
-    "deep_ms": Metric("read:health", "ms", is_counter=False),
-    "rem_ms": Metric("read:health", "ms", is_counter=False),
-    "hrv_rmssd_ms": Metric("read:health", "ms", is_counter=False, decimals=2),
-    "resting_heart_rate_bpm": Metric("read:health", "bpm", is_counter=False, decimals=2),
-    "listened_ms": Metric("read:music", "ms"),
-    "play_count": Metric("read:music", "count", decimals=2),
-    "place_count": Metric("read:location", "count", decimals=2),
-    "distance_m": Metric("read:location", "m", is_counter=False, decimals=2),
-    "meeting_ms": Metric("read:content", "ms"),
-    "watch_ms": Metric("read:content", "ms"),
+    "tracked_ms": _TIME,
+    "productive_ms": _TIME,
+    "distracted_ms": _TIME,
+    "neutral_ms": _TIME,
+    "coding_ms": Metric("read:activity", "ms", "measured_coding"),
+    "app_switches": Metric("read:activity", "count", "measured_switches", decimals=2),
+    "session_count": Metric("read:activity", "count", "measured_app_time", decimals=2),
+    "focus_ms": _FOCUS,
+    "longest_focus_ms": _FOCUS,
+    "commits": Metric("read:code", "count", "measured_code", decimals=2),
+    "pull_requests": Metric("read:code", "count", "measured_code", decimals=2),
+    "reviews": Metric("read:code", "count", "measured_code", decimals=2),
+    "lines_added": Metric("read:code", "count", "measured_code", decimals=2),
+    "recovery_score": Metric(
+        "read:health", "percent", "measured_health", is_counter=False, decimals=2
+    ),
+    "strain_score": Metric("read:health", "score", "measured_health", is_counter=False, decimals=2),
+    "asleep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
+    "deep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
+    "rem_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
+    "hrv_rmssd_ms": Metric("read:health", "ms", "measured_health", is_counter=False, decimals=2),
+    "resting_heart_rate_bpm": Metric(
+        "read:health", "bpm", "measured_health", is_counter=False, decimals=2
+    ),
+    "listened_ms": Metric("read:music", "ms", "measured_music"),
+    "play_count": Metric("read:music", "count", "measured_music", decimals=2),
+    "place_count": Metric("read:location", "count", "measured_places", decimals=2),
+    "distance_m": Metric("read:location", "m", "measured_places", is_counter=False, decimals=2),
+    "meeting_ms": Metric("read:content", "ms", "measured_content"),
+    "watch_ms": Metric("read:content", "ms", "measured_content"),
 }
 """By name. Besides, there are ``health:`` and the name of any metric of health."""
 
 HEALTH: Final = "health:[a-z][a-z0-9_]{0,63}"
-OF_HEALTH: Final = Metric("read:health", None, is_counter=False, decimals=2)
-_HEART_RATE: Final = Metric("read:health", "bpm", is_counter=False, decimals=2)
+OF_HEALTH: Final = Metric("read:health", None, "measured_health", is_counter=False, decimals=2)
+_HEART_RATE: Final = Metric("read:health", "bpm", "measured_health", is_counter=False, decimals=2)
 
 
 def find(name: str) -> Metric | None:
@@ -79,3 +103,59 @@ def parse(name: str) -> str:
         known = ", ".join(METRICS)
         raise ValueError(f"must be one of {known}, or health: and the name of a metric of health")
     return name
+
+
+def by_statement(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return which of STATEMENTS tell of metrics, each with the names that it tells of."""
+    named: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        known = find(name)
+        if known is not None:
+            named.setdefault(known.statement, []).append(name)
+    return {name: named[name] for name in STATEMENTS if name in named}
+
+
+def is_counter(name: str) -> bool:
+    """Tell whether a metric is 0 on a day on which nothing of it happened."""
+    known = find(name)
+    return known is not None and known.is_counter
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Days in a row, as ``YYYY-MM-DD``."""
+
+    first_day: str
+    last_day: str
+    is_by_day: bool = True
+    """Whether each day is looked at, or all of them as one."""
+
+
+def values(
+    names: Sequence[str],
+    stretches: Sequence[Stretch],
+    *,
+    tz: str,
+    reported: Sequence[str] = (),
+    periods: Mapping[str, tuple[str, str]] | None = None,
+    goals: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the parameters of one of STATEMENTS, which ``names`` are of.
+
+    ``reported`` are the days on which any tracker reported anything. ``periods`` are the first and the last
+    day of each period by its name.
+    """
+    named = periods or {}
+    return {
+        "first_days": [each.first_day for each in stretches],
+        "last_days": [each.last_day for each in stretches],
+        "by_day": ["true" if each.is_by_day else "false" for each in stretches],
+        "tz": tz,
+        "metrics": list(names),
+        "counters": [name for name in names if is_counter(name)],
+        "reported": list(reported),
+        "kinds": list(named),
+        "period_firsts": [first for first, _ in named.values()],
+        "period_lasts": [last for _, last in named.values()],
+        "goals": list(goals),
+    }

@@ -643,3 +643,257 @@ measure_of_period as (
            longest_ms
       from streak_of_period
 ),
+
+-- fragment: asked_slots
+-- `slot`: the days and stretches that are asked for; a stretch has the date of its first day. `wanted`: the metrics.
+-- `period`: the periods.
+slot as (
+    select row_number() over (order by starts_at, ends_at)::integer as position,
+           date,
+           starts_at,
+           ends_at
+      from (
+               select day.date,
+                      day.starts_at,
+                      day.ends_at
+                 from unnest(%(first_days)s::date[], %(last_days)s::date[], %(by_day)s::boolean[])
+                          as stretch (first_day, last_day, is_by_day)
+                cross join lateral svc.days(stretch.first_day, stretch.last_day, %(tz)s) as day
+                where stretch.is_by_day
+                union all
+               select stretch.first_day,
+                      svc.day_start(stretch.first_day, %(tz)s),
+                      svc.day_start(stretch.last_day + 1, %(tz)s)
+                 from unnest(%(first_days)s::date[], %(last_days)s::date[], %(by_day)s::boolean[])
+                          as stretch (first_day, last_day, is_by_day)
+                where not stretch.is_by_day
+           ) as piece
+),
+wanted as (
+    select metric
+      from unnest(%(metrics)s::text[]) as named (metric)
+),
+period as (
+    select kind,
+           first_day,
+           last_day
+      from unnest(%(kinds)s::text[], %(period_firsts)s::date[], %(period_lasts)s::date[])
+               as named (kind, first_day, last_day)
+),
+
+-- fragment: app_measures
+-- `measure`: the activity of each slot, by what it can be filtered by; a metric's values for a slot add up to its
+-- value of that slot. Needs `spent`.
+measure as (
+    select spent.position,
+           told.metric,
+           spent.app,
+           spent.category,
+           null as project,
+           null as language,
+           told.value
+      from (
+               select position,
+                      app,
+                      category,
+                      nullif(sum(owned_ms), 0)::bigint as spent_ms,
+                      sum(started + continued)::bigint as session_count
+                 from spent
+                group by position,
+                         app,
+                         category
+           ) as spent
+      left join score as known using (category)
+     cross join lateral (
+               values ('tracked_ms', spent.spent_ms),
+                      (
+                          case
+                              when known.score >= 1 then 'productive_ms'
+                              when known.score <= -1 then 'distracted_ms'
+                              else 'neutral_ms'
+                          end,
+                          spent.spent_ms
+                      ),
+                      ('session_count', spent.session_count)
+           ) as told (metric, value)
+     where exists (
+               select
+                 from wanted
+                where metric in (
+                          'tracked_ms',
+                          'productive_ms',
+                          'neutral_ms',
+                          'distracted_ms',
+                          'session_count'
+                      )
+           )
+),
+
+-- fragment: coding_measures
+-- `measure`: the same of coding. Needs `coding_spent`.
+measure as (
+    select position,
+           'coding_ms' as metric,
+           null as app,
+           null as category,
+           project,
+           language,
+           nullif(sum(owned_ms), 0)::bigint as value
+      from coding_spent
+     where exists (select from wanted where metric = 'coding_ms')
+     group by position,
+              project,
+              language
+),
+
+-- fragment: switch_measures
+-- `measure`: the same of switches. Needs `switched`.
+measure as (
+    select position,
+           'app_switches' as metric,
+           null as app,
+           null as category,
+           null as project,
+           null as language,
+           app_switches as value
+      from switched
+     where exists (select from wanted where metric = 'app_switches')
+),
+
+-- fragment: focus_measures
+-- `measure`: the same of focus. Needs `focused`.
+measure as (
+    select summed.position,
+           told.metric,
+           null as app,
+           null as category,
+           null as project,
+           null as language,
+           told.value
+      from (
+               select position,
+                      sum(focus_ms)::bigint as focus_ms,
+                      max(focus_ms) as longest_focus_ms
+                 from focused
+                group by position
+           ) as summed
+     cross join lateral (
+               values ('focus_ms', summed.focus_ms), ('longest_focus_ms', summed.longest_focus_ms)
+           ) as told (metric, value)
+     where exists (select from wanted where metric in ('focus_ms', 'longest_focus_ms'))
+),
+
+-- fragment: reached_goals
+-- `reached`: what each goal came to in each slot; no row, where nothing was done. Needs `measure`.
+reached as (
+    select goal.goal_id,
+           slot.date as first_day,
+           sum(measure.value)::bigint as value
+      from activity.goal as goal
+      join measure using (metric)
+      join slot using (position)
+     where goal.user_id = %(user_id)s
+       and goal.goal_id = any (%(goals)s::uuid[])
+       and (goal.categories = '{}' or measure.category = any (goal.categories))
+       and (goal.apps = '{}' or measure.app = any (goal.apps))
+       and (goal.projects = '{}' or measure.project = any (goal.projects))
+       and (goal.languages = '{}' or measure.language = any (goal.languages))
+     group by goal.goal_id,
+              slot.date
+),
+
+-- fragment: sums_of_periods
+-- `summed`: what adds up in each period. Needs `measured`.
+summed as (
+    select period.kind,
+           measured.metric,
+           sum(measured.value) as value
+      from period
+      join slot on slot.date between period.first_day and period.last_day
+      join measured using (position)
+     group by period.kind,
+              measured.metric
+),
+
+-- fragment: measured_slots
+-- `measured`: the value of each slot in each metric, where there is one. Floating point noise is cut off, so that
+-- what is always the same is seen to be. Needs `measure`.
+measured as (
+    select position,
+           metric,
+           sum(value::double precision)::numeric::double precision as value
+      from measure
+     group by position,
+              metric
+),
+
+-- fragment: told_days
+-- What every statement tells: the values of slots in their order, and what periods came to.
+told as (
+    select metric,
+           json_agg(value order by date) as values
+      from valued
+     where not exists (select from period)
+     group by metric
+),
+told_days as (
+    select (select json_object_agg(metric, values) from told) as days,
+           (
+               select json_agg(
+                          json_build_object(
+                              'metric', averaged.metric,
+                              'kind', averaged.kind,
+                              'value', case
+                                  when averaged.days = 0 then null
+                                  when averaged.metric = any (%(counters)s::text[])
+                                      then coalesce(summed.value, 0)
+                                  else averaged.mean
+                              end,
+                              'days', averaged.days,
+                              'mean', averaged.mean,
+                              'deviation', averaged.deviation
+                          )
+                      )
+                 from averaged
+                 left join summed using (kind, metric)
+           ) as periods
+)
+
+-- fragment: told_goals
+-- What goals reached, a column of statements about activity.
+(
+    select json_agg(json_build_object('goal_id', goal_id, 'first_day', first_day, 'value', value))
+      from reached
+) as goals
+
+-- fragment: values_of_days
+-- `valued`: the value of each slot in each metric that is `wanted`; null where there is none. `averaged`: how it was
+-- on the days of each period. Needs `measured`.
+reported as (
+    select date
+      from unnest(%(reported)s::date[]) as date
+),
+valued as (
+    select slot.date,
+           wanted.metric,
+           case
+               when wanted.metric = any (%(counters)s::text[]) and reported.date is not null
+                   then coalesce(measured.value, 0)
+               else measured.value
+           end as value
+      from slot
+     cross join wanted
+      left join measured using (position, metric)
+      left join reported using (date)
+),
+averaged as (
+    select period.kind,
+           valued.metric,
+           avg(valued.value) as mean,
+           stddev_samp(valued.value::numeric) as deviation,
+           count(valued.value) as days
+      from period
+      join valued on valued.date between period.first_day and period.last_day
+     group by period.kind,
+              valued.metric
+),

@@ -47,14 +47,17 @@ raw_days as (
 ),
 --include spans_over_raw_days
 
--- fragment: due_days
--- `slots`: the edges of each `slot`. `due_days`: the days between the first and the last one whose rollups are out
--- of date.
+-- fragment: slots
+-- `slots`: the edges of each `slot`.
 slots as (
     select array_agg(starts_at order by position) as starts,
            array_agg(ends_at order by position) as ends
       from slot
 ),
+
+-- fragment: due_days
+-- The same, and `due_days`: the days between the first and the last slot whose rollups are out of date.
+--include slots
 due_days as (
     select array(
                select date

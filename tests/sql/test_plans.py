@@ -25,7 +25,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
-from resourceserver.timeline import jobs, rollups, summaries
+from resourceserver.timeline import jobs, metrics, rollups, summaries
 from shared import SCHEMA_VERSION, database, pipeline, tokens
 from shared.pipeline import Statement
 from shared.settings import Settings
@@ -62,6 +62,7 @@ LOOKS_AT_NOTHING: Final = {"ingest.mark_days"}
 
 STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
     "reader": {each.name: pipeline.statement(each.query) for each in ENDPOINTS}
+    | metrics.STATEMENTS
     | {f"export.{each.name}": pipeline.statement(each.rows) for each in RESOURCES}
     | {
         f"mcp.{each.name}.{part}": statement

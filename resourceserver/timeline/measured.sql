@@ -1,0 +1,360 @@
+-- What days, weeks and other stretches of days came to in every metric that they are compared by: one definition for
+-- correlation, goals, summaries and tools, which is also that of the endpoints about a single domain.
+--
+-- Each domain is a statement of its own, which all of them ask: for the value of each day, for what periods of
+-- days came to, or for what goals did. What is asked for are parameters:
+--
+--     first_days, last_days, by_day    stretches of days in order, each day of them a slot or the whole stretch one
+--     tz                               the zone of days
+--     metrics                          names of metrics of the domain
+--     counters, reported               those that are counted, and the days on which any tracker reported anything:
+--                                      what is counted is 0 on these where there is none, and unknown on others
+--     kinds, period_firsts, period_lasts    periods of days, by their names
+--     goals                            ids of goals in these metrics, in statements about activity
+
+-- name: measured_app_time
+-- Metrics of time in applications. Days of periods with any such time are active.
+--include answer
+with
+--include asked_slots
+--include spans
+--include categories
+--include shown_in_spans
+--include judged
+--include app_time
+--include app_measures
+--include reached_goals
+--include measured_slots
+-- A session that lasts over midnight is one session of a period.
+first_slot as (
+    select period.kind,
+           min(slot.position) as first_position
+      from period
+      join slot on slot.date between period.first_day and period.last_day
+     where slot.starts_at < slot.ends_at
+     group by period.kind
+),
+summed as (
+    select period.kind,
+           measured.metric,
+           sum(measured.value) - coalesce(
+               sum(again.session_count) filter (where slot.position > first_slot.first_position), 0
+           ) as value
+      from period
+      join first_slot using (kind)
+      join slot on slot.date between period.first_day and period.last_day
+      join measured using (position)
+      left join (
+               select position,
+                      'session_count' as metric,
+                      sum(continued) as session_count
+                 from spent
+                group by position
+           ) as again
+           using (position, metric)
+     group by period.kind,
+              measured.metric
+),
+--include values_of_days
+--include told_days
+select days,
+       periods,
+       (
+           select json_agg(distinct slot.date)
+             from spent
+             join slot using (position)
+            where spent.owned_ms > 0
+              and exists (select from period)
+       ) as active,
+--include told_goals
+  from told_days
+--include end_of_answer
+
+-- name: measured_coding
+-- Metrics of time in editors. Days of periods with any such time are active.
+--include answer
+with
+--include asked_slots
+--include spans
+--include coding_time
+--include coding_measures
+--include reached_goals
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods,
+       (
+           select json_agg(distinct slot.date)
+             from coding_spent
+             join slot using (position)
+            where coding_spent.owned_ms > 0
+              and exists (select from period)
+       ) as active,
+--include told_goals
+  from told_days
+--include end_of_answer
+
+-- name: measured_switches
+-- How often somebody switched between applications.
+--include answer
+with
+--include asked_slots
+--include switched
+--include switch_measures
+--include reached_goals
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods,
+--include told_goals
+  from told_days
+--include end_of_answer
+
+-- name: measured_focus
+-- Metrics of streaks of focus.
+--include answer
+with
+--include asked_slots
+--include categories
+--include focused
+--include focus_measures
+--include reached_goals
+--include measured_slots
+-- A streak that lasts over midnight is one streak of a period.
+longest as (
+    select period.kind,
+           max(
+               least(streak.ended_ms, edge.ends_ms) - greatest(streak.started_ms, edge.starts_ms)
+           ) as ms
+      from period
+     cross join lateral (
+               select (extract(epoch from min(slot.starts_at)) * 1000)::bigint as starts_ms,
+                      (extract(epoch from max(slot.ends_at)) * 1000)::bigint as ends_ms
+                 from slot
+                where slot.date between period.first_day and period.last_day
+           ) as edge
+      join streak
+        on streak.started_ms < edge.ends_ms
+       and streak.ended_ms > edge.starts_ms
+     group by period.kind
+),
+summed as (
+    select period.kind,
+           measured.metric,
+           case
+               when measured.metric = 'longest_focus_ms' then max(longest.ms)
+               else sum(measured.value)
+           end as value
+      from period
+      join slot on slot.date between period.first_day and period.last_day
+      join measured using (position)
+      left join longest using (kind)
+     group by period.kind,
+              measured.metric
+),
+--include values_of_days
+--include told_days
+select days,
+       periods,
+--include told_goals
+  from told_days
+--include end_of_answer
+
+-- name: measured_code
+-- Metrics of what happened at code hosts.
+--include answer
+with
+--include asked_slots
+--include asked_days
+--include slots
+code_event as (
+    select width_bucket(occurred_at, slots.starts) as position,
+           type,
+           additions
+      from code.event
+     cross join slots
+     where user_id = %(user_id)s
+       and occurred_at >= (select starts_at from asked)
+       and occurred_at < (select ends_at from asked)
+),
+measure as (
+    select position,
+           case type
+               when 'commit' then 'commits'
+               when 'pull_request' then 'pull_requests'
+               else 'reviews'
+           end as metric,
+           count(*)::double precision as value
+      from code_event
+     where exists (select from wanted where metric in ('commits', 'pull_requests', 'reviews'))
+     group by position,
+              type
+     union all
+    select position,
+           'lines_added',
+           coalesce(sum(additions), 0)
+      from code_event
+     where type = 'commit'
+       and exists (select from wanted where metric = 'lines_added')
+     group by position
+),
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods
+  from told_days
+--include end_of_answer
+
+-- name: measured_health
+-- Metrics of a body.
+--include answer
+with
+--include asked_slots
+--include asked_days
+--include slots
+--include added_up_metrics
+asked_date as (
+    select min(date) as first,
+           max(date) as last
+      from slot
+),
+--include health_amounts
+--include recovery_days
+--include health_measures
+measure as (
+    select position,
+           metric,
+           value
+      from health_measure
+),
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods
+  from told_days
+--include end_of_answer
+
+-- name: measured_music
+-- Metrics of music.
+--include answer
+with
+--include asked_slots
+--include asked_days
+--include slots
+measure as (
+    select heard.position,
+           told.metric,
+           told.value
+      from (
+               select width_bucket(listened_at, slots.starts) as position,
+                      sum(coalesce(played_ms, duration_ms, 0)) as listened_ms,
+                      count(*) as play_count
+                 from music.listen
+                cross join slots
+                where user_id = %(user_id)s
+                  and listened_at >= (select starts_at from asked)
+                  and listened_at < (select ends_at from asked)
+                group by 1
+           ) as heard
+     cross join lateral (
+               values ('listened_ms', heard.listened_ms), ('play_count', heard.play_count)
+           ) as told (metric, value)
+     where exists (select from wanted where metric in ('listened_ms', 'play_count'))
+),
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods
+  from told_days
+--include end_of_answer
+
+-- name: measured_places
+-- Metrics of places and ways.
+--include answer
+with
+--include asked_slots
+--include asked_days
+--include slots
+--include stays
+--include steps
+measure as (
+    select touched.position,
+           'place_count' as metric,
+           count(distinct stay.place_id)::double precision as value
+      from stay
+     cross join slots
+     cross join lateral generate_series(
+               greatest(width_bucket(stay.started_at, slots.starts), 1),
+               width_bucket(stay.ended_at, slots.starts)
+           ) as touched (position)
+     where exists (select from wanted where metric = 'place_count')
+       and stay.started_at < slots.ends[touched.position]
+       and (
+               stay.ended_at > slots.starts[touched.position]
+               or stay.started_at >= slots.starts[touched.position]
+           )
+     group by touched.position
+     union all
+    select position,
+           'distance_m',
+           coalesce(sum(distance_m), 0)
+      from step
+     where exists (select from wanted where metric = 'distance_m')
+     group by position
+),
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods
+  from told_days
+--include end_of_answer
+
+-- name: measured_content
+-- Metrics of calendars and of what was watched.
+--include answer
+with
+--include asked_slots
+--include asked_days
+--include slots
+--include meetings
+--include met
+measure as (
+    select met.position,
+           'meeting_ms' as metric,
+           sum(svc.duration_ms(upper(time) - lower(time))) as value
+      from met
+     cross join lateral unnest(met.times) as time
+     where exists (select from wanted where metric = 'meeting_ms')
+     group by met.position
+     union all
+    select width_bucket(watched_at, slots.starts),
+           'watch_ms',
+           sum(watch_ms)
+      from content.play
+     cross join slots
+     where user_id = %(user_id)s
+       and exists (select from wanted where metric = 'watch_ms')
+       and watched_at >= (select starts_at from asked)
+       and watched_at < (select ends_at from asked)
+     group by 1
+),
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include told_days
+select days,
+       periods
+  from told_days
+--include end_of_answer
