@@ -1,7 +1,7 @@
 """What a read endpoint is: one declaration, from which its route, checks and description derive."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -96,6 +96,24 @@ class Endpoint:
         )
         found = await reader.read_parts(who, question)
         return written(further.finish(parsed(_with_query(found))))
+
+    async def read_with(
+        self, ask: Callable[[Step], Awaitable[bytes]], values: Mapping[str, Any]
+    ) -> bytes:
+        """Return the body of an answer, as JSON, by what ``ask`` answers in an open session.
+
+        It is empty where the query has no row, since its user is gone.
+        """
+        query = await ask((self.statement, values))
+        if self.further is None or not query:
+            return query
+        found = {"query": query}
+        steps = self.further.first(values, json.loads(query))
+        while steps:
+            for name, step in steps.items():
+                found[name] = await ask(step)
+            steps = self.further.next(values, found)
+        return written(self.further.finish(parsed(found)))
 
 
 def _with_query(found: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -1,25 +1,23 @@
 """Goals: what somebody wants of their days, weeks and months, and how far they have come."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, DayRangeEcho, Timestamp
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import NoParams
-from resourceserver.timeline.metrics import ActivityMetric
+from resourceserver.timeline import metrics
+from resourceserver.timeline.metrics import ActivityMetric, Stretch
 from shared import queries
+from shared.pipeline import Step
 
-_HERE: Final = Path(__file__).parent
-_TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = queries.load(
-    _TIMELINE / "timeline.sql",
-    _TIMELINE / "segments.sql",
-    _TIMELINE / "metrics.sql",
-    _HERE / "goals.sql",
-)
+SQL: Final = queries.load(Path(__file__).with_name("goals.sql"))
+
+RECENT: Final = 8
+"""Periods that every goal is looked at in: the one that is under way, and seven that are over."""
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]
@@ -86,6 +84,135 @@ class GoalsBody(Body):
     count: Count
 
 
+# What goals are asked: of the recent periods always, and of those before them where a row of met ones may go
+# on there. Each statement is asked for the periods of one kind, and so reads no further back than they do.
+
+
+def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return what is asked of the recent periods."""
+    query = answers["query"]
+    return _steps(query, query["data"], "recent")
+
+
+def _older(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return what is asked of the periods before them, of goals that no recent period has failed."""
+    query = answers["query"]
+    if any(name.startswith("older ") for name in answers):
+        return {}
+    reached = _reached(answers, "recent")
+    unbroken = [
+        goal
+        for goal in query["data"]
+        if not any(
+            _status(goal, age, slot) in _FAILED
+            for age, slot in enumerate(reached[goal["id"]])
+            if age > 0
+        )
+    ]
+    return _steps(query, unbroken, "older")
+
+
+def _steps(
+    query: Mapping[str, Any], goals: Iterable[Mapping[str, Any]], when: str
+) -> dict[str, Step]:
+    asked: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for goal in goals:
+        statement = metrics.METRICS[goal["metric"]].statement
+        asked.setdefault((statement, goal["period"]), []).append(goal)
+    return {
+        f"{when} {statement} {kind}": (
+            metrics.STATEMENTS[statement],
+            metrics.values(
+                sorted({goal["metric"] for goal in each}),
+                list(_stretches(kind, query["periods"][kind], when)),
+                tz=query["tz"],
+                goals=[goal["id"] for goal in each],
+            ),
+        )
+        for (statement, kind), each in asked.items()
+    }
+
+
+def _stretches(kind: str, periods: list[dict[str, str]], when: str) -> Iterator[Stretch]:
+    """Yield the periods, which come the newest first, in order of time."""
+    looked_at = periods[:RECENT] if when == "recent" else periods[RECENT:]
+    if kind == "day":
+        yield Stretch(looked_at[-1]["from"], looked_at[0]["to"])
+    else:
+        yield from (Stretch(each["from"], each["to"], is_by_day=False) for each in looked_at[::-1])
+
+
+def _reached(answers: Answers, when: str) -> dict[str, list[dict[str, Any]]]:
+    """Return what goals reached in each period, the newest first, by their ids."""
+    return {
+        goal_id: slots[::-1]
+        for name, answer in answers.items()
+        if name.startswith(f"{when} ")
+        for goal_id, slots in answer["goals"].items()
+    }
+
+
+_FAILED: Final = ("missed", "exceeded")
+
+
+def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Status:
+    """Return what has become of a goal in the period that is ``age`` periods old."""
+    is_minimum = goal["comparison"] == "at_least"
+    if age in goal["skipped"]:
+        return "skipped"
+    if slot["is_met"]:
+        return "met" if is_minimum or age > 0 else "in_progress"
+    if not is_minimum:
+        return "exceeded"
+    return "missed" if age > 0 else "in_progress"
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    query = answers["query"]
+    recent, older = _reached(answers, "recent"), _reached(answers, "older")
+    data = [
+        _goal(goal, query, [*recent[goal["id"]], *older.get(goal["id"], [])])
+        for goal in query["data"]
+    ]
+    return {"data": data, "count": len(data)}
+
+
+def _goal(
+    goal: Mapping[str, Any], query: Mapping[str, Any], slots: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a goal as it is shown. ``slots`` are what it reached, the newest period first."""
+    periods = query["periods"][goal["period"]]
+    statuses = [_status(goal, age, slot) for age, slot in enumerate(slots)]
+    rest = {name: value for name, value in goal.items() if name not in ("skipped", "created_at")}
+    return rest | {
+        "progress": {
+            "period": periods[0],
+            "tz": query["tz"],
+            "value": slots[0]["value"],
+            "target": goal["target"],
+            "percent": slots[0]["percent"],
+            "status": statuses[0],
+            "remaining": slots[0]["remaining"],
+        },
+        "streak": _streak(statuses[1:]),
+        "history": [
+            {**periods[age], "value": slots[age]["value"], "status": statuses[age]}
+            for age in reversed(range(1, RECENT))
+        ],
+        "created_at": goal["created_at"],
+    }
+
+
+def _streak(statuses: Iterable[Status]) -> int:
+    """Return how many periods were met in a row; skipped ones are passed over."""
+    length = 0
+    for status in statuses:
+        if status in _FAILED:
+            break
+        length += status == "met"
+    return length
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="goals",
@@ -95,5 +222,6 @@ ENDPOINTS: Final = [
         params=NoParams,
         body=GoalsBody,
         query=SQL["goals"],
+        further=Further(metrics.STATEMENTS, _recent, _finish, _older),
     ),
 ]

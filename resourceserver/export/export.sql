@@ -21,25 +21,10 @@ select svc.instant(now()) as exported_at,
        coalesce(svc.day_start(%(to)s::date + 1, %(tz)s)::text, 'infinity') as ends_at,
        string_to_array(current_setting('svc.scopes'), ' ') as scopes
 
--- name: open_rows
--- Begins to read a resource; nothing of it is held in memory, here or there.
-declare exported no scroll cursor for
---rows
-
--- name: fetch_rows
--- The next rows.
-fetch forward {count} from exported
-
--- name: close_rows
--- Has done with a resource.
-close exported
-
 -- name: rows_of_answer
 -- The rows of an endpoint that answers all it has at once.
 select row::text
-  from (
---query
-       ) as body
+  from (select %(answer)s::json -> 'data' as data) as body
  cross join lateral json_array_elements(
            case json_typeof(body.data)
                when 'array' then body.data

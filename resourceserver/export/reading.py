@@ -7,13 +7,12 @@ with what there is.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 import psycopg
-from psycopg import sql
 from psycopg.pq.abc import PGresult
 from psycopg.rows import dict_row
 from pydantic import Field, WithJsonSchema, model_validator
@@ -21,11 +20,13 @@ from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
 from resourceserver.api import session
+from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.parameters import Day, Params, Zone, some_of
 from resourceserver.api.session import Credential
 from resourceserver.export.resources import PROFILE, RESOURCES, SQL, Resource
 from shared import pipeline
+from shared.pipeline import Step
 from shared.pool import Connection, Pool
 
 SCOPE: Final = "read:activity"
@@ -34,6 +35,8 @@ BATCH: Final = 64 * 1024
 """About how many characters of rows are fetched at once."""
 FIRST_ROWS: Final = 10
 """How many rows are fetched before anything is known of their length."""
+
+T = TypeVar("T")
 
 _NAMES: Final = tuple(resource.name for resource in RESOURCES)
 
@@ -93,23 +96,53 @@ class Export:
 
         Raises psycopg.Error, and TimeoutError where the database does not answer.
         """
-        await self._run(resource.declaration, self.params)
-        most = FIRST_ROWS
-        while rows := await self._run(sql.SQL(SQL["fetch_rows"]).format(count=most)):
-            yield rows
-            if len(rows) < most:
-                break
-            most = min(max(1, most * BATCH // sum(map(len, rows))), resource.most_rows)
-        await self._run(SQL["close_rows"])
+        if isinstance(resource.rows, Endpoint):
+            if rows := await rows_of_answer(self.connection, resource.rows, self.params):
+                yield rows
+            return
+        cursor = self.connection.cursor("exported", scrollable=False)
+        try:
+            await in_time(cursor.execute(resource.rows, self.params))
+            most = FIRST_ROWS
+            while rows := [row for (row,) in await in_time(cursor.fetchmany(most))]:
+                yield rows
+                if len(rows) < most:
+                    break
+                most = min(max(1, most * BATCH // sum(map(len, rows))), resource.most_rows)
+        finally:
+            await in_time(cursor.close())
 
-    async def _run(
-        self, statement: str | sql.Composed, params: Mapping[str, Any] | None = None
-    ) -> list[str]:
-        """Return the only column of what ``statement`` gives."""
-        # The server's own limit cannot end a statement where the server, or the way to it, has stopped.
-        async with asyncio.timeout(session.PATIENT_S):
-            cursor = await self.connection.execute(statement, params)
-            return [row for (row,) in await cursor.fetchall()] if cursor.description else []
+
+async def in_time(answer: Awaitable[T]) -> T:
+    """Return what the database answers. Raises TimeoutError.
+
+    The server's own limit cannot end a statement where the server, or the way to it, has stopped.
+    """
+    async with asyncio.timeout(session.PATIENT_S):
+        return await answer
+
+
+async def rows_of_answer(
+    connection: psycopg.AsyncConnection[Any], endpoint: Endpoint, params: Mapping[str, Any]
+) -> list[str]:
+    """Return the rows of an endpoint's answer, each as JSON."""
+    user_id = params["user_id"]
+
+    async def ask(step: Step) -> bytes:
+        statement, values = step
+        given = {**values, "user_id": user_id}
+        raw = psycopg.AsyncRawCursor(connection)
+        await in_time(
+            raw.execute(statement.text.decode(), [given[name] for name in statement.parameters])
+        )
+        (answer,) = await raw.fetchone() or ("",)
+        return cast("str", answer).encode()
+
+    body = (await endpoint.read_with(ask, params)).decode()
+    if not body:
+        return []
+    found = await in_time(connection.execute(SQL["rows_of_answer"], {"answer": body}))
+    return [row for (row,) in await found.fetchall()]
 
 
 async def begin(exports: Pool, who: Credential, asked: ExportParams) -> Export:
@@ -150,8 +183,8 @@ async def _begin(connection: Connection, who: Credential, asked: ExportParams) -
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(SQL["head"], {**user_id, **days, "tz": asked.tz})
     head = cast("dict[str, Any]", await cursor.fetchone())
-    profile = await (await connection.execute(PROFILE.rows, user_id)).fetchone()
-    if profile is None:
+    profile = await rows_of_answer(connection, cast("Endpoint", PROFILE.rows), user_id)
+    if not profile:
         # The account ended after its token was looked up.
         raise Unauthorized.invalid_token(who.scopes)
     user = json.loads(profile[0])

@@ -48,18 +48,13 @@ class Resource:
     scope: str
     row: type[BaseModel]
     """Describes a row, which Postgres writes."""
-    rows: str
-    """The statement that reads them, each as JSON in the only column."""
+    rows: str | Endpoint
+    """The statement that reads them, each as JSON in the only column; or whose answer they are."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Of the one CSV file, those whose member has another name, or is a member of a member:
     ``place.latitude``."""
     most_rows: int = 1000
     """Most rows that are read at once; few where one alone may be long."""
-
-    @cached_property
-    def declaration(self) -> str:
-        """The statement that begins to read the rows."""
-        return SQL["open_rows"].replace("--rows", self.rows)
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -220,8 +215,7 @@ def _whole(
 ) -> Resource:
     """Return a resource whose rows are the answer of the endpoint at ``path``."""
     (endpoint,) = [each for each in endpoints if each.path == path]
-    rows = SQL["rows_of_answer"].replace("--query", endpoint.query)
-    return Resource(name, endpoint.scope, row, rows, columns or {})
+    return Resource(name, endpoint.scope, row, endpoint, columns or {})
 
 
 PROFILE: Final = _whole(

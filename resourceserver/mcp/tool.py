@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from resourceserver.api import session
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Endpoint, Further, parsed
 from resourceserver.api.parameters import LocalDayRange
 from resourceserver.api.session import Question
 from resourceserver.mcp import durations
@@ -93,11 +93,42 @@ class Part:
     """The columns of the frame that are ``from`` and ``to``."""
     is_wanted: Callable[[Arguments], bool] = lambda _: True
     """Whether arguments ask for it."""
+    further: Further | None = None
+    """What else its endpoint asks."""
 
     @cached_property
     def statement(self) -> Statement:
         """The query, wrapped so that its row comes back as one JSON object."""
         return as_json(self.query)
+
+    def more(
+        self, frame: Mapping[str, Any], given: Mapping[str, Any], found: Mapping[str, bytes]
+    ) -> dict[str, Step]:
+        """Return what else is asked, by this part's name and theirs."""
+        if self.further is None or self.name not in found:
+            return {}
+        values = self.values(frame, given)
+        own = self._own(found)
+        more = self.further.next(values, own) if len(own) > 1 else None
+        steps = self.further.first(values, json.loads(own["query"])) if more is None else more
+        return {f"{self.name}/{name}": step for name, step in steps.items()}
+
+    def row(self, found: Mapping[str, bytes]) -> Any:
+        """Return its answer; None where it was left out."""
+        if self.name not in found:
+            return None
+        if self.further is None:
+            return json.loads(found[self.name])
+        return self.further.finish(parsed(self._own(found)))
+
+    def _own(self, found: Mapping[str, bytes]) -> dict[str, bytes]:
+        prefix = f"{self.name}/"
+        rest = {
+            name.removeprefix(prefix): answer
+            for name, answer in found.items()
+            if name.startswith(prefix)
+        }
+        return {"query": found[self.name], **rest}
 
     def values(self, frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what its placeholders stand for, all but ``user_id``."""
@@ -137,8 +168,11 @@ class Tool:
     @cached_property
     def statements(self) -> dict[str, Statement]:
         """The statements that an answer may be made of, by name; ``frame`` comes first."""
+        further = [part.further.statements for part in self._all_parts if part.further is not None]
         return {"frame": as_json(self.frame)} | {
-            part.name: part.statement for part in self._all_parts
+            name: statement
+            for named in ({part.name: part.statement for part in self._all_parts}, *further)
+            for name, statement in named.items()
         }
 
     @property
@@ -156,8 +190,17 @@ class Tool:
                 if part.is_wanted(given) and (part.scope is None or part.scope in frame["scopes"])
             }
 
-        statements = tuple(part.statement for part in self._all_parts)
-        return Question((self.statements["frame"], values), statements, parts)
+        def more(found: Mapping[str, bytes]) -> dict[str, Step]:
+            frame = json.loads(found["frame"])
+            return {
+                name: step
+                for part in self._all_parts
+                for name, step in part.more(frame, values, found).items()
+            }
+
+        frame, *statements = self.statements.values()
+        is_further = any(part.further is not None for part in self._all_parts)
+        return Question((frame, values), tuple(statements), parts, more if is_further else None)
 
     def scopes(self, given: Arguments | None = None) -> tuple[str, ...]:
         """Return all scopes that a call needs, the one to come in first."""
@@ -188,7 +231,7 @@ class Tool:
         """
         answer: dict[str, Any] = {"truncated": False}
         for part in self._all_parts:
-            row = json.loads(found.get(part.name, b"null"))
+            row = part.row(found)
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if self.finish is not None:
             answer = self.finish(answer)
@@ -253,7 +296,9 @@ def part(endpoints: Iterable[Endpoint], endpoint: str, **other: Any) -> Part:
     """
     (found,) = (each for each in endpoints if each.name == endpoint)
     is_of_days = issubclass(found.params, LocalDayRange)
-    usual = {"name": endpoint} | ({"ends": ("first_day", "last_day")} if is_of_days else {})
+    usual: dict[str, Any] = {"name": endpoint, "further": found.further}
+    if is_of_days:
+        usual["ends"] = ("first_day", "last_day")
     return Part(found.query, **(usual | other))
 
 

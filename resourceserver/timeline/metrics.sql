@@ -784,22 +784,46 @@ measure as (
 ),
 
 -- fragment: reached_goals
--- `reached`: what each goal came to in each slot; no row, where nothing was done. Needs `measure`.
+-- `reached`: what each goal came to in each slot, and whether that meets it. Needs `measure`.
+goal as (
+    select goal_id,
+           metric,
+           comparison,
+           target,
+           categories,
+           apps,
+           projects,
+           languages
+      from activity.goal
+     where user_id = %(user_id)s
+       and goal_id = any (%(goals)s::uuid[])
+),
 reached as (
     select goal.goal_id,
-           slot.date as first_day,
-           sum(measure.value)::bigint as value
-      from activity.goal as goal
-      join measure using (metric)
-      join slot using (position)
-     where goal.user_id = %(user_id)s
-       and goal.goal_id = any (%(goals)s::uuid[])
-       and (goal.categories = '{}' or measure.category = any (goal.categories))
-       and (goal.apps = '{}' or measure.app = any (goal.apps))
-       and (goal.projects = '{}' or measure.project = any (goal.projects))
-       and (goal.languages = '{}' or measure.language = any (goal.languages))
-     group by goal.goal_id,
-              slot.date
+           slot.position,
+           counted.value,
+           svc.percent(counted.value, goal.target) as percent,
+           greatest(goal.target - counted.value, 0) as remaining,
+           case goal.comparison
+               when 'at_least' then counted.value >= goal.target
+               else counted.value <= goal.target
+           end as is_met
+      from goal
+     cross join slot
+      left join (
+               select goal.goal_id,
+                      measure.position,
+                      sum(measure.value)::bigint as value
+                 from goal
+                 join measure using (metric)
+                where (goal.categories = '{}' or measure.category = any (goal.categories))
+                  and (goal.apps = '{}' or measure.app = any (goal.apps))
+                  and (goal.projects = '{}' or measure.project = any (goal.projects))
+                  and (goal.languages = '{}' or measure.language = any (goal.languages))
+                group by goal.goal_id,
+                         measure.position
+           ) as done using (goal_id, position)
+     cross join lateral (select coalesce(done.value, 0) as value) as counted
 ),
 
 -- fragment: sums_of_periods
@@ -860,10 +884,23 @@ told_days as (
 )
 
 -- fragment: told_goals
--- What goals reached, a column of statements about activity.
+-- What goals reached, slot by slot: a column of statements about activity.
 (
-    select json_agg(json_build_object('goal_id', goal_id, 'first_day', first_day, 'value', value))
-      from reached
+    select json_object_agg(goal_id, slots)
+      from (
+               select goal_id,
+                      json_agg(
+                          json_build_object(
+                              'value', value,
+                              'percent', percent,
+                              'remaining', remaining,
+                              'is_met', is_met
+                          )
+                          order by position
+                      ) as slots
+                 from reached
+                group by goal_id
+           ) as goal
 ) as goals
 
 -- fragment: values_of_days

@@ -672,7 +672,15 @@ def test_every_table_that_can_be_read_of_ones_own_is_exported(db: Rows) -> None:
         """
     ).fetchall()
 
-    statements = " ".join(resource.rows for resource in RESOURCES)
+    statements = " ".join(
+        text
+        for resource in RESOURCES
+        for text in (
+            [resource.rows]
+            if isinstance(resource.rows, str)
+            else [each.text.decode() for each in resource.rows.statements.values()]
+        )
+    )
     named = set(re.findall(r"(?:from|join)\s+(\w+\.\w+)", statements))
     assert named >= {"activity.app_session", "health.sleep"}
     assert {name.replace('"', "") for (name,) in tables} - named == set()

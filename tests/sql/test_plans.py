@@ -42,7 +42,6 @@ LONG: Final = 10_000
 """How many rows a table has in which somebody's rows are so many that a question must not read all."""
 AT_AN_END: Final = {
     ("goals", "activity.app_session"),
-    ("export.goals", "activity.app_session"),
     ("rollups.extent", "activity.app_session"),
     ("hourly_patterns", "activity.app_session"),
     ("mcp.get_health.answer", "health.heart_rate"),
@@ -63,7 +62,11 @@ LOOKS_AT_NOTHING: Final = {"ingest.mark_days"}
 STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
     "reader": {each.name: pipeline.statement(each.query) for each in ENDPOINTS}
     | metrics.STATEMENTS
-    | {f"export.{each.name}": pipeline.statement(each.rows) for each in RESOURCES}
+    | {
+        f"export.{each.name}": pipeline.statement(each.rows)
+        for each in RESOURCES
+        if isinstance(each.rows, str)
+    }
     | {
         f"mcp.{each.name}.{part}": statement
         for each in TOOLS
