@@ -63,7 +63,7 @@ class Endpoint:
     body: type[BaseModel]
     """Describes the answer, which Postgres writes; tests hold every answer against it."""
     query: str
-    """A statement with one row, whose columns are the members of the body."""
+    """A statement with one row, the body as JSON; or what the statements after it need."""
 
     is_quick: bool = False
     """Whether an index answers it in a moment, so that it may share a connection with others."""
@@ -72,8 +72,8 @@ class Endpoint:
 
     @cached_property
     def statement(self) -> Statement:
-        """The query, wrapped so that its row comes back as one JSON object."""
-        return pipeline.statement(session.SQL["as_json"].replace("--rows", self.query))
+        """The query as a statement."""
+        return pipeline.statement(self.query)
 
     @property
     def statements(self) -> dict[str, Statement]:

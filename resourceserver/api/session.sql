@@ -10,10 +10,3 @@ lock table svc.schema_version in access share mode
 -- name: limit_answer
 -- Leaves the next statement no more time than the answer still has (sql/session.sql).
 select svc.limit_answer(%(limit_ms)s)
-
--- name: as_json
--- The one row of a question as a JSON object; its columns are the members.
-select row_to_json(body)::text
-  from (
---rows
-       ) as body

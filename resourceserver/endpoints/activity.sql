@@ -1,5 +1,6 @@
 -- name: daily
 -- Tracked, productive, neutral, distracted and coding time, and switches, for every calendar day, in order.
+--include answer
 with slot as (
     select n as position,
            date,
@@ -74,9 +75,11 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        (select json_agg(row order by date) from row) as data,
        (select row_to_json(total) from total) as totals,
        (select row_to_json(average) from average) as daily_average
+--include end_of_answer
 
 -- name: app_usage
 -- Time spent per application in a range, longest first.
+--include answer
 with slot as (
     select 1 as position,
            %(from)s::timestamptz as starts_at,
@@ -110,9 +113,11 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        ) as data,
        (select row_to_json(total) from total) as totals
   from slot
+--include end_of_answer
 
 -- name: categories
 -- Time spent per category in a range, longest first, and how productive it counts.
+--include answer
 with slot as (
     select 1 as position,
            %(from)s::timestamptz as starts_at,
@@ -169,9 +174,11 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        ) as data,
        (select row_to_json(total) from total) as totals
   from slot
+--include end_of_answer
 
 -- name: daily_categories
 -- Time spent per category on every day that a range touches, days in order, categories longest first.
+--include answer
 with
 --include touched_days
 --include spans
@@ -221,3 +228,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
              from row
        ) as totals
   from asked
+--include end_of_answer

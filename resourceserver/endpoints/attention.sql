@@ -1,6 +1,7 @@
 -- name: context_switches
 -- Switches from one application to another in a range, the newest first; the pairs of applications between
 -- which they happened most often; and how long they were used before, over the whole range.
+--include answer
 with recursive asked as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
@@ -135,6 +136,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        page.*
   from page
  cross join asked
+--include end_of_answer
 
 -- fragment: told_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
@@ -273,6 +275,7 @@ found as (
 -- name: focus_streaks
 -- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
 -- of the range they fill.
+--include answer
 with recursive asked as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
@@ -290,3 +293,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        page.*
   from page
  cross join asked
+--include end_of_answer

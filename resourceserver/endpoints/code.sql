@@ -1,5 +1,6 @@
 -- name: codehost_activity
 -- What happened at code hosts, the newest first.
+--include answer
 with found as (
     select event.occurred_at as at,
            event.event_id as id,
@@ -19,6 +20,7 @@ with found as (
 --include page
 select page.*
   from page
+--include end_of_answer
 
 -- fragment: counts
 -- `per_repository`: how much of each type happened in each repository, of what is in `happened` (type, provider,
@@ -67,6 +69,7 @@ total as (
 
 -- name: codehost_counts
 -- How much of each type happened at code hosts in a range.
+--include answer
 with happened as (
     select type,
            provider,
@@ -88,3 +91,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select json_agg(row order by type) from row) as data,
        (select row_to_json(total) from total) as totals
   from asked
+--include end_of_answer

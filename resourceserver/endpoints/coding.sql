@@ -1,5 +1,6 @@
 -- name: coding
 -- Coding time in a range by project, with its languages, and by language, longest first.
+--include answer
 with slot as (
     select 1 as position,
            %(from)s::timestamptz as starts_at,
@@ -88,3 +89,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        ) as data,
        (select row_to_json(total) from total) as totals
   from slot
+--include end_of_answer

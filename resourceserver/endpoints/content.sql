@@ -1,5 +1,6 @@
 -- name: insights
 -- What was made out of each week, the newest week first.
+--include answer
 with found as (
     select insight.week_start::timestamp at time zone 'UTC' as at,
            insight.insight_id as id,
@@ -18,9 +19,11 @@ with found as (
 --include page
 select page.*
   from page
+--include end_of_answer
 
 -- name: recordings
 -- What was recorded, with its transcript, the newest first.
+--include answer
 with found as (
     select recording.recorded_at as at,
            recording.recording_id as id,
@@ -39,10 +42,12 @@ with found as (
 --include page
 select page.*
   from page
+--include end_of_answer
 
 -- name: watching_genres
 -- Everything ever watched by genre. A title of several genres counts whole in each of them, and once in the
 -- totals.
+--include answer
 with watched as (
     select played.title_id,
            title.kind,
@@ -101,12 +106,14 @@ select (
              from row
        ) as data,
        (select row_to_json(total) from total) as totals
+--include end_of_answer
 
 -- name: calendar_events
 -- Calendar events that overlap a range, the newest first.
 --
 -- An event may last for weeks, so one that began before the range is looked for in two ways: less than a
 -- day before, by its start, and among the few that last longer than a day, by their end.
+--include answer
 with event as (
     (
         select *
@@ -158,3 +165,4 @@ select json_build_object(
        ) as range,
        page.*
   from page
+--include end_of_answer

@@ -1,6 +1,7 @@
 -- name: correlation
 -- Which days have to be looked at, those of the second metric some days after those of the first; which of them
 -- were reported; and the units of both metrics. What the days came to is asked for by metric (timeline/measured.sql).
+--include answer
 with asked as (
     select %(from)s::date + least(%(lag)s::integer, 0) as first_day,
            %(to)s::date + greatest(%(lag)s::integer, 0) as last_day
@@ -42,3 +43,4 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
            'reported', (select coalesce(json_agg(date), '[]') from reported)
        ) as asked
   from asked
+--include end_of_answer

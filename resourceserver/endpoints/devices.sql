@@ -1,5 +1,6 @@
 -- name: devices
 -- The caller's devices, the one that sent something last first.
+--include answer
 with summed as (
     select device_id,
            array_agg(stream order by stream) as streams,
@@ -37,3 +38,4 @@ select coalesce(
        ) as data,
        count(*) as count
   from line
+--include end_of_answer

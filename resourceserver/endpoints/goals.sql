@@ -4,6 +4,7 @@
 --
 -- A period is skipped on days of the week on which a goal does not count. So is one that was over before somebody's
 -- first session, where doing nothing would meet the goal: a period without any data does not meet it.
+--include answer
 with person as (
     select timezone as tz,
            week_starts_on,
@@ -113,3 +114,4 @@ select (select tz from person) as tz,
                   ) as known
        ) as periods,
        (select coalesce(json_agg(row order by created_at, id), '[]') from row) as data
+--include end_of_answer

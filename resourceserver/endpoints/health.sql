@@ -1,6 +1,7 @@
 -- name: health_summary
 -- What each metric came to in a range: sums with nothing counted twice and what a day had of them, or the
 -- mean of all measurements.
+--include answer
 with
 --include touched_days
 metric as (
@@ -155,10 +156,12 @@ select json_build_object(
        ) as range,
        %(tz)s::text as tz,
        (select coalesce(json_agg(row order by metric_type collate "C"), '[]') from row) as data
+--include end_of_answer
 
 -- name: health_samples
 -- Samples of one metric that overlap a range, the newest first. Heart rate is kept elsewhere and is shown as
 -- samples too, so of the two halves one has nothing.
+--include answer
 with taken as (
     (
         select sample_id,
@@ -246,9 +249,11 @@ select json_build_object(
        (select unit from metric) as unit,
        page.*
   from page
+--include end_of_answer
 
 -- name: heart_rate
 -- Heart rate readings in a range, the newest first, and what they come to in the whole range.
+--include answer
 with found as (
     select reading.recorded_at as at,
            reading.heart_rate_id as id,
@@ -294,9 +299,11 @@ select json_build_object(
        (select row_to_json(summary) from summary) as summary,
        page.*
   from page
+--include end_of_answer
 
 -- name: recovery
 -- Recovery, strain and sleep for every calendar day of a range, in order.
+--include answer
 with asked_date as (
     select %(from)s::date as first,
            %(to)s::date as last
@@ -378,3 +385,4 @@ average as (
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        (select json_agg(row order by date) from row) as data,
        (select row_to_json(average) from average) as averages
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: hourly
 -- The hours of one local day, in order, with what they were spent on.
+--include answer
 with slot as (
     select n as position,
            hour,
@@ -68,6 +69,7 @@ select %(date)s::date as date,
              from row
        ) as totals
   from asked
+--include end_of_answer
 
 -- name: hourly_patterns
 -- What an hour of each weekday looks like on average over whole weeks that end yesterday.
@@ -76,6 +78,7 @@ select %(date)s::date as date,
 -- that is seldom worked on must not look full. Some have only an editor tracked, so time in either timeline
 -- makes a day a tracked one. An hour that a change of clocks left out did not occur, and
 -- one that it doubled occurred once.
+--include answer
 with asked as (
     select today - 7 * %(weeks)s::integer as first_day,
            today - 1 as last_day
@@ -232,3 +235,4 @@ select %(weeks)s::integer as weeks,
        (select json_agg(row order by day_of_week, hour) from row) as data,
        (select json_agg(day_row order by day_of_week) from day_row) as by_day
   from asked
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: locations
 -- Where somebody was in a range, the newest first.
+--include answer
 with found as (
     select point.recorded_at as at,
            point.point_id as id,
@@ -29,12 +30,14 @@ select json_build_object(
        ) as range,
        page.*
   from page
+--include end_of_answer
 
 -- name: location_events
 -- Check-ins in a range, and visits that overlap it, the newest first.
 --
 -- A visit may last for weeks, so one that began before the range is looked for in two ways: less than a
 -- day before, by its start, and among the few that last longer than a day, by their end.
+--include answer
 with event as (
     (
         select *
@@ -88,3 +91,4 @@ select json_build_object(
        ) as range,
        page.*
   from page
+--include end_of_answer

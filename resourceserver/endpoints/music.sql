@@ -1,5 +1,6 @@
 -- name: music_history
 -- Tracks played in a range, the newest first.
+--include answer
 with found as (
     select listen.listened_at as at,
            listen.listen_id as id,
@@ -23,9 +24,11 @@ select json_build_object(
        ) as range,
        page.*
   from page
+--include end_of_answer
 
 -- name: music_daily
 -- Listening for every day that a range touches, in order. A play belongs to the day on which it began.
+--include answer
 with
 --include touched_days
 play as (
@@ -111,3 +114,4 @@ select json_build_object(
        %(tz)s::text as tz,
        (select coalesce(json_agg(row order by date), '[]') from row) as data,
        (select row_to_json(total) from total) as totals
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: me
 -- The caller's profile.
+--include answer
 select row_to_json(profile) as data
   from (
            select user_id as id,
@@ -12,9 +13,11 @@ select row_to_json(profile) as data
              from identity.user
             where user_id = %(user_id)s
        ) as profile
+--include end_of_answer
 
 -- name: integrations
 -- What is connected, or was. The columns are written out, so that nothing secret can slip in with them.
+--include answer
 with row as (
     select provider,
            kind,
@@ -29,9 +32,11 @@ with row as (
 select coalesce(json_agg(row order by provider collate "C"), '[]') as data,
        count(*) as count
   from row
+--include end_of_answer
 
 -- name: orgs
 -- The organizations to which the caller belongs.
+--include answer
 with row as (
     select organization.organization_id as id,
            organization.name,
@@ -45,9 +50,11 @@ with row as (
 select coalesce(json_agg(row order by name collate "C", slug collate "C"), '[]') as data,
        count(*) as count
   from row
+--include end_of_answer
 
 -- name: teams
 -- The teams to which the caller belongs.
+--include answer
 with row as (
     select team.team_id as id,
            team.name,
@@ -65,9 +72,11 @@ with row as (
 select coalesce(json_agg(row order by name collate "C", id), '[]') as data,
        count(*) as count
   from row
+--include end_of_answer
 
 -- name: subscription
 -- What the caller pays; who has nothing written down runs the service themselves.
+--include answer
 select row_to_json(state) as data
   from (
            select coalesce(subscription.plan, 'self_hosted') as plan,
@@ -83,3 +92,4 @@ select row_to_json(state) as data
              left join profile.subscription as subscription
                on subscription.user_id = %(user_id)s
        ) as state
+--include end_of_answer

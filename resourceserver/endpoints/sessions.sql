@@ -1,6 +1,7 @@
 -- name: app_sessions
 -- App sessions that overlap a range, the newest first, idle ones too, each with its own whole duration. Where
 -- no category is asked for, no more sessions are judged than are shown.
+--include answer
 with
 --include categories
 shown as (
@@ -57,9 +58,11 @@ select json_build_object(
        ) as range,
        page.*
   from page
+--include end_of_answer
 
 -- name: sessions_by_app
 -- Sessions in a range by application, most time first, each with its newest sessions.
+--include answer
 with slot as (
     select 1 as position,
            %(from)s::timestamptz as starts_at,
@@ -131,9 +134,11 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        ) as data,
        (select row_to_json(total) from total) as totals
   from slot
+--include end_of_answer
 
 -- name: coding_sessions
 -- Coding sessions that overlap a range, the newest first, each with its own whole duration.
+--include answer
 with found as (
     select session.started_at as at,
            session.coding_session_id as id,
@@ -166,9 +171,11 @@ select json_build_object(
        ) as range,
        page.*
   from page
+--include end_of_answer
 
 -- name: sessions_daily
 -- How many sessions there were on every day that a range touches, and how long they were; days in order.
+--include answer
 with
 --include touched_days
 --include spans
@@ -240,3 +247,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            'tracked_ms', (select coalesce(sum(tracked_ms), 0)::bigint from row)
        ) as totals
   from asked
+--include end_of_answer

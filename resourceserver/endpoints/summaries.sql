@@ -1,5 +1,6 @@
 -- name: summaries
 -- The days that were summed up, the newest first. Each is as it was stored.
+--include answer
 with found as (
     select summary.date::timestamp at time zone 'UTC' as at,
            '00000000-0000-0000-0000-000000000000'::uuid as id,
@@ -21,3 +22,4 @@ with found as (
 --include page
 select page.*
   from page
+--include end_of_answer

@@ -257,6 +257,7 @@ string_to_array(current_setting('svc.scopes'), ' ') as scopes
 
 -- name: period
 -- The days of a period.
+--include answer
 with
 --include today
 --include period
@@ -267,9 +268,11 @@ found as (
 select found.*,
 --include frame_scopes
   from found
+--include end_of_answer
 
 -- name: framed
 -- What every answer has.
+--include answer
 with
 --include frame
 --include gap
@@ -296,9 +299,11 @@ select json_build_object(
              from gap
        ) as data_gaps
   from framed as frame
+--include end_of_answer
 
 -- name: period_and_before
 -- The days of a period, and the 28 days before it, which are what is normal.
+--include answer
 with
 --include today
 --include period
@@ -311,3 +316,4 @@ select found.*,
        first_day - 1 as before_last_day,
 --include frame_scopes
   from found
+--include end_of_answer

@@ -41,8 +41,8 @@ from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.arguments import ArgumentsProblem
 from resourceserver.mcp.pace import Pace
 from resourceserver.mcp.protocol import Message, Refusal, members, quoted
-from resourceserver.mcp.tool import ENTRY, Tool, as_json
-from shared import queries
+from resourceserver.mcp.tool import ENTRY, Tool
+from shared import pipeline
 from shared.settings import Settings
 
 PATH: Final = "/mcp"
@@ -51,7 +51,7 @@ MAX_BODY: Final = 256 * 1024
 _PATIENCE_S: Final = 20.0
 """How long a body may take to come, so that nobody holds connections by sending nothing."""
 
-_TODAY: Final = as_json(queries.load(Path(__file__).with_name("route.sql"))["today"])
+_TODAY: Final = pipeline.load(Path(__file__).with_name("route.sql"))["today"]
 _TOOLS_TTL_MS: Final = 3_600_000
 _INSTRUCTIONS_TTL_MS: Final = 300_000
 """How long clients may keep what they were told. The instructions hold today's date."""

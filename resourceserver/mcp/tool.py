@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from resourceserver.api import session
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.api.endpoint import Endpoint, Further, parsed
 from resourceserver.api.parameters import LocalDayRange
@@ -98,8 +97,8 @@ class Part:
 
     @cached_property
     def statement(self) -> Statement:
-        """The query, wrapped so that its row comes back as one JSON object."""
-        return as_json(self.query)
+        """The query as a statement."""
+        return pipeline.statement(self.query)
 
     def more(
         self, frame: Mapping[str, Any], given: Mapping[str, Any], found: Mapping[str, bytes]
@@ -169,7 +168,7 @@ class Tool:
     def statements(self) -> dict[str, Statement]:
         """The statements that an answer may be made of, by name; ``frame`` comes first."""
         further = [part.further.statements for part in self._all_parts if part.further is not None]
-        return {"frame": as_json(self.frame)} | {
+        return {"frame": pipeline.statement(self.frame)} | {
             name: statement
             for named in ({part.name: part.statement for part in self._all_parts}, *further)
             for name, statement in named.items()
@@ -305,11 +304,6 @@ def part(endpoints: Iterable[Endpoint], endpoint: str, **other: Any) -> Part:
 def load(path: Path, *fragments: Path) -> dict[str, str]:
     """Return the statements of a tool's file by name, which may use the fragments of ``frame.sql``."""
     return queries.load(_FRAME, *fragments, path)
-
-
-def as_json(query: str) -> Statement:
-    """Return a query as a statement whose one row comes back as one JSON object."""
-    return pipeline.statement(session.SQL["as_json"].replace("--rows", query))
 
 
 _FRAMED: Final = Part(queries.load(_FRAME)["framed"], name="framed")

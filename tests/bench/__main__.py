@@ -166,7 +166,7 @@ def same_statements(chosen: Settings, directory: Path, text: str) -> Callable[[]
     token = tokens.parse(tokens.ACCESS, text)
     assert token is not None
     me = next(endpoint for endpoint in ENDPOINTS if endpoint.name == "me")
-    question = session.SQL["as_json"].replace("--rows", me.query)
+    question = me.query
     script = directory / "me.sql"
     script.write_text(
         "\n".join(

@@ -1,6 +1,7 @@
 -- name: breakdown_frame
 -- The days of the period, or as many of the last of them as are looked at. Hours are looked at in as many days as
 -- may be asked for by their dates: everything may begin with a wrong year.
+--include answer
 with
 --include today
 --include period
@@ -28,6 +29,7 @@ select frame.tz,
 --include frame_scopes
   from frame
  cross join looked_at
+--include end_of_answer
 
 -- name: get_time_breakdown
 -- Time of one kind, added up by up to two keys. Slots are as long as the keys let them be, so that rollups of
@@ -35,6 +37,7 @@ select frame.tz,
 -- asks for weekdays, so what goes on over midnight counts in both.
 --
 -- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year.
+--include answer
 with
 --include frame
 wanted as (
@@ -364,3 +367,4 @@ select %(kind)s::text as kind,
        (select coalesce(json_agg(name order by n), '[]') from unmatched) as unmatched,
        (select rows > 0 from other) or %(frame_is_cut)s::boolean as truncated
   from frame
+--include end_of_answer

@@ -2,6 +2,7 @@
 -- What happened at code hosts in a period, or what of it is asked for: counts of each type as the endpoint has
 -- them, of each action and repository, and the newest events. A repository goes by its whole name or by the
 -- last part of it. Nobody bounds the texts of code hosts, so they are cut.
+--include answer
 with
 --include frame
 happened as (
@@ -99,3 +100,4 @@ select (select row_to_json(total) from total) as totals,
        (select coalesce(json_agg(line order by at desc, id desc), '[]') from recent) as recent,
        (select count from total) > %(limit)s::bigint as truncated
   from frame
+--include end_of_answer

@@ -1,6 +1,7 @@
 -- name: comparison_frame
 -- The days of both periods, and those between them. Where nothing is said of the other one, it is what came before:
 -- the same days of the week, the month or the year before, or as many days.
+--include answer
 with
 --include today
 --include named_periods
@@ -68,9 +69,11 @@ select today.tz,
 --include frame_scopes
   from today
  cross join extent
+--include end_of_answer
 
 -- name: compare_periods
 -- What two periods came to in each metric that is wanted, with what a day of them came to on average.
+--include answer
 with
 --include frame
 period (kind, first_day, last_day) as (
@@ -227,3 +230,4 @@ select (
               and in_b.kind = 'b'
        ) as data
   from frame
+--include end_of_answer

@@ -1,6 +1,7 @@
 -- name: get_content
 -- What somebody planned, recorded, was told of their weeks and watched in a range, the newest first, and what it
 -- comes to. Of each kind no more is read than what is asked for, and texts only of what is shown.
+--include answer
 with
 --include frame
 asked as (
@@ -310,3 +311,4 @@ select (
        ) as totals,
        (select count(*) from known) > %(limit)s::integer as truncated
   from frame
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: correlate_frame
 -- The days of the period that are over: the last of them, where there are too many.
+--include answer
 with
 --include today
 --include period
@@ -26,11 +27,13 @@ select tz,
        svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
   from cut
+--include end_of_answer
 
 -- name: correlate
 -- The value of each metric that is to be compared on each day of a period, and on those that lie later or
 -- earlier by the lag: null where it is not known. Today is not over, so it is left out, and so is what the
 -- token may not see. Python compares them (correlate.py).
+--include answer
 with
 --include frame
 held as (
@@ -111,3 +114,4 @@ select %(method)s::text as method,
        ) as missing_scopes,
        %(frame_is_cut)s::boolean as truncated
   from frame
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: day_frame
 -- The day that is asked for, else today; and the 28 days before it.
+--include answer
 with
 --include today
 frame as (
@@ -15,10 +16,12 @@ select frame.*,
        svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
   from frame
+--include end_of_answer
 
 -- name: get_day
 -- A day beside the four weeks before it: what it came to in each metric that the token may see, and what it was
 -- spent on. A metric whose scope is not held is not read.
+--include answer
 with
 --include frame
 held as (
@@ -109,3 +112,4 @@ select frame.first_day as date,
        coalesce((select rows from top where kind = 'project'), '[]') as top_projects
   from frame
  cross join activity
+--include end_of_answer

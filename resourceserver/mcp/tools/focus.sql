@@ -1,6 +1,7 @@
 -- name: get_focus
 -- Streaks of focus of a period, as the endpoint has them, and what broke them, the most frequent first. The end of
 -- the data broke nothing.
+--include answer
 with
 --include frame
 focus as (
@@ -73,3 +74,4 @@ select focus.totals,
        %(include_switches)s::boolean as include_switches,
        focus.has_more as truncated
   from focus
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: goals_frame
 -- The days since the week or the month began, whichever is longer.
+--include answer
 with
 --include today
 frame as (
@@ -18,3 +19,4 @@ select frame.*,
        svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
   from frame
+--include end_of_answer

@@ -30,6 +30,7 @@ measured as (
 -- name: get_health
 -- What the metrics that are asked for came to in a range, day by day or finer, and in the 28 days before it,
 -- which are what is normal; and which metrics there are, where none is asked for or one that nobody measured.
+--include answer
 with
 --include frame
 asked_metric as (
@@ -350,3 +351,4 @@ select chosen.resolution,
            or (select count(*) > 50 from available) as truncated
   from frame
  cross join chosen
+--include end_of_answer

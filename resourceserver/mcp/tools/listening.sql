@@ -1,6 +1,7 @@
 -- name: get_listening
 -- Plays of a period, added up by artist, album, track or day; what a play counts for is the endpoint's. An album
 -- without a name is no row.
+--include answer
 with
 --include touched_days
 play as (
@@ -91,3 +92,4 @@ select %(group_by)s::text as group_by,
        ) as data,
        (select row_to_json(other) from other) as other,
        (select rows > 0 from other) as truncated
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: patterns_frame
 -- The days over which the average week is taken: whole weeks that end yesterday.
+--include answer
 with
 --include today
 frame as (
@@ -15,3 +16,4 @@ select frame.*,
        svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
   from frame
+--include end_of_answer

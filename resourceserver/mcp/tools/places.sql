@@ -3,6 +3,7 @@
 -- were declined never happened; how far it was does not depend on what is searched for. Points are told only
 -- where they are asked for, and then evenly chosen ones. How far it was takes a look at all points, and so is
 -- told of a year at most.
+--include answer
 with
 --include frame
 slot as (
@@ -240,3 +241,4 @@ select (
            or (select count(*) from place) > 10
            or (select count from extent) > 500 as truncated
   from frame
+--include end_of_answer

@@ -2,6 +2,7 @@
 -- Sessions of one kind that overlap a period, the newest first, each with its own whole duration. Where no
 -- category has to be known to tell whether a session is wanted, no more are judged than are shown. Texts that
 -- are longer than a reader needs are cut, so that a row is never too long for an answer.
+--include answer
 with
 --include frame
 --include categories
@@ -144,3 +145,4 @@ select %(kind)s::text as kind,
                   count(*) > %(limit)s::bigint as has_more
              from found
        ) as page
+--include end_of_answer

@@ -1,5 +1,6 @@
 -- name: status_frame
 -- The last fourteen days.
+--include answer
 with
 --include today
 frame as (
@@ -15,10 +16,12 @@ select frame.*,
        svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
   from frame
+--include end_of_answer
 
 -- name: get_data_status
 -- What is known of the caller, as far as the token may see it: how much there is of what it may not read, and
 -- whether there is any, is nobody's business.
+--include answer
 with
 --include frame
 held as (
@@ -219,3 +222,4 @@ select (
        ) as scopes
   from frame
  cross join held
+--include end_of_answer
