@@ -18,7 +18,7 @@ from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Method, Reason
-from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric, Stretch
+from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric
 from shared import queries
 from shared.pipeline import Step
 
@@ -171,12 +171,11 @@ def _metrics(values: Mapping[str, Any]) -> tuple[str, str]:
 
 def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements of the domains that the metrics are of."""
-    asked = answers["query"]["asked"]
-    stretch = Stretch(asked["from"], asked["to"])
+    query = answers["query"]
     return {
         statement: (
             metrics.STATEMENTS[statement],
-            metrics.values(names, [stretch], tz=values["tz"], reported=asked["reported"]),
+            metrics.values(names, query["slots"], reported=query["reported"]),
         )
         for statement, names in metrics.by_statement(_metrics(values)).items()
     }
@@ -185,7 +184,8 @@ def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: the days of both metrics side by side, compared."""
     body = {**answers["query"]}
-    asked, lag = body.pop("asked"), body["lag_days"]
+    slots, lag = body.pop("slots"), body["lag_days"]
+    del body["reported"]
     days = {
         name: values
         for statement in metrics.STATEMENTS
@@ -195,13 +195,14 @@ def _finish(answers: Answers) -> dict[str, Any]:
     a, b = (days[body[f"metric_{letter}"]["name"]] for letter in "ab")
     # The values of both begin with the first day that either of them is wanted of.
     begins, count = max(-lag, 0), len(a) - abs(lag)
+    dates = slots["dates"][begins : begins + count]
     sides = {"a": a[begins : begins + count], "b": b[begins + lag : begins + lag + count]}
     for letter, values in sides.items():
         metric = body[f"metric_{letter}"]
         metric |= described(metric, [value for value in values if value is not None])
     points = [
         {"date": date, "a": left, "b": right}
-        for date, left, right in zip(asked["days"], sides["a"], sides["b"], strict=True)
+        for date, left, right in zip(dates, sides["a"], sides["b"], strict=True)
         if left is not None and right is not None
     ]
     pairs = [(point["a"], point["b"]) for point in points]

@@ -6,13 +6,13 @@ with asked as (
     select %(from)s::date + least(%(lag)s::integer, 0) as first_day,
            %(to)s::date + greatest(%(lag)s::integer, 0) as last_day
 ),
-day as (
-    select date,
-           starts_at,
-           ends_at
+slot as (
+    select day.n as position,
+           day.date,
+           day.starts_at,
+           day.ends_at
       from asked
-     cross join lateral svc.days(asked.first_day, asked.last_day, %(tz)s)
-     where %(is_counted)s::boolean
+     cross join lateral svc.days(asked.first_day, asked.last_day, %(tz)s) as day
 ),
 --include reported_days
 unit as (
@@ -33,14 +33,6 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
            'name', %(metric_b)s::text,
            'unit', (select unit from unit where metric = %(metric_b)s::text)
        ) as metric_b,
-       json_build_object(
-           'from', asked.first_day,
-           'to', asked.last_day,
-           'days', (
-               select json_agg(%(from)s::date + n order by n)
-                 from generate_series(0, %(to)s::date - %(from)s::date) as n
-           ),
-           'reported', (select coalesce(json_agg(date), '[]') from reported)
-       ) as asked
-  from asked
+       (select coalesce(json_agg(date), '[]') from reported) as reported,
+--include told_slots
 --include end_of_answer

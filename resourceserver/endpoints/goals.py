@@ -1,6 +1,6 @@
 """Goals: what somebody wants of their days, weeks and months, and how far they have come."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -10,7 +10,7 @@ from resourceserver.api.bodies import Body, Count, DayRangeEcho, Timestamp
 from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import NoParams
 from resourceserver.timeline import metrics
-from resourceserver.timeline.metrics import ActivityMetric, Stretch
+from resourceserver.timeline.metrics import ActivityMetric, Slots
 from shared import queries
 from shared.pipeline import Step
 
@@ -124,8 +124,7 @@ def _steps(
             metrics.STATEMENTS[statement],
             metrics.values(
                 sorted({goal["metric"] for goal in each}),
-                list(_stretches(kind, query["periods"][kind], when)),
-                tz=query["tz"],
+                _slots(query["periods"][kind], when),
                 goals=[goal["id"] for goal in each],
             ),
         )
@@ -133,13 +132,14 @@ def _steps(
     }
 
 
-def _stretches(kind: str, periods: list[dict[str, str]], when: str) -> Iterator[Stretch]:
-    """Yield the periods, which come the newest first, in order of time."""
-    looked_at = periods[:RECENT] if when == "recent" else periods[RECENT:]
-    if kind == "day":
-        yield Stretch(looked_at[-1]["from"], looked_at[0]["to"])
-    else:
-        yield from (Stretch(each["from"], each["to"], is_by_day=False) for each in looked_at[::-1])
+def _slots(periods: list[dict[str, str]], when: str) -> Slots:
+    """Return the periods, which come the newest first, in order of time."""
+    looked_at = (periods[:RECENT] if when == "recent" else periods[RECENT:])[::-1]
+    return {
+        "dates": [each["from"] for each in looked_at],
+        "starts": [each["starts_at"] for each in looked_at],
+        "ends": [each["ends_at"] for each in looked_at],
+    }
 
 
 def _reached(answers: Answers, when: str) -> dict[str, list[dict[str, Any]]]:
@@ -160,11 +160,13 @@ def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Statu
     is_minimum = goal["comparison"] == "at_least"
     if age in goal["skipped"]:
         return "skipped"
-    if slot["is_met"]:
-        return "met" if is_minimum or age > 0 else "in_progress"
-    if not is_minimum:
+    if is_minimum and slot["is_reached"]:
+        return "met"
+    if not is_minimum and slot["is_exceeded"]:
         return "exceeded"
-    return "missed" if age > 0 else "in_progress"
+    if age == 0:
+        return "in_progress"
+    return "missed" if is_minimum else "met"
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _goal(
     rest = {name: value for name, value in goal.items() if name not in ("skipped", "created_at")}
     return rest | {
         "progress": {
-            "period": periods[0],
+            "period": _days(periods[0]),
             "tz": query["tz"],
             "value": slots[0]["value"],
             "target": goal["target"],
@@ -196,11 +198,15 @@ def _goal(
         },
         "streak": _streak(statuses[1:]),
         "history": [
-            {**periods[age], "value": slots[age]["value"], "status": statuses[age]}
+            {**_days(periods[age]), "value": slots[age]["value"], "status": statuses[age]}
             for age in reversed(range(1, RECENT))
         ],
         "created_at": goal["created_at"],
     }
+
+
+def _days(period: Mapping[str, str]) -> dict[str, str]:
+    return {"from": period["from"], "to": period["to"]}
 
 
 def _streak(statuses: Iterable[Status]) -> int:

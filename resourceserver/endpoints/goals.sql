@@ -107,8 +107,15 @@ select (select tz from person) as tz,
            select json_object_agg(kind, days)
              from (
                       select kind,
-                             json_agg(json_build_object('from', first_day, 'to', last_day) order by age)
-                                 as days
+                             json_agg(
+                                 json_build_object(
+                                     'from', first_day,
+                                     'to', last_day,
+                                     'starts_at', svc.day_start(first_day, (select tz from person)),
+                                     'ends_at', svc.day_start(last_day + 1, (select tz from person))
+                                 )
+                                 order by age
+                             ) as days
                         from period
                        group by kind
                   ) as known

@@ -4,13 +4,12 @@
 -- Each domain is a statement of its own, which all of them ask: for the value of each day, for what periods of
 -- days came to, or for what goals did. What is asked for are parameters:
 --
---     first_days, last_days, by_day    stretches of days in order, each day of them a slot or the whole stretch one
---     tz                               the zone of days
---     metrics                          names of metrics of the domain
---     counters, reported               those that are counted, and the days on which any tracker reported anything:
---                                      what is counted is 0 on these where there is none, and unknown on others
+--     dates, starts, ends    slots in order of time: days, or stretches of days with the date of their first one
+--     metrics                names of metrics of the domain
+--     counters, reported     those that are counted, and the days on which any tracker reported anything:
+--                            what is counted is 0 on these where there is none, and unknown on others
 --     kinds, period_firsts, period_lasts    periods of days, by their names
---     goals                            ids of goals in these metrics, in statements about activity
+--     goals                  ids of goals in these metrics, in statements about activity
 
 -- name: measured_app_time
 -- Metrics of time in applications. Days of periods with any such time are active.
@@ -39,7 +38,7 @@ summed as (
            measured.metric,
            sum(measured.value) - coalesce(
                sum(again.session_count) filter (where slot.position > first_slot.first_position), 0
-           ) as value
+           ) as sum
       from period
       join first_slot using (kind)
       join slot on slot.date between period.first_day and period.last_day
@@ -148,7 +147,7 @@ summed as (
            case
                when measured.metric = 'longest_focus_ms' then max(longest.ms)
                else sum(measured.value)
-           end as value
+           end as sum
       from period
       join slot on slot.date between period.first_day and period.last_day
       join measured using (position)

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from shared import pipeline
+from shared import pipeline, queries
 
 _HERE: Final = Path(__file__).parent
-STATEMENTS: Final = pipeline.load(
+SQL: Final = queries.load(
     _HERE / "timeline.sql",
     _HERE / "segments.sql",
     _HERE / "wearables.sql",
     _HERE / "metrics.sql",
     _HERE / "measured.sql",
 )
+STATEMENTS: Final = {name: pipeline.statement(text) for name, text in SQL.items()}
 """By their names, in the order in which they are asked."""
 
 ActivityMetric = Literal[
@@ -121,21 +122,14 @@ def is_counter(name: str) -> bool:
     return known is not None and known.is_counter
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Days in a row, as ``YYYY-MM-DD``."""
-
-    first_day: str
-    last_day: str
-    is_by_day: bool = True
-    """Whether each day is looked at, or all of them as one."""
+Slots = Mapping[str, Sequence[str]]
+"""Slots in order of time: ``dates``, ``starts`` and ``ends``, as Postgres writes them."""
 
 
 def values(
     names: Sequence[str],
-    stretches: Sequence[Stretch],
+    slots: Slots,
     *,
-    tz: str,
     reported: Sequence[str] = (),
     periods: Mapping[str, tuple[str, str]] | None = None,
     goals: Sequence[str] = (),
@@ -147,10 +141,7 @@ def values(
     """
     named = periods or {}
     return {
-        "first_days": [each.first_day for each in stretches],
-        "last_days": [each.last_day for each in stretches],
-        "by_day": ["true" if each.is_by_day else "false" for each in stretches],
-        "tz": tz,
+        **{each: list(slots[each]) for each in ("dates", "starts", "ends")},
         "metrics": list(names),
         "counters": [name for name in names if is_counter(name)],
         "reported": list(reported),

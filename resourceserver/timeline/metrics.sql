@@ -645,29 +645,14 @@ measure_of_period as (
 ),
 
 -- fragment: asked_slots
--- `slot`: the days and stretches that are asked for; a stretch has the date of its first day. `wanted`: the metrics.
--- `period`: the periods.
+-- `slot`: the slots that are asked for. `wanted`: the metrics. `period`: the periods.
 slot as (
-    select row_number() over (order by starts_at, ends_at)::integer as position,
+    select n::integer as position,
            date,
            starts_at,
            ends_at
-      from (
-               select day.date,
-                      day.starts_at,
-                      day.ends_at
-                 from unnest(%(first_days)s::date[], %(last_days)s::date[], %(by_day)s::boolean[])
-                          as stretch (first_day, last_day, is_by_day)
-                cross join lateral svc.days(stretch.first_day, stretch.last_day, %(tz)s) as day
-                where stretch.is_by_day
-                union all
-               select stretch.first_day,
-                      svc.day_start(stretch.first_day, %(tz)s),
-                      svc.day_start(stretch.last_day + 1, %(tz)s)
-                 from unnest(%(first_days)s::date[], %(last_days)s::date[], %(by_day)s::boolean[])
-                          as stretch (first_day, last_day, is_by_day)
-                where not stretch.is_by_day
-           ) as piece
+      from unnest(%(dates)s::date[], %(starts)s::timestamptz[], %(ends)s::timestamptz[])
+               with ordinality as named (date, starts_at, ends_at, n)
 ),
 wanted as (
     select metric
@@ -716,17 +701,6 @@ measure as (
                       ),
                       ('session_count', spent.session_count)
            ) as told (metric, value)
-     where exists (
-               select
-                 from wanted
-                where metric in (
-                          'tracked_ms',
-                          'productive_ms',
-                          'neutral_ms',
-                          'distracted_ms',
-                          'session_count'
-                      )
-           )
 ),
 
 -- fragment: coding_measures
@@ -740,7 +714,6 @@ measure as (
            language,
            nullif(sum(owned_ms), 0)::bigint as value
       from coding_spent
-     where exists (select from wanted where metric = 'coding_ms')
      group by position,
               project,
               language
@@ -757,7 +730,6 @@ measure as (
            null as language,
            app_switches as value
       from switched
-     where exists (select from wanted where metric = 'app_switches')
 ),
 
 -- fragment: focus_measures
@@ -780,20 +752,12 @@ measure as (
      cross join lateral (
                values ('focus_ms', summed.focus_ms), ('longest_focus_ms', summed.longest_focus_ms)
            ) as told (metric, value)
-     where exists (select from wanted where metric in ('focus_ms', 'longest_focus_ms'))
 ),
 
 -- fragment: reached_goals
--- `reached`: what each goal came to in each slot, and whether that meets it. Needs `measure`.
+-- `reached`: what each goal came to in each slot. Needs `measure`.
 goal as (
-    select goal_id,
-           metric,
-           comparison,
-           target,
-           categories,
-           apps,
-           projects,
-           languages
+    select *
       from activity.goal
      where user_id = %(user_id)s
        and goal_id = any (%(goals)s::uuid[])
@@ -801,29 +765,18 @@ goal as (
 reached as (
     select goal.goal_id,
            slot.position,
-           counted.value,
-           svc.percent(counted.value, goal.target) as percent,
-           greatest(goal.target - counted.value, 0) as remaining,
-           case goal.comparison
-               when 'at_least' then counted.value >= goal.target
-               else counted.value <= goal.target
-           end as is_met
+           coalesce(sum(measure.value), 0)::bigint as value
       from goal
      cross join slot
-      left join (
-               select goal.goal_id,
-                      measure.position,
-                      sum(measure.value)::bigint as value
-                 from goal
-                 join measure using (metric)
-                where (goal.categories = '{}' or measure.category = any (goal.categories))
-                  and (goal.apps = '{}' or measure.app = any (goal.apps))
-                  and (goal.projects = '{}' or measure.project = any (goal.projects))
-                  and (goal.languages = '{}' or measure.language = any (goal.languages))
-                group by goal.goal_id,
-                         measure.position
-           ) as done using (goal_id, position)
-     cross join lateral (select coalesce(done.value, 0) as value) as counted
+      left join measure
+             on measure.position = slot.position
+            and measure.metric = goal.metric
+            and (goal.categories = '{}' or measure.category = any (goal.categories))
+            and (goal.apps = '{}' or measure.app = any (goal.apps))
+            and (goal.projects = '{}' or measure.project = any (goal.projects))
+            and (goal.languages = '{}' or measure.language = any (goal.languages))
+     group by goal.goal_id,
+              slot.position
 ),
 
 -- fragment: sums_of_periods
@@ -831,7 +784,7 @@ reached as (
 summed as (
     select period.kind,
            measured.metric,
-           sum(measured.value) as value
+           sum(measured.value) as sum
       from period
       join slot on slot.date between period.first_day and period.last_day
       join measured using (position)
@@ -853,33 +806,20 @@ measured as (
 
 -- fragment: told_days
 -- What every statement tells: the values of slots in their order, and what periods came to.
-told as (
-    select metric,
-           json_agg(value order by date) as values
-      from valued
-     where not exists (select from period)
-     group by metric
-),
 told_days as (
-    select (select json_object_agg(metric, values) from told) as days,
+    select (
+               select json_object_agg(metric, values)
+                 from (
+                          select metric,
+                                 json_agg(value order by date) as values
+                            from valued
+                           where not exists (select from period)
+                           group by metric
+                      ) as told
+           ) as days,
            (
-               select json_agg(
-                          json_build_object(
-                              'metric', averaged.metric,
-                              'kind', averaged.kind,
-                              'value', case
-                                  when averaged.days = 0 then null
-                                  when averaged.metric = any (%(counters)s::text[])
-                                      then coalesce(summed.value, 0)
-                                  else averaged.mean
-                              end,
-                              'days', averaged.days,
-                              'mean', averaged.mean,
-                              'deviation', averaged.deviation
-                          )
-                      )
-                 from averaged
-                 left join summed using (kind, metric)
+               select json_agg(row_to_json(told))
+                 from (select * from averaged left join summed using (kind, metric)) as told
            ) as periods
 )
 
@@ -888,19 +828,21 @@ told_days as (
 (
     select json_object_agg(goal_id, slots)
       from (
-               select goal_id,
+               select reached.goal_id,
                       json_agg(
                           json_build_object(
-                              'value', value,
-                              'percent', percent,
-                              'remaining', remaining,
-                              'is_met', is_met
+                              'value', reached.value,
+                              'percent', svc.percent(reached.value, goal.target),
+                              'remaining', greatest(goal.target - reached.value, 0),
+                              'is_reached', reached.value >= goal.target,
+                              'is_exceeded', reached.value > goal.target
                           )
-                          order by position
+                          order by reached.position
                       ) as slots
                  from reached
-                group by goal_id
-           ) as goal
+                 join goal using (goal_id)
+                group by reached.goal_id
+           ) as told
 ) as goals
 
 -- fragment: values_of_days

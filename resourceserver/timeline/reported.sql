@@ -1,7 +1,8 @@
 -- Which days were reported: what makes the difference between "nothing was done" and "nobody looked".
 
 -- fragment: reported_days
--- `reported`: the days among `day` (date, starts_at, ends_at) on which any tracker reported anything.
+-- `reported`: the days in `slot` (date, starts_at, ends_at) on which any tracker reported anything, if
+-- %(is_counted)s says that somebody wants to know.
 reported as (
     select date
       -- The planner looks nothing up by what is subtracted from a column beside row-level security; `offset`
@@ -11,7 +12,8 @@ reported as (
                       starts_at,
                       ends_at,
                       starts_at - interval '24 hours' as day_before
-                 from day
+                 from slot
+                where %(is_counted)s::boolean
                offset 0
            ) as day
      where starts_at < ends_at
@@ -48,3 +50,14 @@ reported as (
                )
            )
 ),
+
+-- fragment: told_slots
+-- The slots in `slot` (position, date, starts_at, ends_at), as the statements of metrics take them (metrics.py).
+(
+    select json_build_object(
+               'dates', coalesce(json_agg(date order by position), '[]'),
+               'starts', coalesce(json_agg(starts_at order by position), '[]'),
+               'ends', coalesce(json_agg(ends_at order by position), '[]')
+           )
+      from slot
+) as slots
