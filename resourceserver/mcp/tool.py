@@ -74,7 +74,7 @@ class Page(Answer):
     """The ``cursor`` of the next page; null on the last one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """One statement of an answer.
 
@@ -92,6 +92,9 @@ class Part:
     """The columns of the frame that are ``from`` and ``to``."""
     is_wanted: Callable[[Arguments], bool] = lambda _: True
     """Whether arguments ask for it."""
+    ask: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any] | None] | None = None
+    """Makes what its placeholders stand for from the frame and the arguments, where that is something else;
+    None where it is not wanted."""
     further: Further | None = None
     """What else its endpoint asks."""
 
@@ -106,7 +109,7 @@ class Part:
         """Return what else is asked, by this part's name and theirs."""
         if self.further is None or self.name not in found:
             return {}
-        values = self.values(frame, given)
+        values = self.values(frame, given) or {}
         own = self._own(found)
         more = self.further.next(values, own) if len(own) > 1 else None
         steps = self.further.first(values, json.loads(own["query"])) if more is None else more
@@ -129,8 +132,10 @@ class Part:
         }
         return {"query": found[self.name], **rest}
 
-    def values(self, frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what its placeholders stand for, all but ``user_id``."""
+    def values(self, frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what its placeholders stand for, all but ``user_id``; None where it is not wanted."""
+        if self.ask is not None:
+            return self.ask(frame, given)
         return {
             **given,
             **{f"frame_{name}": value for name, value in frame.items()},
@@ -157,7 +162,7 @@ class Tool:
     """A statement with one row: which days the answer is about, and what else its parts have in common."""
     parts: tuple[Part, ...]
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """Puts the parts together. A part that was left out is null."""
+    """Puts the parts and the ``frame`` together. A part that was left out is null."""
     rows: str | None = None
     """The member that is cut where there is too much of it."""
     most_rows: int = MOST_ROWS
@@ -183,10 +188,15 @@ class Tool:
         values = given.values()
 
         def parts(frame: dict[str, Any]) -> dict[str, Step]:
-            return {
-                part.name: (part.statement, part.values(frame, values))
+            wanted = {
+                part: part.values(frame, values)
                 for part in self._all_parts
                 if part.is_wanted(given) and (part.scope is None or part.scope in frame["scopes"])
+            }
+            return {
+                part.name: (part.statement, asked)
+                for part, asked in wanted.items()
+                if asked is not None
             }
 
         def more(found: Mapping[str, bytes]) -> dict[str, Step]:
@@ -233,7 +243,8 @@ class Tool:
             row = part.row(found)
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if self.finish is not None:
-            answer = self.finish(answer)
+            answer = self.finish(answer | {"frame": json.loads(found["frame"])})
+            del answer["frame"]
         answer = durations.add_texts(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
             answer[self.rows] = answer[self.rows][: self.most_rows]

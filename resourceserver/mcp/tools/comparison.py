@@ -1,6 +1,7 @@
 """Two periods side by side, what has changed most first."""
 
 import math
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -15,18 +16,13 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
+from resourceserver.mcp.tools.measures import Asked
 from resourceserver.timeline import metrics
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(
-    _HERE / "comparison.sql",
-    _TIMELINE / "timeline.sql",
-    _TIMELINE / "segments.sql",
-    _TIMELINE / "wearables.sql",
-    _TIMELINE / "metrics.sql",
-)
+SQL: Final = tool.load(_HERE / "comparison.sql", _TIMELINE / "reported.sql")
 
 PERIODS: Final = get_args(Period)
 MOST_METRICS: Final = 30
@@ -122,18 +118,20 @@ class Comparison(InZone):
         )
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the days of periods without a name, and which metrics are counters."""
+        """Return, beside the rest, the days of periods without a name."""
         names = list(dict.fromkeys(self.metrics))
-        counters = [name for name in names if _is_counter(name)]
         ends: dict[str, Any] = {}
         for side, text in (("a", self.a), ("b", self.b)):
             first, last = (text is not None and _days(text)) or (None, None)
             ends |= {f"{side}_first": first, f"{side}_last": last}
-        return super().values() | ends | {"metrics": names, "counters": counters}
-
-
-def _is_counter(name: str) -> bool:
-    return (metrics.find(name) or OF_HEALTH).is_counter
+        return (
+            super().values()
+            | ends
+            | {
+                "metrics": names,
+                "is_counted": any(map(metrics.is_counter, names)),
+            }
+        )
 
 
 class Compared(Body):
@@ -197,10 +195,45 @@ class ComparisonAnswer(Answer):
     """Notable ones first, of them the clearest first; then the rest, by percent."""
 
 
+_TRACKED: Final = ("measured_app_time", "measured_coding")
+"""Statements that tell on which days anything was tracked."""
+
+
+def _asked(frame: Mapping[str, Any], given: Mapping[str, Any]) -> Asked:
+    """Return what is asked of both periods."""
+    periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in ("a", "b")}
+    return Asked(given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED)
+
+
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with changes in numbers and in words, what has changed most first."""
-    rows = sorted(answer["data"], key=_weight, reverse=True)
+    active = {day for name in _TRACKED for day in answer[name]["active"] or ()}
+    found = {
+        (row["metric"], row["kind"]): row
+        for told in measures.taken(answer)
+        for row in told["periods"] or ()
+    }
+    units = answer.pop("units")
+    for period in answer["periods"].values():
+        period["active_days"] = sum(period["from"] <= day <= period["to"] for day in active)
+    rows = [
+        {"metric": name, "unit": units.get(name)}
+        | {
+            kind: _of_period(found[name, kind], period["active_days"])
+            for kind, period in answer["periods"].items()
+        }
+        for name in answer.pop("metrics")
+    ]
+    rows = sorted(rows, key=_weight, reverse=True)
     return answer | {"data": [_change(row) for row in rows]}
+
+
+def _of_period(row: dict[str, Any], active_days: int) -> dict[str, Any]:
+    """Return what a period came to in a metric: the sum of what is counted, else the mean."""
+    value = row["mean"]
+    if row["days"] > 0 and metrics.is_counter(row["metric"]):
+        value = row["sum"] or 0
+    return row | {"value": value, "active_days": active_days}
 
 
 def _weight(row: dict[str, Any]) -> tuple[bool, float]:
@@ -222,7 +255,7 @@ def _standard_errors(a: dict[str, Any], b: dict[str, Any]) -> float:
 
 
 def _adds_up(name: str) -> bool:
-    return _is_counter(name) and name != "longest_focus_ms"
+    return metrics.is_counter(name) and name != "longest_focus_ms"
 
 
 def _per_active_day(row: dict[str, Any], side: Literal["a", "b"]) -> float | None:
@@ -307,7 +340,7 @@ TOOLS: Final = [
         arguments=Comparison,
         answer=ComparisonAnswer,
         frame=SQL["comparison_frame"],
-        parts=(Part(SQL["compare_periods"]),),
+        parts=(Part(SQL["compare_periods"]), *measures.parts(_asked)),
         finish=_told,
         rows="data",
     )

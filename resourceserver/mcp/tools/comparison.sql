@@ -59,138 +59,63 @@ extent as (
            min(first_day) filter (where kind = 'b') as b_first,
            min(last_day) filter (where kind = 'b') as b_last
       from period
+),
+-- The days of both, and all that lies between them as one slot.
+slot as (
+    select row_number() over (order by piece.starts_at, piece.ends_at)::integer as position,
+           piece.date,
+           piece.starts_at,
+           piece.ends_at
+      from today
+     cross join extent
+     cross join lateral (
+               select day.date,
+                      day.starts_at,
+                      day.ends_at
+                 from (
+                          select first_day,
+                                 last_day
+                            from period
+                           where extent.first_between <= extent.last_between
+                           union all
+                          select extent.first_day,
+                                 extent.last_day
+                           where extent.first_between > extent.last_between
+                      ) as stretch
+                cross join lateral svc.days(stretch.first_day, stretch.last_day, today.tz) as day
+                union all
+               select extent.first_between,
+                      svc.day_start(extent.first_between, today.tz),
+                      svc.day_start(extent.last_between + 1, today.tz)
+                where extent.first_between <= extent.last_between
+           ) as piece
+),
+--include reported_days
+framed as (
+    select today.tz,
+           today.date as today,
+           today.week_starts_on,
+           extent.*,
+           (select coalesce(json_agg(date), '[]') from reported) as reported,
+--include told_slots
+      from today
+     cross join extent
 )
-select today.tz,
-       today.date as today,
-       today.week_starts_on,
-       svc.day_start(extent.first_day, today.tz) as starts_at,
-       svc.day_start(extent.last_day + 1, today.tz) as ends_at,
-       extent.*,
+select framed.*,
+       svc.day_start(first_day, tz) as starts_at,
+       svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
-  from today
- cross join extent
+  from framed
 --include end_of_answer
 
 -- name: compare_periods
--- What two periods came to in each metric that is wanted, with what a day of them came to on average.
+-- Both periods, whether they are over, and the units of metrics that devices measure.
 --include answer
 with
 --include frame
 period (kind, first_day, last_day) as (
     values ('a', %(frame_a_first)s::date, %(frame_a_last)s::date),
            ('b', %(frame_b_first)s::date, %(frame_b_last)s::date)
-),
-between_them as (
-    select %(frame_first_between)s::date as first_day,
-           %(frame_last_between)s::date as last_day
-),
--- The days of both, and all that lies between them as one slot.
-slot as materialized (
-    select row_number() over (order by starts_at, ends_at)::integer as position,
-           date,
-           starts_at,
-           ends_at
-      from (
-               select day.date,
-                      day.starts_at,
-                      day.ends_at
-                 from (
-                          select distinct frame.tz,
-                                 case
-                                     when between_them.first_day > between_them.last_day
-                                         then frame.first_day
-                                     else period.first_day
-                                 end as first_day,
-                                 case
-                                     when between_them.first_day > between_them.last_day
-                                         then frame.last_day
-                                     else period.last_day
-                                 end as last_day
-                            from period
-                           cross join between_them
-                           cross join frame
-                      ) as stretch
-                cross join lateral svc.days(stretch.first_day, stretch.last_day, stretch.tz) as day
-                union all
-               select null,
-                      svc.day_start(between_them.first_day, frame.tz),
-                      svc.day_start(between_them.last_day + 1, frame.tz)
-                 from between_them
-                cross join frame
-                where between_them.first_day <= between_them.last_day
-           ) as piece
-),
-wanted as (
-    select metric,
-           n
-      from unnest(%(metrics)s::text[]) with ordinality as wanted (metric, n)
-),
---include added_up_metrics
---include metrics_of_days
---include measures_of_periods
-active as (
-    select period_day.kind,
-           count(distinct period_day.position) as days
-      from (
-               select position,
-                      owned_ms
-                 from spent
-                union all
-               select position,
-                      owned_ms
-                 from coding_spent
-           ) as part
-      join period_day using (position)
-     where part.owned_ms > 0
-     group by period_day.kind
-),
-summed as (
-    select kind,
-           metric,
-           sum(value) as value
-      from (
-               select kind,
-                      metric,
-                      value::double precision as value
-                 from measure_of_period
-                union all
-               select period_day.kind,
-                      other_measure.metric,
-                      other_measure.value
-                 from other_measure
-                 join period_day using (position)
-           ) as part
-     group by kind,
-              metric
-),
-daily as (
-    select period_day.kind,
-           valued.metric,
-           avg(valued.value) as mean,
-           stddev_samp(valued.value) as deviation,
-           count(valued.value) as days
-      from valued
-      join period_day using (position)
-     group by period_day.kind,
-              valued.metric
-),
-told as (
-    select daily.metric,
-           daily.kind,
-           json_build_object(
-               'value', case
-                   when daily.days = 0 then null
-                   when daily.metric = any (%(counters)s::text[]) then coalesce(summed.value, 0)
-                   else daily.mean
-               end,
-               'active_days', coalesce(active.days, 0),
-               'days', daily.days,
-               'mean', daily.mean,
-               'deviation', daily.deviation
-           ) as line
-      from daily
-      left join summed using (kind, metric)
-      left join active using (kind)
 )
 select (
            select json_object_agg(
@@ -199,35 +124,17 @@ select (
                           'from', period.first_day,
                           'to', period.last_day,
                           'days', period.last_day - period.first_day + 1,
-                          'active_days', coalesce(active.days, 0),
                           'is_over', period.last_day < frame.today
                       )
                   )
              from period
-             left join active using (kind)
        ) as periods,
        (
-           select json_agg(
-                      json_build_object(
-                          'metric', wanted.metric,
-                          'unit', (
-                              select unit
-                                from health.metric
-                               where user_id = %(user_id)s
-                                 and 'health:' || metric_type = wanted.metric
-                          ),
-                          'a', in_a.line,
-                          'b', in_b.line
-                      )
-                      order by wanted.n
-                  )
-             from wanted
-             join told as in_a
-               on in_a.metric = wanted.metric
-              and in_a.kind = 'a'
-             join told as in_b
-               on in_b.metric = wanted.metric
-              and in_b.kind = 'b'
-       ) as data
+           select coalesce(json_object_agg('health:' || metric_type, unit), '{}')
+             from health.metric
+            where user_id = %(user_id)s
+              and 'health:' || metric_type = any (%(metrics)s::text[])
+       ) as units,
+       %(metrics)s::text[] as metrics
   from frame
 --include end_of_answer

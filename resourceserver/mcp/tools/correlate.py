@@ -4,6 +4,7 @@ Days in a row are alike, so many of them count for fewer; and of many comparison
 alone. Both are reckoned with before anything is said to be more than chance.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self
 
@@ -18,18 +19,13 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
+from resourceserver.mcp.tools.measures import Asked
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Method
 from resourceserver.timeline.metrics import METRICS
 
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(
-    Path(__file__).with_name("correlate.sql"),
-    _TIMELINE / "timeline.sql",
-    _TIMELINE / "segments.sql",
-    _TIMELINE / "wearables.sql",
-    _TIMELINE / "metrics.sql",
-)
+SQL: Final = tool.load(Path(__file__).with_name("correlate.sql"), _TIMELINE / "reported.sql")
 
 MOST_PARTNERS: Final = 10
 FEWEST_DAYS: Final = 10
@@ -117,8 +113,8 @@ class Correlate(InPeriod):
             "is_search": is_search,
             "most_days": MOST_DAYS if is_search else parameters.MOST_DAYS + 1,
             "metrics": names,
-            "scopes": [metric.scope for metric in known.values() if metric is not None],
-            "counters": [name for name, metric in known.items() if metric and metric.is_counter],
+            "metric_scopes": [metric.scope for metric in known.values() if metric is not None],
+            "is_counted": any(map(metrics.is_counter, names)),
         }
 
 
@@ -160,9 +156,23 @@ class CorrelateAnswer(Answer):
     caution: str
 
 
+def _asked(frame: Mapping[str, Any], _: Mapping[str, Any]) -> Asked:
+    """Return what is asked of all metrics that are to be compared."""
+    names = [metric["name"] for metric in frame["metrics"]]
+    return Asked(names, frame["slots"], frame["reported"])
+
+
 def _compared(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with what is found in the days that the query found."""
-    known = {metric["name"]: metric for metric in answer.pop("metrics")}
+    """Return the answer with what is found in the days that the queries found."""
+    values = {
+        name: of_days
+        for found in measures.taken(answer)
+        for name, of_days in (found["days"] or {}).items()
+    }
+    known = {
+        metric["name"]: metric | {"values": values[metric["name"]]}
+        for metric in answer["frame"]["metrics"]
+    }
     days, lag = answer["days"], answer["lag_days"]
     pair, is_search = answer.pop("pair"), answer.pop("is_search")
     first = known[pair[0]]
@@ -266,7 +276,7 @@ TOOLS: Final = [
         arguments=Correlate,
         answer=CorrelateAnswer,
         frame=SQL["correlate_frame"],
-        parts=(Part(SQL["correlate"]),),
+        parts=(Part(SQL["correlate"]), *measures.parts(_asked)),
         finish=_compared,
         rows="data",
     )

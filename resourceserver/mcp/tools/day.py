@@ -9,7 +9,16 @@ from pydantic import Field
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
 from resourceserver.api.parameters import Listed
-from resourceserver.endpoints import attention, code, content, goals, health, music
+from resourceserver.endpoints import (
+    activity,
+    attention,
+    code,
+    coding,
+    content,
+    goals,
+    health,
+    music,
+)
 from resourceserver.endpoints.attention import StreakTotals
 from resourceserver.endpoints.goals import Status
 from resourceserver.endpoints.music import TopArtist
@@ -17,19 +26,14 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Day, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
-from resourceserver.mcp.tools.measures import Measure
+from resourceserver.mcp.tools.measures import Asked, Measure
 from resourceserver.timeline.metrics import METRICS, ActivityMetric
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(
-    _HERE / "day.sql",
-    _TIMELINE / "timeline.sql",
-    _TIMELINE / "segments.sql",
-    _TIMELINE / "wearables.sql",
-    _TIMELINE / "metrics.sql",
-)
+SQL: Final = tool.load(_HERE / "day.sql", _TIMELINE / "reported.sql")
 
+MOST_TOPS: Final = 5
 MOST: Final = 10
 """Streaks, goals, events and other rows of a kind."""
 LONGEST_TEXT: Final = 200
@@ -70,8 +74,7 @@ class OneDay(InZone):
                 "limit": MOST,
                 "include_cancelled": False,
                 "metrics": names,
-                "metric_scopes": [METRICS[name].scope for name in names],
-                "counters": [name for name in names if METRICS[name].is_counter],
+                "is_counted": True,
             }
         )
 
@@ -207,10 +210,51 @@ class DayAnswer(Answer):
     omitted: list[Omitted]
 
 
+def _asked(frame: Mapping[str, Any], given: Mapping[str, Any]) -> Asked:
+    """Return what is asked of the day beside the four weeks before it, as far as the token may see it."""
+    return Asked(
+        [name for name in given["metrics"] if METRICS[name].scope in frame["scopes"]],
+        frame["slots"],
+        frame["reported"],
+        {
+            "day": (frame["first_day"], frame["last_day"]),
+            "before": (frame["before_first_day"], frame["before_last_day"]),
+        },
+    )
+
+
+def _compared(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Take what metrics came to out of the answer, and return it by their names."""
+    told = [row for found in measures.taken(answer) for row in found["periods"]]
+    values = {row["metric"]: row["mean"] for row in told if row["kind"] == "day"}
+    return {
+        row["metric"]: {
+            "metric": row["metric"],
+            "value": values[row["metric"]],
+            "normal": row["mean"],
+            "deviation": row["deviation"],
+            "days": row["days"],
+        }
+        for row in told
+        if row["kind"] == "before"
+    }
+
+
+def _tops(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """Return the rows of an endpoint with most time, under the name that they all have here."""
+    return [
+        _short({"name": row[name], "total_ms": row["total_ms"], "percent": row["percent"]})
+        for row in rows[:MOST_TOPS]
+        if row["total_ms"] > 0
+    ]
+
+
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with measures in words, and with no more of each part than is of interest."""
-    found = {each["metric"]: each for each in answer.pop("compared")}
+    found = _compared(answer)
     is_over = answer["is_over"]
+    apps, categories = answer.pop("app_usage")["data"], answer.pop("categories")["data"]
+    coded = answer.pop("coding")["data"]["projects"]
 
     def totals(names: tuple[str, ...]) -> list[dict[str, Any]]:
         return [measures.measure(found[name], is_over=is_over) for name in names]
@@ -228,8 +272,12 @@ def _told(answer: dict[str, Any]) -> dict[str, Any]:
         answer
         | held
         | {
+            "first_activity_at": min((app["first_used_at"] for app in apps), default=None),
+            "last_activity_at": max((app["last_used_at"] for app in apps), default=None),
             "totals": totals(ACTIVITY),
-            **{top: [_short(row) for row in answer[top]] for top in _TOPS},
+            "top_apps": _tops(apps, "app"),
+            "top_categories": _tops(categories, "category"),
+            "top_projects": _tops(coded, "project"),
             "focus": focus["totals"],
             "streaks": [_streak(row) for row in focus["data"]],
             "goals": _goals(goals["data"], answer["date"]),
@@ -241,9 +289,6 @@ def _told(answer: dict[str, Any]) -> dict[str, Any]:
             "truncated": any(part.get("has_more", False) for part in cut),
         }
     )
-
-
-_TOPS: Final = ("top_apps", "top_categories", "top_projects")
 
 
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,6 +380,10 @@ TOOLS: Final = [
         frame=SQL["day_frame"],
         parts=(
             Part(SQL["get_day"]),
+            *measures.parts(_asked),
+            tool.part(activity.ENDPOINTS, "app_usage"),
+            tool.part(activity.ENDPOINTS, "categories"),
+            tool.part(coding.ENDPOINTS, "coding"),
             tool.part(attention.ENDPOINTS, "focus_streaks"),
             tool.part(goals.ENDPOINTS, "goals"),
             tool.part(code.ENDPOINTS, "codehost_activity", name="commits", scope=_scope("commits")),

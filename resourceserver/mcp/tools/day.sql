@@ -1,15 +1,35 @@
 -- name: day_frame
--- The day that is asked for, else today; and the 28 days before it.
+-- The day that is asked for, else today; and the 28 days before it, with those that were reported.
 --include answer
 with
 --include today
-frame as (
+chosen as (
     select tz,
            date as today,
            week_starts_on,
-           coalesce(%(date)s::date, date) as first_day,
-           coalesce(%(date)s::date, date) as last_day
+           coalesce(%(date)s::date, date) as day
       from today
+),
+slot as (
+    select days.n as position,
+           days.date,
+           days.starts_at,
+           days.ends_at
+      from chosen
+     cross join lateral svc.days(chosen.day - 28, chosen.day, chosen.tz) as days
+),
+--include reported_days
+frame as (
+    select tz,
+           today,
+           week_starts_on,
+           day as first_day,
+           day as last_day,
+           day - 28 as before_first_day,
+           day - 1 as before_last_day,
+           (select coalesce(json_agg(date), '[]') from reported) as reported,
+--include told_slots
+      from chosen
 )
 select frame.*,
        svc.day_start(first_day, tz) as starts_at,
@@ -19,97 +39,15 @@ select frame.*,
 --include end_of_answer
 
 -- name: get_day
--- A day beside the four weeks before it: what it came to in each metric that the token may see, and what it was
--- spent on. A metric whose scope is not held is not read.
+-- Which day it is, and whether it is over.
 --include answer
 with
 --include frame
-held as (
-    select %(frame_scopes)s::text[] as scopes
-),
-slot as (
-    select day.n as position,
-           day.date,
-           day.starts_at,
-           day.ends_at
+day as (
+    select *
       from frame
-     cross join lateral svc.days(frame.first_day - 28, frame.first_day, frame.tz) as day
-),
-wanted as (
-    select known.metric,
-           known.n
-      from unnest(%(metrics)s::text[], %(metric_scopes)s::text[]) with ordinality
-               as known (metric, scope, n)
-     cross join held
-     where known.scope = any (held.scopes)
-),
--- Of measures of a body, those that the day's recovery has are enough.
-metric as (
-    select null::text as metric_type
-     where false
-),
---include metrics_of_days
---include ranked_by_day
-compared as (
-    select metric,
-           max(value) filter (where is_the_day) as value,
-           avg(value) filter (where not is_the_day) as normal,
-           stddev_samp(value) filter (where not is_the_day) as deviation,
-           count(value) filter (where not is_the_day) as days
-      from (
-               select valued.metric,
-                      valued.value::numeric as value,
-                      valued.date = frame.first_day as is_the_day
-                 from valued
-                cross join frame
-           ) as told
-     group by metric
-),
-top as (
-    select ranked.kind,
-           json_agg(
-               json_build_object(
-                   'name', ranked.name,
-                   'total_ms', ranked.total_ms,
-                   'percent', svc.percent(ranked.total_ms::bigint, ranked.whole_ms::bigint)
-               )
-               order by ranked.rank
-           ) filter (where ranked.rank <= 5) as rows
-      from (
-               select *,
-                      sum(total_ms) over (partition by kind) as whole_ms
-                 from ranked
-                where position = (select max(position) from slot)
-           ) as ranked
-     group by ranked.kind
-),
-activity as (
-    select min(first_at) as first_at,
-           max(last_at) as last_at
-      from spent
-     where position = (select max(position) from slot)
 )
-select frame.first_day as date,
-       frame.ends_at <= now() as is_over,
-       svc.instant(activity.first_at) as first_activity_at,
-       svc.instant(activity.last_at) as last_activity_at,
-       (
-           select json_agg(
-                      json_build_object(
-                          'metric', compared.metric,
-                          'value', compared.value,
-                          'normal', compared.normal,
-                          'deviation', compared.deviation,
-                          'days', compared.days
-                      )
-                      order by wanted.n
-                  )
-             from compared
-             join wanted using (metric)
-       ) as compared,
-       coalesce((select rows from top where kind = 'app'), '[]') as top_apps,
-       coalesce((select rows from top where kind = 'category'), '[]') as top_categories,
-       coalesce((select rows from top where kind = 'project'), '[]') as top_projects
-  from frame
- cross join activity
+select first_day as date,
+       ends_at <= now() as is_over
+  from day
 --include end_of_answer

@@ -1,14 +1,56 @@
 """How values of metrics are told: rounded, in words, and beside what is usual."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from resourceserver.api.bodies import Body, Count
 from resourceserver.mcp import durations
+from resourceserver.mcp.tool import Part
 from resourceserver.timeline import metrics
 
 FEWEST_DAYS: Final = 7
 """Days that it takes to say what is usual."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of metrics."""
+
+    names: Sequence[str]
+    slots: metrics.Slots
+    reported: Sequence[str]
+    """Days on which any tracker reported anything."""
+    periods: Mapping[str, tuple[str, str]] | None = None
+    """The first and the last day of each period by its name; None: values of days are wanted."""
+    always: tuple[str, ...] = ()
+    """Statements that are asked even where no metric of theirs is."""
+
+
+def parts(ask: Callable[[Mapping[str, Any], Mapping[str, Any]], Asked]) -> tuple[Part, ...]:
+    """Return the statements of all metrics as parts, of which those are asked that ``ask`` has names of."""
+
+    def part(statement: str) -> Part:
+        def values(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+            asked = ask(frame, given)
+            names = metrics.by_statement(asked.names).get(statement, [])
+            if not names and statement not in asked.always:
+                return None
+            return metrics.values(
+                names, asked.slots, reported=asked.reported, periods=asked.periods
+            )
+
+        return Part(metrics.SQL[statement], name=statement, ask=values)
+
+    return tuple(part(statement) for statement in metrics.SQL)
+
+
+def taken(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Take the answers of these parts out of that of a tool."""
+    for statement in metrics.SQL:
+        told = answer.pop(statement)
+        if told is not None:
+            yield told
 
 
 class Measure(Body):
