@@ -6,15 +6,22 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, DayRangeEcho, Timestamp
 from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import NoParams
 from resourceserver.timeline import metrics
-from resourceserver.timeline.metrics import ActivityMetric, Slots
-from shared import queries
+from resourceserver.timeline.metrics import ActivityMetric
+from shared import pipeline, queries
 from shared.pipeline import Step
 
-SQL: Final = queries.load(Path(__file__).with_name("goals.sql"))
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "reported.sql", Path(__file__).with_name("goals.sql"))
+STATEMENTS: Final = {
+    "slots_of_periods": pipeline.statement(SQL["slots_of_periods"]),
+    **{name: metrics.STATEMENTS[name] for name in metrics.OF_ACTIVITY},
+}
+"""What is asked behind the query."""
 
 RECENT: Final = 8
 """Periods that every goal is looked at in: the one that is under way, and seven that are over."""
@@ -89,56 +96,65 @@ class GoalsBody(Body):
 
 
 def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return what is asked of the recent periods."""
+    """Return what finds the instants of the recent periods."""
     query = answers["query"]
-    return _steps(query, query["data"], "recent")
+    return _slots(query, query["data"], "recent")
 
 
-def _older(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return what is asked of the periods before them, of goals that no recent period has failed."""
+def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return what is asked of the recent periods, then of those before them."""
     query = answers["query"]
-    if any(name.startswith("older ") for name in answers):
-        return {}
-    reached = _reached(answers, "recent")
-    unbroken = [
-        goal
-        for goal in query["data"]
-        if not any(
-            _status(goal, age, slot) in _FAILED
-            for age, slot in enumerate(reached[goal["id"]])
-            if age > 0
-        )
-    ]
-    return _steps(query, unbroken, "older")
+    asked = {name.split()[0] for name in answers}
+    if "recent_reached" not in asked:
+        return _steps(answers, query["data"], "recent")
+    unbroken = [goal for goal in query["data"] if not _has_failed(goal, answers)]
+    if "older" not in asked:
+        return _slots(query, unbroken, "older")
+    return _steps(answers, unbroken, "older") if "older_reached" not in asked else {}
 
 
-def _steps(
+def _has_failed(goal: Mapping[str, Any], answers: Answers) -> bool:
+    """Tell whether one of the recent periods that are over has failed a goal."""
+    slots = _reached(answers, "recent")[goal["id"]]
+    return any(_status(goal, age, slots[age]) in _FAILED for age in range(1, len(slots)))
+
+
+def _slots(
     query: Mapping[str, Any], goals: Iterable[Mapping[str, Any]], when: str
 ) -> dict[str, Step]:
+    """Return what finds the instants of the periods that goals have, kind by kind."""
+    steps: dict[str, Step] = {}
+    for kind in sorted({goal["period"] for goal in goals}):
+        periods = query["periods"][kind]
+        # The newest come first, and slots are in order of time.
+        looked_at = (periods[:RECENT] if when == "recent" else periods[RECENT:])[::-1]
+        steps[f"{when} {kind}"] = (
+            STATEMENTS["slots_of_periods"],
+            {
+                "first_days": [each["from"] for each in looked_at],
+                "last_day": looked_at[-1]["to"],
+                "tz": query["tz"],
+            },
+        )
+    return steps
+
+
+def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> dict[str, Step]:
+    """Return what is asked of goals, statement by statement and kind by kind."""
     asked: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for goal in goals:
         statement = metrics.METRICS[goal["metric"]].statement
         asked.setdefault((statement, goal["period"]), []).append(goal)
     return {
-        f"{when} {statement} {kind}": (
-            metrics.STATEMENTS[statement],
+        f"{when}_reached {statement} {kind}": (
+            STATEMENTS[statement],
             metrics.values(
                 sorted({goal["metric"] for goal in each}),
-                _slots(query["periods"][kind], when),
+                answers[f"{when} {kind}"]["slots"],
                 goals=[goal["id"] for goal in each],
             ),
         )
         for (statement, kind), each in asked.items()
-    }
-
-
-def _slots(periods: list[dict[str, str]], when: str) -> Slots:
-    """Return the periods, which come the newest first, in order of time."""
-    looked_at = (periods[:RECENT] if when == "recent" else periods[RECENT:])[::-1]
-    return {
-        "dates": [each["from"] for each in looked_at],
-        "starts": [each["starts_at"] for each in looked_at],
-        "ends": [each["ends_at"] for each in looked_at],
     }
 
 
@@ -147,7 +163,7 @@ def _reached(answers: Answers, when: str) -> dict[str, list[dict[str, Any]]]:
     return {
         goal_id: slots[::-1]
         for name, answer in answers.items()
-        if name.startswith(f"{when} ")
+        if name.startswith(f"{when}_reached ")
         for goal_id, slots in answer["goals"].items()
     }
 
@@ -188,7 +204,7 @@ def _goal(
     rest = {name: value for name, value in goal.items() if name not in ("skipped", "created_at")}
     return rest | {
         "progress": {
-            "period": _days(periods[0]),
+            "period": periods[0],
             "tz": query["tz"],
             "value": slots[0]["value"],
             "target": goal["target"],
@@ -198,15 +214,11 @@ def _goal(
         },
         "streak": _streak(statuses[1:]),
         "history": [
-            {**_days(periods[age]), "value": slots[age]["value"], "status": statuses[age]}
+            {**periods[age], "value": slots[age]["value"], "status": statuses[age]}
             for age in reversed(range(1, RECENT))
         ],
         "created_at": goal["created_at"],
     }
-
-
-def _days(period: Mapping[str, str]) -> dict[str, str]:
-    return {"from": period["from"], "to": period["to"]}
 
 
 def _streak(statuses: Iterable[Status]) -> int:
@@ -228,6 +240,6 @@ ENDPOINTS: Final = [
         params=NoParams,
         body=GoalsBody,
         query=SQL["goals"],
-        further=Further(metrics.STATEMENTS, _recent, _finish, _older),
+        further=Further(STATEMENTS, _recent, _finish, _more),
     ),
 ]

@@ -107,18 +107,27 @@ select (select tz from person) as tz,
            select json_object_agg(kind, days)
              from (
                       select kind,
-                             json_agg(
-                                 json_build_object(
-                                     'from', first_day,
-                                     'to', last_day,
-                                     'starts_at', svc.day_start(first_day, (select tz from person)),
-                                     'ends_at', svc.day_start(last_day + 1, (select tz from person))
-                                 )
-                                 order by age
-                             ) as days
+                             json_agg(json_build_object('from', first_day, 'to', last_day) order by age)
+                                 as days
                         from period
                        group by kind
                   ) as known
        ) as periods,
        (select coalesce(json_agg(row order by created_at, id), '[]') from row) as data
+--include end_of_answer
+
+-- name: slots_of_periods
+-- Periods in a row as slots. To find the instants of a year of days takes a while, so nothing asks for it in vain.
+--include answer
+with slot as (
+    select named.n as position,
+           named.first_day as date,
+           edge.at as starts_at,
+           lead(edge.at, 1, svc.day_start(%(last_day)s::date + 1, %(tz)s)) over (order by named.n)
+               as ends_at
+      from unnest(%(first_days)s::date[]) with ordinality as named (first_day, n)
+     cross join lateral svc.day_start(named.first_day, %(tz)s) as edge (at)
+)
+select
+--include told_slots
 --include end_of_answer

@@ -106,6 +106,12 @@ def parse(name: str) -> str:
     return name
 
 
+OF_ACTIVITY: Final = tuple(
+    dict.fromkeys(known.statement for known in METRICS.values() if known.scope == "read:activity")
+)
+"""The statements that tell of goals too."""
+
+
 def by_statement(names: Iterable[str]) -> dict[str, list[str]]:
     """Return which of STATEMENTS tell of metrics, each with the names that it tells of."""
     named: dict[str, list[str]] = {}
