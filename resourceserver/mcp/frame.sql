@@ -300,20 +300,3 @@ select json_build_object(
        ) as data_gaps
   from framed as frame
 --include end_of_answer
-
--- name: period_and_before
--- The days of a period, and the 28 days before it, which are what is normal.
---include answer
-with
---include today
---include period
-found as (
-    select *
-      from frame
-)
-select found.*,
-       first_day - 28 as before_first_day,
-       first_day - 1 as before_last_day,
---include frame_scopes
-  from found
---include end_of_answer

@@ -1,5 +1,6 @@
 """What a body did, as an assistant tells of it: metrics against what is normal, and how nights were."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -265,7 +266,19 @@ def _wants_recovery(given: Arguments) -> bool:
     return isinstance(given, Health) and given.values()["include_recovery"]
 
 
+def _hours(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what is asked of hours, where values of hours are shown."""
+    if frame["resolution"] != "hour":
+        return None
+    return {**given, **{f"frame_{name}": value for name, value in frame.items()}}
+
+
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
+    hours, available = answer.pop("hours"), answer.pop("available")
+    if hours is not None:
+        for metric in answer["metrics"]:
+            metric["series"] = hours["series"].get(metric["metric"], [])
+    is_cut = available["is_cut"] or (hours is not None and hours["is_cut"])
     samples = answer.pop("health_samples") or {"data": [], "has_more": False}
     recovery, before = answer.pop("recovery"), answer.pop("recovery_before")
     nights = [] if recovery is None else [day for day in recovery["data"] if day["has_data"]]
@@ -275,9 +288,10 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
         "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
         "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
         "recovery_normal": None if before is None else _measures(before["averages"]),
-        "truncated": answer["truncated"] or samples["has_more"],
+        "truncated": answer["truncated"] or samples["has_more"] or is_cut,
         "available": [
-            each | {"unit": each["unit"] or _unit(each["metric"])} for each in answer["available"]
+            each | {"unit": each["unit"] or _unit(each["metric"])}
+            for each in available["available"]
         ],
     }
     return _fitting(told)
@@ -371,9 +385,11 @@ TOOLS: Final = [
         scope="read:health",
         arguments=Health,
         answer=HealthAnswer,
-        frame=SQL["period_and_before"],
+        frame=SQL["health_frame"],
         parts=(
             Part(SQL["get_health"]),
+            Part(SQL["health_by_hour"], name="hours", ask=_hours),
+            Part(SQL["available_health"], name="available"),
             tool.part(health.ENDPOINTS, "health_samples", is_wanted=_wants_samples),
             tool.part(health.ENDPOINTS, "recovery", is_wanted=_wants_recovery),
             tool.part(

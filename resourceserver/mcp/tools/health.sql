@@ -1,3 +1,34 @@
+-- fragment: asked_metrics
+-- `asked_metric`: the metrics that are asked for, and what is known of each.
+asked_metric as (
+    select name.metric,
+           name.position,
+           case when name.metric = 'health:heart_rate' then 'bpm' else known.unit end as unit,
+           case when name.metric = 'health:heart_rate' then 'avg' else known.aggregation end as aggregation,
+           name.metric = 'health:heart_rate'
+               or known.metric_type is not null
+               or not starts_with(name.metric, 'health:') as is_known
+      from unnest(%(metrics)s::text[]) with ordinality as name (metric, position)
+      left join health.metric as known
+        on known.user_id = %(user_id)s
+       and 'health:' || known.metric_type = name.metric
+),
+
+-- fragment: series
+-- `series`: the values of each metric in `point` (metric, at, value), the last 200 of them.
+series as (
+    select metric,
+           json_agg(json_build_object('at', at, 'value', svc.rounded(value)) order by at)
+               filter (where back <= 200) as points,
+           count(*) > 200 as is_cut
+      from (
+               select point.*,
+                      row_number() over (partition by metric order by at desc) as back
+                 from point
+           ) as counted
+     group by metric
+),
+
 -- fragment: measured_in_slots
 -- `measured`: what each metric that is asked for comes to in each `slot` (position, date, starts_at, ends_at).
 -- The days before the range have slots of their own, so that a range comes to what it comes to elsewhere: what
@@ -13,7 +44,7 @@ asked_date as (
       from slot
 ),
 --include asked_days
---include spans
+--include slots
 --include health_amounts
 --include recovery_days
 --include health_measures
@@ -27,36 +58,40 @@ measured as (
               metric
 )
 
--- name: get_health
--- What the metrics that are asked for came to in a range, day by day or finer, and in the 28 days before it,
--- which are what is normal; and which metrics there are, where none is asked for or one that nobody measured.
+-- name: health_frame
+-- The days of a period, and the 28 days before it, which are what is normal. Not more than a screen of values is
+-- shown, and so more than a day in each where there are many.
 --include answer
 with
---include frame
-asked_metric as (
-    select name.metric,
-           name.position,
-           case when name.metric = 'health:heart_rate' then 'bpm' else known.unit end as unit,
-           case when name.metric = 'health:heart_rate' then 'avg' else known.aggregation end as aggregation,
-           name.metric = 'health:heart_rate'
-               or known.metric_type is not null
-               or not starts_with(name.metric, 'health:') as is_known
-      from unnest(%(metrics)s::text[]) with ordinality as name (metric, position)
-      left join health.metric as known
-        on known.user_id = %(user_id)s
-       and 'health:' || known.metric_type = name.metric
-),
--- Not more than a screen of values, and so more than a day in each where there are many.
-chosen as (
-    select case
+--include today
+--include period
+found as (
+    select frame.*,
+           case
                when %(resolution)s::text = 'raw' then 'raw'
-               when %(resolution)s::text = 'hour' and days * cardinality(%(metrics)s::text[]) <= 8 then 'hour'
+               when %(resolution)s::text = 'hour' and days * cardinality(%(metrics)s::text[]) <= 8
+                   then 'hour'
                when days <= 50 then 'day'
                when days <= 350 then 'week'
                else 'month'
            end as resolution
-      from (select last_day - first_day + 1 as days from frame) as counted
-),
+      from frame
+     cross join lateral (select last_day - first_day + 1 as days) as counted
+)
+select found.*,
+       first_day - 28 as before_first_day,
+       first_day - 1 as before_last_day,
+--include frame_scopes
+  from found
+--include end_of_answer
+
+-- name: get_health
+-- What the metrics that are asked for came to in a range, day by day or coarser, and in the 28 days before it,
+-- which are what is normal.
+--include answer
+with
+--include frame
+--include asked_metrics
 by_day as (
     with slot as (
         select row_number() over (order by day.date)::integer as position,
@@ -71,24 +106,6 @@ by_day as (
 --include measured_in_slots
     select measured.metric,
            slot.date,
-           measured.value
-      from measured
-      join slot using (position)
-),
-by_hour as (
-    with slot as (
-        select row_number() over (order by hour.n)::integer as position,
-               hour.date,
-               greatest(hour.starts_at, frame.starts_at) as starts_at,
-               least(hour.ends_at, frame.ends_at) as ends_at
-          from frame
-         cross join lateral svc.hours(frame.first_day, frame.last_day, frame.tz) as hour
-         where greatest(hour.starts_at, frame.starts_at) < least(hour.ends_at, frame.ends_at)
-           and (select resolution = 'hour' from chosen)
-    ),
---include measured_in_slots
-    select measured.metric,
-           slot.starts_at,
            measured.value
       from measured
       join slot using (position)
@@ -131,14 +148,9 @@ summary as (
      group by by_day.metric
 ),
 point as (
-    select metric,
-           svc.instant(starts_at) as at,
-           value
-      from by_hour
-     union all
     select by_day.metric,
            greatest(
-               case chosen.resolution
+               case %(frame_resolution)s::text
                    when 'day' then by_day.date
                    when 'week'
                        then by_day.date
@@ -146,27 +158,15 @@ point as (
                    else date_trunc('month', by_day.date::timestamp)::date
                end,
                frame.first_day
-           )::text,
-           avg(by_day.value)
+           )::text as at,
+           avg(by_day.value) as value
       from by_day
-     cross join chosen
      cross join frame
-     where chosen.resolution in ('day', 'week', 'month')
+     where %(frame_resolution)s::text in ('day', 'week', 'month')
      group by 1,
               2
 ),
-series as (
-    select metric,
-           json_agg(json_build_object('at', at, 'value', svc.rounded(value)) order by at)
-               filter (where back <= 200) as points,
-           count(*) > 200 as is_cut
-      from (
-               select point.*,
-                      row_number() over (partition by metric order by at desc) as back
-                 from point
-           ) as counted
-     group by metric
-),
+--include series
 row as (
     select asked_metric.metric,
            asked_metric.position,
@@ -199,7 +199,75 @@ row as (
       left join summary using (metric)
       left join before using (metric)
       left join series using (metric)
+)
+select %(frame_resolution)s::text as resolution,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object(
+                              'metric', metric,
+                              'unit', unit,
+                              'aggregation', aggregation,
+                              'summary', summary,
+                              'normal', normal,
+                              'z', z,
+                              'series', series
+                          )
+                          order by position
+                      ),
+                      '[]'
+                  )
+             from row
+       ) as metrics,
+       %(frame_resolution)s::text <> %(resolution)s::text
+           or coalesce((select bool_or(is_cut) from row), false) as truncated
+  from frame
+--include end_of_answer
+
+-- name: health_by_hour
+-- What the metrics that are asked for came to hour by hour.
+--include answer
+with
+--include frame
+by_hour as (
+    with slot as (
+        select row_number() over (order by hour.n)::integer as position,
+               hour.date,
+               greatest(hour.starts_at, frame.starts_at) as starts_at,
+               least(hour.ends_at, frame.ends_at) as ends_at
+          from frame
+         cross join lateral svc.hours(frame.first_day, frame.last_day, frame.tz) as hour
+         where greatest(hour.starts_at, frame.starts_at) < least(hour.ends_at, frame.ends_at)
+    ),
+--include measured_in_slots
+    select measured.metric,
+           slot.starts_at,
+           measured.value
+      from measured
+      join slot using (position)
 ),
+point as (
+    select metric,
+           svc.instant(starts_at) as at,
+           value
+      from by_hour
+),
+--include series
+told as (
+    select coalesce(json_object_agg(metric, points), '{}') as series,
+           coalesce(bool_or(is_cut), false) as is_cut
+      from series
+)
+select *
+  from told
+--include end_of_answer
+
+-- name: available_health
+-- Which metrics there are, where none is asked for or one that nobody measured.
+--include answer
+with
+--include frame
+--include asked_metrics
 -- Which metrics there are. A night has a date where somebody woke up.
 is_listing as (
     select not coalesce(bool_and(is_known), false) as holds
@@ -305,25 +373,7 @@ available as (
        and (select holds from is_listing)
      group by told.metric
 )
-select chosen.resolution,
-       (
-           select coalesce(
-                      json_agg(
-                          json_build_object(
-                              'metric', metric,
-                              'unit', unit,
-                              'aggregation', aggregation,
-                              'summary', summary,
-                              'normal', normal,
-                              'z', z,
-                              'series', series
-                          )
-                          order by position
-                      ),
-                      '[]'
-                  )
-             from row
-       ) as metrics,
+select
        (
            select coalesce(
                       json_agg(
@@ -346,9 +396,5 @@ select chosen.resolution,
                         from available
                   ) as ranked
        ) as available,
-       chosen.resolution <> %(resolution)s::text
-           or coalesce((select bool_or(is_cut) from row), false)
-           or (select count(*) > 50 from available) as truncated
-  from frame
- cross join chosen
+       (select count(*) > 50 from available) as is_cut
 --include end_of_answer
