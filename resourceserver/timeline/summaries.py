@@ -41,6 +41,8 @@ _PEOPLE: Final = 100
 """Asked for at a time."""
 _MARKS: Final = jobs.MONTH
 """Read in one transaction, so that it does not take long."""
+_DOMAINS: Final = ("app_time", "coding", "switches", "focus")
+"""Of what a summary is made."""
 _NOBODY: Final = UUID(int=0)
 
 Mark = tuple[date, datetime]
@@ -154,9 +156,10 @@ async def _make(worker: Connection, user_id: UUID, tz: str, parts: Iterable[Days
     made = 0
     for first, last in parts:
         await _forget(worker, user_id, (first, last))
-        result = await worker.execute(
-            SQL["make_days"], {"user_id": user_id, "tz": tz, "from": first, "to": last}
-        )
+        days = {"user_id": user_id, "tz": tz, "from": first, "to": last}
+        # Whatever is written between these marks its days, which are summed up once more.
+        summed = {name: await _value(worker, f"sum_{name}", **days) for name in _DOMAINS}
+        result = await worker.execute(SQL["store_days"], days | summed)
         made += result.rowcount
     return made
 

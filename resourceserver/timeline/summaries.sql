@@ -218,60 +218,188 @@ delete
  where user_id = %(user_id)s
    and date not between %(from)s and %(to)s
 
--- name: make_days
--- Sums days up, those on which something was measured. Tops are five at most.
-with slot as (
+-- fragment: days
+-- `slot`: the days that are summed up.
+slot as (
     select n as position,
            date,
            starts_at,
            ends_at
       from svc.days(%(from)s, %(to)s, %(tz)s)
 ),
-wanted as (
-    select metric
-      from unnest(array[
-               'tracked_ms',
-               'coding_ms',
-               'app_switches',
-               'session_count',
-               'focus_ms'
-           ]) as metric
+
+-- fragment: tops
+-- `top`: on what most of each day was spent, five at most of a kind. Needs `spent_on` (position, kind, name,
+-- total_ms).
+top as (
+    select position,
+           kind,
+           json_agg(json_build_object(kind, name, 'total_ms', total_ms) order by rank) as rows
+      from (
+               select *,
+                      row_number() over (
+                          partition by position, kind
+                          order by total_ms desc, name collate "C"
+                      ) as rank
+                 from spent_on
+                where total_ms > 0
+           ) as ranked
+     where rank <= 5
+     group by position,
+              kind
 ),
---include asked_days
+
+-- name: sum_app_time
+-- What days came to in applications, a row for each day with any.
+with
+--include days
 --include spans
 --include categories
 --include shown_in_spans
 --include judged
 --include app_time
---include coding_time
---include switched
---include focused
---include activity_by_day
+--include app_measures
+spent_on as (
+    select position,
+           'app' as kind,
+           app as name,
+           sum(value) as total_ms
+      from measure
+     where metric = 'tracked_ms'
+     group by position,
+              app
+     union all
+    select position,
+           'category',
+           category,
+           sum(value)
+      from measure
+     where metric = 'tracked_ms'
+     group by position,
+              category
+),
+--include tops
 summed as (
     select position,
            coalesce(sum(value) filter (where metric = 'tracked_ms'), 0) as tracked_ms,
            coalesce(sum(value) filter (where metric = 'productive_ms'), 0) as productive_ms,
            coalesce(sum(value) filter (where metric = 'neutral_ms'), 0) as neutral_ms,
-           coalesce(sum(value) filter (where metric = 'distracted_ms'), 0) as distracted_ms,
-           coalesce(sum(value) filter (where metric = 'coding_ms'), 0) as coding_ms,
-           coalesce(sum(value) filter (where metric = 'app_switches'), 0) as app_switches,
-           coalesce(sum(value) filter (where metric = 'focus_ms'), 0) as focus_ms,
-           coalesce(sum(value) filter (where metric = 'longest_focus_ms'), 0) as longest_focus_ms
+           coalesce(sum(value) filter (where metric = 'distracted_ms'), 0) as distracted_ms
       from measure
      group by position
 ),
---include ranked_by_day
-top as (
+day as (
+    select slot.date,
+           summed.tracked_ms,
+           summed.productive_ms,
+           summed.neutral_ms,
+           summed.distracted_ms,
+           app.rows as top_apps,
+           category.rows as top_categories
+      from summed
+      join slot using (position)
+      left join top as app
+             on app.position = summed.position
+            and app.kind = 'app'
+      left join top as category
+             on category.position = summed.position
+            and category.kind = 'category'
+)
+select coalesce(json_agg(day), '[]')::text
+  from day
+
+-- name: sum_coding
+-- The same of coding.
+with
+--include days
+--include spans
+--include coding_time
+spent_on as (
     select position,
-           json_agg(json_build_object('app', name, 'total_ms', total_ms) order by rank)
-               filter (where kind = 'app') as apps,
-           json_agg(json_build_object('category', name, 'total_ms', total_ms) order by rank)
-               filter (where kind = 'category') as categories,
-           json_agg(json_build_object('project', name, 'total_ms', total_ms) order by rank)
-               filter (where kind = 'project') as projects
-      from ranked
-     where rank <= 5
+           'project' as kind,
+           project as name,
+           sum(owned_ms) as total_ms
+      from coding_spent
+     group by position,
+              project
+),
+--include tops
+summed as (
+    select position,
+           coalesce(sum(total_ms), 0) as coding_ms
+      from spent_on
      group by position
+),
+day as (
+    select slot.date,
+           summed.coding_ms,
+           top.rows as top_projects
+      from summed
+      join slot using (position)
+      left join top using (position)
+)
+select coalesce(json_agg(day), '[]')::text
+  from day
+
+-- name: sum_switches
+-- The same of switches.
+with
+--include days
+--include switched
+day as (
+    select slot.date,
+           switched.app_switches
+      from switched
+      join slot using (position)
+)
+select coalesce(json_agg(day), '[]')::text
+  from day
+
+-- name: sum_focus
+-- The same of streaks of focus.
+with
+--include days
+--include categories
+--include focused
+day as (
+    select slot.date,
+           sum(focused.focus_ms)::bigint as focus_ms,
+           max(focused.focus_ms) as longest_focus_ms
+      from focused
+      join slot using (position)
+     group by slot.date
+)
+select coalesce(json_agg(day), '[]')::text
+  from day
+
+-- name: store_days
+-- Stores what days came to, those on which something was measured.
+with
+--include days
+app_time as (
+    select *
+      from json_to_recordset(%(app_time)s::json) as day (
+               date            date,
+               tracked_ms      bigint,
+               productive_ms   bigint,
+               neutral_ms      bigint,
+               distracted_ms   bigint,
+               top_apps        json,
+               top_categories  json
+           )
+),
+coding as (
+    select *
+      from json_to_recordset(%(coding)s::json) as day (date date, coding_ms bigint, top_projects json)
+),
+switches as (
+    select *
+      from json_to_recordset(%(switches)s::json) as day (date date, app_switches bigint)
+),
+focus as (
+    select *
+      from json_to_recordset(%(focus)s::json)
+               as day (date date, focus_ms bigint, longest_focus_ms bigint)
 )
 insert into activity.daily_summary (
     user_id,
@@ -296,18 +424,21 @@ select %(user_id)s,
        %(tz)s,
        case when slot.ends_at + interval '1 hour' <= now() then 'final' else 'provisional' end,
        slot.ends_at + interval '1 hour',
-       summed.tracked_ms,
-       summed.productive_ms,
-       summed.neutral_ms,
-       summed.distracted_ms,
-       summed.coding_ms,
-       summed.app_switches,
-       summed.focus_ms,
-       summed.longest_focus_ms,
-       coalesce(top.apps, '[]'),
-       coalesce(top.categories, '[]'),
-       coalesce(top.projects, '[]')
-  from summed
-  join slot using (position)
-  left join top using (position)
+       coalesce(app_time.tracked_ms, 0),
+       coalesce(app_time.productive_ms, 0),
+       coalesce(app_time.neutral_ms, 0),
+       coalesce(app_time.distracted_ms, 0),
+       coalesce(coding.coding_ms, 0),
+       coalesce(switches.app_switches, 0),
+       coalesce(focus.focus_ms, 0),
+       coalesce(focus.longest_focus_ms, 0),
+       coalesce(app_time.top_apps, '[]'),
+       coalesce(app_time.top_categories, '[]'),
+       coalesce(coding.top_projects, '[]')
+  from slot
+  left join app_time using (date)
+  left join coding using (date)
+  left join switches using (date)
+  left join focus using (date)
  where slot.starts_at < slot.ends_at
+   and coalesce(app_time.date, coding.date, switches.date, focus.date) is not null
