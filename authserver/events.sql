@@ -2,6 +2,8 @@
 -- `new_event`, and `recorded` inserts them. So a change and its event are always committed together.
 
 -- fragment: recorded
+-- needs: new_event (client_id, event, grant_id, user_id)
+-- gives: recorded (client_id, event, grant_id, user_id)
 recorded as (
     insert into identity.security_event (user_id, event, client_id, grant_id, address, request_id)
     select user_id,
@@ -18,6 +20,7 @@ recorded as (
 )
 
 -- fragment: recorded_events
+-- needs: recorded (client_id, event, grant_id, user_id)
 select event,
        user_id,
        client_id,

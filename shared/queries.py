@@ -3,39 +3,166 @@
 A file is a series of blocks, each opened by a header line:
 
     -- name: app_usage          a statement, with named parameters such as %(from)s
-    -- fragment: timeline       common table expressions that several statements share
+    -- fragment: spans          common table expressions that several statements share
 
-A statement or a fragment takes a fragment in with a line of its own, ``--include timeline``. There is no
-other templating: what is executed can be read in the file.
+A statement or a fragment takes a fragment in with a line of its own, ``--include spans``. There is no other
+templating: what is executed can be read in the file.
+
+A fragment says in its header which common table expressions must stand before it, and which of its own are
+there for what follows, each with its columns:
+
+    -- needs: slot (position, starts_at, ends_at)
+    -- gives: span (position, grain, starts_at, ends_at)
+
+Both are checked when a file is loaded, as far as the columns of a common table expression can be read from
+its text: those of ``select *`` cannot.
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 ANSWER: Final = Path(__file__).with_name("answer.sql")
 """The fragments that all files may use."""
 
-_HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
-_INCLUDE = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
+_HEADER: Final = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_INCLUDE: Final = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
+_PROMISE: Final = re.compile(r"^-- (needs|gives): (\w+) \(([\w,\s-]*)\)\n", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^ *--(?!include ).*\n?", re.MULTILINE)
+_TEXT: Final = re.compile(r"'[^']*'")
+_STEP: Final = re.compile(
+    r"^ *--include (?P<include>\w+)$"
+    r"|^ *(?:with (?:recursive )?)?(?P<table>\w+)(?: \((?P<columns>[\w, ]+)\))?"
+    r" as (?:not )?(?:materialized )?\($",
+    re.MULTILINE,
+)
+_NOT_A_TABLE: Final = re.compile(r"(\bextract\(\s*\w+|\bdistinct)\s+from\b")
+_REFERENCE: Final = re.compile(r"\b(?:from|join)\s+(?!lateral\b)(\w+)\b(?![.(])")
+_RETURNED: Final = re.compile(r"\breturning\s+(.*)\Z", re.DOTALL)
+_INNERMOST: Final = re.compile(r"\([^()]*\)")
+_SELECTED: Final = re.compile(
+    r"\bselect\s+(?:distinct\s+(?:on\s+#\s+)?)?(.*?)(?:\bfrom\b|\bwhere\b|\bunion\b|\Z)", re.DOTALL
+)
+
+Columns = frozenset[str]
+Tables = Mapping[str, Columns | None]
+"""Common table expressions by name, with their columns; None where these cannot be read."""
+
+
+class FragmentError(ValueError):
+    """A fragment that lacks what it needs, or does not give what it says."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A statement or a fragment, as it stands in its file."""
+
+    name: str
+    is_fragment: bool
+    text: str
+    needs: Mapping[str, Columns]
+    gives: Mapping[str, Columns]
+
+    @cached_property
+    def code(self) -> str:
+        """The text without comments and strings, in which parentheses have their partners."""
+        without = _TEXT.sub("''", _COMMENT.sub("", self.text))
+        return _NOT_A_TABLE.sub(r"\1", without)
+
+    def references(self) -> frozenset[str]:
+        """Return the tables without a schema that it reads from."""
+        return frozenset(_REFERENCE.findall(self.code))
 
 
 def load(*paths: Path) -> dict[str, str]:
     """Return the statements of ``paths`` by name; fragments may be used across these files.
 
-    Raises ValueError for a name given twice, KeyError for a fragment that is not there.
+    Raises ValueError for a name given twice, KeyError for a fragment that is not there, FragmentError for one
+    that lacks what it needs where it is included.
     """
-    statements: dict[str, str] = {}
-    fragments: dict[str, str] = {}
+    statements: dict[str, Block] = {}
+    fragments: dict[str, Block] = {}
     for path in (ANSWER, *paths):
-        parts = _HEADER.split(path.read_text(encoding="utf-8"))
-        for kind, name, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-            blocks = statements if kind == "name" else fragments
-            if name in blocks:
-                raise ValueError(f"{path.name}: {name} is defined twice")
-            blocks[name] = text.strip()
+        for block in blocks(path):
+            known = fragments if block.is_fragment else statements
+            if block.name in known:
+                raise ValueError(f"{path.name}: {block.name} is defined twice")
+            known[block.name] = block
 
     def whole(text: str) -> str:
-        return _INCLUDE.sub(lambda include: whole(fragments[include[1]]), text)
+        return _INCLUDE.sub(lambda include: whole(fragments[include[1]].text), text)
 
-    return {name: whole(text) for name, text in statements.items()}
+    used = dict.fromkeys(
+        name
+        for each in (*statements.values(), *fragments.values())
+        for name in _INCLUDE.findall(each.text)
+    )
+    for block in (*statements.values(), *(fragments[name] for name in used)):
+        _check(block, fragments)
+    return {name: whole(block.text) for name, block in statements.items()}
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    """Yield the statements and fragments of a file."""
+    parts = _HEADER.split(path.read_text(encoding="utf-8"))
+    for kind, name, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        promised: dict[str, dict[str, Columns]] = {"needs": {}, "gives": {}}
+        for promise, table, columns in _PROMISE.findall(text):
+            promised[promise][table] = frozenset(re.findall(r"\w+", columns))
+        yield Block(name, kind == "fragment", _PROMISE.sub("", text).strip(), **promised)
+
+
+def _check(block: Block, fragments: Mapping[str, Block]) -> None:
+    """Raise FragmentError unless all is there that a block and its fragments refer to."""
+    # With the depth of parentheses in which each stands. The same name within them hides the one without.
+    known: list[tuple[int, str, Columns | None]] = [
+        (0, table, columns) for table, columns in block.needs.items()
+    ]
+    named = set(block.needs)
+    for step in _STEP.finditer(block.code):
+        depth = block.code.count("(", 0, step.start()) - block.code.count(")", 0, step.start())
+        # What stands within parentheses is not known behind them.
+        known = [each for each in known if each[0] <= depth]
+        if step["include"] is None:
+            known.append((depth, step["table"], _columns(block.code, step)))
+        else:
+            fragment = fragments[step["include"]]
+            _compare(block, fragment, {table: columns for _, table, columns in known})
+            known += [(depth, table, columns) for table, columns in fragment.gives.items()]
+        named.update(table for _, table, _ in known)
+    if block.is_fragment and (missing := block.references() - named):
+        raise FragmentError(f"{block.name} reads {min(missing)}, which it neither has nor needs")
+    given = {table: columns for depth, table, columns in known if depth == 0}
+    for table, columns in block.gives.items():
+        own = given.get(table, frozenset())
+        if own is not None and (missing := columns - own):
+            raise FragmentError(f"{block.name} does not give {table}.{min(missing)}")
+
+
+def _compare(block: Block, fragment: Block, known: Tables) -> None:
+    """Raise FragmentError unless ``block`` has what a fragment needs, where it includes it."""
+    for table, columns in fragment.needs.items():
+        given = known.get(table, frozenset())
+        if given is not None and (missing := columns - given):
+            raise FragmentError(f"{block.name}: {fragment.name} needs {table}.{min(missing)}")
+
+
+def _columns(code: str, step: re.Match[str]) -> Columns | None:
+    """Return the columns of the common table expression that begins with ``step``."""
+    if step["columns"] is not None:
+        return frozenset(step["columns"].split(", "))
+    depth, end = 1, step.end()
+    while depth > 0 and end < len(code):
+        depth += {"(": 1, ")": -1}.get(code[end], 0)
+        end += 1
+    body = code[step.end() : end - 1]
+    while (flat := _INNERMOST.sub("#", body)) != body:
+        body = flat
+    selected = _RETURNED.search(body) or _SELECTED.search(body)
+    if selected is None:
+        return None
+    names = [re.search(r"(\w+)\s*$", item) for item in selected[1].split(",")]
+    return frozenset(name[1] for name in names if name is not None) if all(names) else None

@@ -10,6 +10,8 @@ select person.user_id,
 
 -- fragment: password_of_new_account
 -- The password of the account in `added`, and the account's first event.
+-- needs: added (user_id)
+-- gives: new_event (client_id, event, grant_id, user_id)
 new_password as (
     insert into identity.password (user_id, password_hash)
     select user_id,
@@ -64,6 +66,8 @@ added as (
 -- fragment: changed_password
 -- Sets a new password for the account in `entitled`, ends all its sessions, also those that are just being
 -- opened, and deletes its reset link.
+-- needs: entitled ()
+-- gives: changed_password (user_id)
 changed_password as (
     insert into identity.password (user_id, password_hash)
     select user_id,
@@ -92,6 +96,8 @@ deleted_session as (
 ),
 
 -- fragment: password_changed_event
+-- needs: changed_password (user_id)
+-- gives: new_event (client_id, event, grant_id, user_id)
 new_event as (
     select 'password_changed' as event,
            user_id,
@@ -101,6 +107,7 @@ new_event as (
 ),
 
 -- fragment: entitled_by_id
+-- gives: entitled (user_id)
 entitled as (
     select user_id
       from identity.user

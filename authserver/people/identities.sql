@@ -52,6 +52,8 @@ returning person.user_id,
 
 -- fragment: identity_of_new_account
 -- The identity of the account in `added`, and the account's first events.
+-- needs: added (user_id)
+-- gives: new_event (client_id, event, grant_id, user_id)
 new_identity as (
     insert into identity.provider_identity (user_id, issuer, subject, email, last_used_at)
     select user_id,

@@ -25,6 +25,8 @@ select passkey.user_id,
 
 -- fragment: spent_challenge
 -- Spends the challenge. No row: it was spent before.
+-- needs: entitled (user_id)
+-- gives: spent_challenge (user_id)
 spent_challenge as (
     insert into identity.spent_challenge (user_id, challenge_hash, expires_at)
     select user_id,

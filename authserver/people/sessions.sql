@@ -28,6 +28,8 @@ select person.user_id,
 -- Opens a session for the person in `admitted` and closes the browser's previous one. Pending authorization
 -- requests of the browser, and sign-ins at the provider that another tab has started, move to the new
 -- session. If `admitted` is empty, nothing changes.
+-- needs: admitted (user_id)
+-- gives: opened_session (user_id)
 opened_session as (
     insert into identity.session
            (user_id, session_hash, previous_hash, authenticated_at, user_agent, address)

@@ -141,6 +141,14 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 -- fragment: told_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
 -- `found`: those of a page as they are told of, with what broke each. The statement begins `with recursive`.
+-- needs: asked (ends_at, starts_at)
+-- gives: total (average_ms, focus_ms, longest_ms, streak_count)
+-- gives: found (at, id, line)
+-- gives: names (apps, categories)
+-- gives: label_map (apps, categories, ids, scores)
+-- gives: segments (ends, places, scores, starts)
+-- gives: overlapping (breaker_position, broken_ms, clipped_ms, ended_ms, first_position, gap_ms, last_position,
+--     reason, started_ms)
 asked_ms as (
     select (extract(epoch from starts_at) * 1000)::bigint as starts,
            (extract(epoch from ends_at) * 1000)::bigint as ends,

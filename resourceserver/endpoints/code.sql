@@ -26,6 +26,10 @@ select page.*
 -- `per_repository`: how much of each type happened in each repository, of what is in `happened` (type, provider,
 -- repository, additions, deletions, changed_files). `row`: the same of all repositories; always all three types.
 -- `total`: their sums.
+-- needs: happened (additions, changed_files, deletions, provider, repository, type)
+-- gives: row (additions, changed_files, count, deletions, repository_count, type)
+-- gives: total (additions, count, deletions)
+-- gives: per_repository (additions, changed_files, count, deletions, provider, repository, type)
 per_repository as (
     select type,
            provider,

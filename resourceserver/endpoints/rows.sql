@@ -22,6 +22,7 @@ select summary.date,
 
 -- fragment: app_session
 -- A `session` of an application that has been judged, and the `device` that it was on.
+-- needs: score (category, score)
 select session.app_session_id as id,
        svc.instant(session.started_at) as started_at,
        svc.instant(session.ended_at) as ended_at,

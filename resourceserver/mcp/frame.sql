@@ -7,6 +7,7 @@
 
 -- fragment: today
 -- `today`: what day it is in the zone that is asked for, else in the caller's own.
+-- gives: today (date, tz, week_starts_on)
 today as (
     select tz,
            (now() at time zone tz)::date as date,
@@ -22,6 +23,10 @@ today as (
 -- fragment: named_periods
 -- `named_period`: the days of each period that has a name, but for the first day of everything. `known_since`: that
 -- day. Everything begins with what the token may see: from when the rest is tells that there is any.
+-- needs: today (date, tz, week_starts_on)
+-- gives: known_since (date)
+-- gives: named_period (first_day, last_day, name)
+-- gives: may (scopes)
 may as (
     select string_to_array(current_setting('svc.scopes'), ' ') as scopes
 ),
@@ -136,6 +141,9 @@ named_period as (
 -- fragment: period
 -- `frame`: the days that are asked for by a name, as days or as instants; an instant's are those that it
 -- touches. Nothing is read to find out when everything began where somebody asks for other days.
+-- needs: today (date, tz, week_starts_on)
+-- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
+-- gives: may (scopes)
 --include named_periods
 named as (
     select today.tz,
@@ -180,6 +188,8 @@ frame as (
 -- fragment: gap
 -- `gap`: days in a row of `frame`, up to today, on which no tracker has reported anything. It is what makes
 -- the difference between "nothing was done" and "nobody looked".
+-- needs: frame (ends_at, first_day, last_day, starts_at, today, tz)
+-- gives: gap (days, first_day, last_day)
 unreported as (
     select day.date
       from frame
@@ -241,6 +251,7 @@ gap as (
 
 -- fragment: frame
 -- `frame`: what the frame's statement has found.
+-- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
 frame as (
     select %(frame_tz)s::text as tz,
            %(frame_today)s::date as today,

@@ -3,6 +3,8 @@
 
 -- fragment: asked_days
 -- `asked`: from the first day's start to the last one's end; nothing, where there is no day.
+-- needs: slot (ends_at, starts_at)
+-- gives: asked (ends_at, starts_at)
 asked as (
     select coalesce(min(starts_at), '-infinity') as starts_at,
            coalesce(max(ends_at), '-infinity') as ends_at
@@ -12,6 +14,8 @@ asked as (
 -- fragment: stays
 -- `stay`: the check-ins and visits of about the range of `asked`, but for those that were declined. Visits may be
 -- long; see location_events.
+-- needs: asked (ends_at, starts_at)
+-- gives: stay (ended_at, event_id, place_id, started_at)
 stay as (
     select event_id,
            place_id,
@@ -39,6 +43,9 @@ stay as (
 -- fragment: steps
 -- `step`: how far it is to each point that is exact enough from the one before, if it is of the same slot. Needs
 -- `asked` and `slots`.
+-- needs: asked (ends_at, starts_at)
+-- needs: slots (starts)
+-- gives: step (distance_m, position)
 step as (
     select position,
            case
@@ -71,6 +78,8 @@ step as (
 -- fragment: meetings
 -- `meeting`: the meetings of about the range of `asked` that the caller goes to. Events may be long; see
 -- calendar_events.
+-- needs: asked (ends_at, starts_at)
+-- gives: meeting (calendar_event_id, ends_at, starts_at)
 meeting as (
     select calendar_event_id,
            starts_at,
@@ -98,6 +107,9 @@ meeting as (
 
 -- fragment: met
 -- `met`: when somebody was in any `meeting`, by the position of a slot. Needs `slots`.
+-- needs: meeting (ends_at, starts_at)
+-- needs: slots (ends, starts)
+-- gives: met (position, times)
 met as (
     select touched.position,
            range_agg(
@@ -120,6 +132,13 @@ met as (
 -- fragment: health_measures
 -- `health_measure`: what is measured of a body. Needs `asked_days`, `slots`, `recovery_days`, and
 -- `health_amounts`, for which `metric` is what is wanted of it and adds up.
+-- needs: amount (metric_type, position, value)
+-- needs: asked (ends_at, starts_at)
+-- needs: recovery_day (cycle, date, recovery, sleep)
+-- needs: slot (date, ends_at, position, starts_at)
+-- needs: slots (ends, starts)
+-- needs: wanted (metric)
+-- gives: health_measure (metric, position, value)
 health_measure as (
     select slot.position,
            told.metric,
@@ -199,6 +218,8 @@ health_measure as (
 
 -- fragment: added_up_metrics
 -- `metric`: which of the measures of a body that are `wanted` add up.
+-- needs: wanted (metric)
+-- gives: metric (metric_type)
 metric as (
     select metric_type
       from health.metric
@@ -209,6 +230,9 @@ metric as (
 
 -- fragment: asked_slots
 -- `slot`: the slots that are asked for. `wanted`: the metrics. `period`: the periods.
+-- gives: slot (date, ends_at, position, starts_at)
+-- gives: wanted (metric)
+-- gives: period (first_day, kind, last_day)
 slot as (
     select n::integer as position,
            date,
@@ -232,6 +256,9 @@ period as (
 -- fragment: app_measures
 -- `measure`: the activity of each slot, by what it can be filtered by; a metric's values for a slot add up to its
 -- value of that slot. Needs `spent`.
+-- needs: score (category, score)
+-- needs: spent (app, category, continued, owned_ms, position, started)
+-- gives: measure (app, category, language, metric, position, project, value)
 measure as (
     select spent.position,
            told.metric,
@@ -268,6 +295,8 @@ measure as (
 
 -- fragment: coding_measures
 -- `measure`: the same of coding. Needs `coding_spent`.
+-- needs: coding_spent (language, owned_ms, position, project)
+-- gives: measure (app, category, language, metric, position, project, value)
 measure as (
     select position,
            'coding_ms' as metric,
@@ -284,6 +313,8 @@ measure as (
 
 -- fragment: switch_measures
 -- `measure`: the same of switches. Needs `switched`.
+-- needs: switched (app_switches, position)
+-- gives: measure (app, category, language, metric, position, project, value)
 measure as (
     select position,
            'app_switches' as metric,
@@ -297,6 +328,8 @@ measure as (
 
 -- fragment: focus_measures
 -- `measure`: the same of focus. Needs `focused`.
+-- needs: focused (focus_ms, position)
+-- gives: measure (app, category, language, metric, position, project, value)
 measure as (
     select summed.position,
            told.metric,
@@ -319,8 +352,18 @@ measure as (
 
 -- fragment: reached_goals
 -- `reached`: what each goal came to in each slot. Needs `measure`.
+-- needs: measure (app, category, language, metric, position, project, value)
+-- needs: slot (position)
+-- gives: goal (apps, categories, goal_id, languages, metric, projects, target)
+-- gives: reached (goal_id, position, value)
 goal as (
-    select *
+    select goal_id,
+           metric,
+           target,
+           categories,
+           apps,
+           projects,
+           languages
       from activity.goal
      where user_id = %(user_id)s
        and goal_id = any (%(goals)s::uuid[])
@@ -344,6 +387,10 @@ reached as (
 
 -- fragment: sums_of_periods
 -- `summed`: what adds up in each period. Needs `measured`.
+-- needs: measured (metric, position, value)
+-- needs: period (first_day, kind, last_day)
+-- needs: slot (date, position)
+-- gives: summed (kind, metric, sum)
 summed as (
     select period.kind,
            measured.metric,
@@ -358,6 +405,8 @@ summed as (
 -- fragment: measured_slots
 -- `measured`: the value of each slot in each metric, where there is one. Floating point noise is cut off, so that
 -- what is always the same is seen to be. Needs `measure`.
+-- needs: measure (metric, position, value)
+-- gives: measured (metric, position, value)
 measured as (
     select position,
            metric,
@@ -369,6 +418,11 @@ measured as (
 
 -- fragment: told_days
 -- What every statement tells: the values of slots in their order, and what periods came to.
+-- needs: averaged (days, kind, metric)
+-- needs: period (kind)
+-- needs: summed (kind, metric)
+-- needs: valued (date, metric, value)
+-- gives: told_days (days, periods)
 told_days as (
     select (
                select json_object_agg(metric, values)
@@ -388,6 +442,8 @@ told_days as (
 
 -- fragment: told_goals
 -- What goals reached, slot by slot: a column of statements about activity.
+-- needs: goal (goal_id, target)
+-- needs: reached (goal_id, position, value)
 (
     select json_object_agg(goal_id, slots)
       from (
@@ -411,6 +467,12 @@ told_days as (
 -- fragment: values_of_days
 -- `valued`: the value of each slot in each metric that is `wanted`; null where there is none. `averaged`: how it was
 -- on the days of each period. Needs `measured`.
+-- needs: measured (metric, position, value)
+-- needs: period (first_day, kind, last_day)
+-- needs: slot (date, position)
+-- needs: wanted (metric)
+-- gives: valued (date, metric, value)
+-- gives: averaged (days, deviation, kind, mean, metric)
 reported as (
     select date
       from unnest(%(reported)s::date[]) as date

@@ -3,6 +3,8 @@
 -- fragment: reported_days
 -- `reported`: the days in `slot` (date, starts_at, ends_at) on which any tracker reported anything, if
 -- %(is_counted)s says that somebody wants to know.
+-- needs: slot (date, ends_at, starts_at)
+-- gives: reported (date)
 reported as (
     select date
       -- The planner looks nothing up by what is subtracted from a column beside row-level security; `offset`
@@ -53,6 +55,7 @@ reported as (
 
 -- fragment: told_slots
 -- The slots in `slot` (position, date, starts_at, ends_at), as the statements of metrics take them (metrics.py).
+-- needs: slot (date, ends_at, position, starts_at)
 (
     select json_build_object(
                'dates', coalesce(json_agg(date order by position), '[]'),

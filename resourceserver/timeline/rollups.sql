@@ -190,6 +190,7 @@ select exists (
 
 -- fragment: days_in_a_row
 -- `day`: when all days from one to another begin.
+-- gives: day (starts_at)
 day as (
     select %(from)s::date::timestamp at time zone 'UTC' + n * interval '24 hours' as starts_at
       from generate_series(0, %(to)s::date - %(from)s::date) as n
@@ -199,6 +200,8 @@ day as (
 -- `labelled`: the app sessions that may touch `day`, each with the first title rule that matches it; `shown_as`
 -- is what it shows to category rules in one text. `shown`: all that they show. Titles are looked through as in
 -- the fragment `judged`.
+-- gives: labelled (app, category, domain, shown_as, title_rule)
+-- gives: shown (app, category, domain, shown_as, title_rule)
 session as (
     select app_session_id,
            app,
@@ -278,6 +281,13 @@ shown as (
 -- their numbers in the order of the sweep. What belongs to a number is looked up in an array or comes along
 -- with a union, and labels are looked up in a map: no join is there of which a planner without statistics
 -- could make a nested loop.
+-- needs: day (starts_at)
+-- needs: labelled (app, category, domain, shown_as, title_rule)
+-- needs: shown (app, category, domain, shown_as, title_rule)
+-- gives: app_quarter (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
+--     started, starts_at)
+-- gives: app_day (date, ends, first_session, is_unbroken, labels, last_session, starts, switch_at, switch_before,
+--     switch_from, switch_to)
 known as (
     select jsonb_object_agg(numbered.shown_as, numbered.n) as numbers,
            array_agg(label.label_id order by numbered.n) as labels,
@@ -502,6 +512,9 @@ app_day as (
 
 -- fragment: coding_rollup
 -- What the days of `day` came to in coding: `coding_quarter`, rows of activity.coding_time.
+-- needs: day (starts_at)
+-- gives: coding_quarter (began_at, continued, ended_at, first_at, language, last_at, lines_added, lines_removed,
+--     longest_ms, owned_ms, project, session_id, started, starts_at)
 coding_dated as (
     select coding_session_id,
            project,
@@ -675,6 +688,8 @@ coding_quarter as (
 -- `app_sum`: what slots of a unit came to, which is a whole number of the slots that are one grain finer; in days
 -- in a row that are whole units. A session that reaches over the edge of a finer slot has rows of its own
 -- there, and has one here only if it reaches over this slot's edge.
+-- gives: app_sum (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
+--     started, starts_at)
 finer_app as (
     select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
            starts_at,
@@ -742,6 +757,8 @@ app_sum as (
 
 -- fragment: coding_sum
 -- `coding_sum`: the same of coding sessions.
+-- gives: coding_sum (began_at, continued, ended_at, first_at, language, last_at, lines_added, lines_removed,
+--     longest_ms, owned_ms, project, session_id, started, starts_at)
 finer_coding as (
     select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
            starts_at,
@@ -1216,6 +1233,7 @@ select (
 
 -- fragment: marked
 -- `marked`: the days from one to another whose rollups nobody relies on.
+-- gives: marked (starts_at)
 marked as (
     select date::timestamp at time zone 'UTC' as starts_at
       from activity.rollup_due
@@ -1225,6 +1243,8 @@ marked as (
 
 -- fragment: unmarked_days
 -- `day`: when the other days begin. Needs the fragment `marked`.
+-- needs: marked (starts_at)
+-- gives: day (starts_at)
 day as (
     select at as starts_at
       from generate_series(
@@ -1238,6 +1258,8 @@ day as (
 -- fragment: differences
 -- Where `stored` and `expected` rows (key, row) differ: the row, if only one of them has it, else each column;
 -- of so many rows at most.
+-- needs: expected (key, row)
+-- needs: stored (key, row)
 difference as (
     select key,
            stored.row as stored,

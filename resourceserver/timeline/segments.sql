@@ -11,12 +11,14 @@
 -- fragment: reach_of_switches
 -- `reaching`: what a day has to lie between two others for, if something may reach over it from the one to the
 -- other. A switch that is certain decides over what comes before and after it.
+-- gives: reaching (is_over_by_switches)
 reaching as (
     select true as is_over_by_switches
 ),
 
 -- fragment: reach_of_streaks
 -- `reaching`: the same for streaks, which only pauses of more than five minutes end for certain.
+-- gives: reaching (is_over_by_switches)
 reaching as (
     select false as is_over_by_switches
 ),
@@ -28,6 +30,13 @@ reaching as (
 -- two with the same start the owner comes last. It is a label of its own, with the number's negative as its id.
 --
 -- Of marked days nothing is taken from rollups.
+-- needs: asked (ends_at, starts_at)
+-- needs: reaching (is_over_by_switches)
+-- gives: reach (first, last)
+-- gives: marked_day (date)
+-- gives: marked_session (app, app_session_id, category, domain, ends_at, n, starts_at, title)
+-- gives: timeline_day (count, date, date_ms, ends, first_session, is_continued, labels, last_end, last_session,
+--     starts, switch_at, switch_before, switch_from, switch_to)
 edge as (
     select side.step,
            side.date
@@ -216,6 +225,9 @@ timeline_day as materialized (
 -- fragment: shown_in_days
 -- `shown`: what is shown to category rules, the labels of `timeline_day` and the sessions of marked days.
 -- Needs the fragment `timeline_days`.
+-- needs: marked_session (app, category, domain, n, starts_at, title)
+-- needs: reach (first, last)
+-- gives: shown (app, category, domain, label_id, title, title_rule)
 shown as (
     select label.label_id,
            label.app,
@@ -252,6 +264,10 @@ shown as (
 --
 -- A binary search finds a label's place. A join would have to guess how many rows there are, and where the
 -- guess is wrong it is a loop in a loop.
+-- needs: judged (app, known_as, label_id)
+-- needs: score (category, score)
+-- gives: names (apps, categories)
+-- gives: label_map (apps, categories, ids, scores)
 names as (
     select array(select distinct app collate "C" from judged order by 1) as apps,
            array(select distinct known_as collate "C" from judged order by 1) as categories
@@ -291,6 +307,8 @@ label_map as (
 --
 -- Clocks jump between the two parts of a day, so that nothing is found to lie between the one and the other.
 -- The part before runs to the end of a run, and the part after begins with one (rollups.sql).
+-- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts, switch_at)
+-- gives: walked (ends_ms, jump_ms, label_id, starts_ms)
 walked as (
     select segment.label_id,
            day.date_ms + segment.starts_ms as starts_ms,
@@ -332,6 +350,9 @@ walked as (
 -- fragment: walked_switches
 -- `walked_switch`: the switches among what is `walked`. Needs the fragment `walked_segments`, and `label_map`
 -- with applications.
+-- needs: label_map (apps, ids)
+-- needs: walked (ends_ms, jump_ms, label_id, starts_ms)
+-- gives: walked_switch (at_ms, before_ms, from_label, to_label)
 walk as (
     select array_agg(label_id order by starts_ms) as labels,
            array_agg(starts_ms order by starts_ms) as starts,
@@ -355,6 +376,8 @@ walked_switch as (
 -- fragment: switched
 -- `switched`: how many switches happen in each slot. Needs `slot` (position, starts_at, ends_at), numbered from
 -- 1 in order of time without overlaps. Those that are certain are counted and not looked at.
+-- needs: slot (date, ends_at, position, starts_at)
+-- gives: switched (app_switches, position)
 switched as (
     with recursive asked as (
         select coalesce(min(starts_at), '-infinity') as starts_at,
@@ -420,6 +443,8 @@ switched as (
 
 -- fragment: slots_ms
 -- `slots_ms`: the edges of each `slot`.
+-- needs: slot (ends_at, position, starts_at)
+-- gives: slots_ms (ends, starts)
 slots_ms as (
     select array_agg((extract(epoch from starts_at) * 1000)::bigint order by position) as starts,
            array_agg((extract(epoch from ends_at) * 1000)::bigint order by position) as ends
@@ -430,6 +455,9 @@ slots_ms as (
 -- `switch`: the switches of all of `timeline_day`, with the labels of the longest segments of the runs before
 -- and after. Those at its edges may be wrong or missing, but not those of the range of `asked`. Needs the
 -- fragment `walked_switches`.
+-- needs: timeline_day (date_ms, switch_at, switch_before, switch_from, switch_to)
+-- needs: walked_switch (at_ms, before_ms, from_label, to_label)
+-- gives: switch (at_ms, before_ms, from_label, to_label)
 switch as (
     select date_ms + unnest(switch_at) as at_ms,
            unnest(switch_from) as from_label,
@@ -449,6 +477,11 @@ switch as (
 -- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
 -- the edges may be wrong or missing, but not those that reach into the range of `asked`. Needs the fragment
 -- `judged_labels`.
+-- needs: label_map (ids, scores)
+-- needs: reach (last)
+-- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
+-- gives: segments (ends, places, scores, starts)
+-- gives: streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
 segments as materialized (
     select array_agg(place) as places,
            array_agg(starts_ms) as starts,
@@ -533,6 +566,9 @@ streak as (
 
 -- fragment: switch_times
 -- `switch_times`: when the switches of `timeline_day` happen, in order. Needs the fragment `walked_switches`.
+-- needs: timeline_day (date_ms, switch_at)
+-- needs: walked_switch (at_ms)
+-- gives: switch_times (at_ms)
 switch_times as (
     select coalesce(array_agg(at_ms order by at_ms), '{}') as at_ms
       from (
@@ -547,22 +583,31 @@ switch_times as (
 -- fragment: focused
 -- `streak`: the streaks of focus that overlap the slots, each whole. `focused`: how much of each lies in each
 -- slot. Needs `slot` as `switched` does, and the fragment `categories`.
+-- needs: rule (category, category_rule_id, field, match, pattern, position)
+-- needs: score (category, score)
+-- needs: slot (date, ends_at, position, starts_at)
+-- gives: streak (ended_ms, started_ms)
+-- gives: focused (focus_ms, position)
 streak as (
-    with recursive
+    with recursive asked as (
+        select coalesce(min(starts_at), '-infinity') as starts_at,
+               coalesce(max(ends_at), '-infinity') as ends_at
+          from slot
+    ),
 --include reach_of_streaks
 --include timeline_days
 --include shown_in_days
 --include judged
 --include judged_labels
 --include streaks
-    asked as (
-        select coalesce(min(starts_at), '-infinity') as starts_at,
-               coalesce(max(ends_at), '-infinity') as ends_at
-          from slot
+    found as (
+        select started_ms,
+               ended_ms
+          from streak
     )
     select started_ms,
            ended_ms
-      from streak
+      from found
      where started_ms < (select (extract(epoch from ends_at) * 1000)::bigint from asked)
        and ended_ms > (select (extract(epoch from starts_at) * 1000)::bigint from asked)
 ),

@@ -90,6 +90,8 @@ delete
 -- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
 -- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
 -- by its neighbour, which is why the one before is looked at first.
+-- needs: asked (ends_at, starts_at)
+-- gives: bounds (ends_at, starts_at)
 bounds as (
     select coalesce(
                (
@@ -220,6 +222,7 @@ delete
 
 -- fragment: days
 -- `slot`: the days that are summed up.
+-- gives: slot (date, ends_at, position, starts_at)
 slot as (
     select n as position,
            date,
@@ -231,6 +234,8 @@ slot as (
 -- fragment: tops
 -- `top`: on what most of each day was spent, five at most of a kind. Needs `spent_on` (position, kind, name,
 -- total_ms).
+-- needs: spent_on (kind, name, position, total_ms)
+-- gives: top (kind, position, rows)
 top as (
     select position,
            kind,

@@ -8,6 +8,8 @@
 -- fragment: categories
 -- `rule`: the caller's own category rules. `score`: how productive time in each category is, the caller's
 -- own opinion before the service's; a category that is not there scores 0.
+-- gives: rule (category, category_rule_id, field, match, pattern, position)
+-- gives: score (category, score)
 rule as (
     select category_rule_id,
            field,
@@ -40,6 +42,12 @@ score as (
 -- whole quarters of an hour, hours, days or months, for which rollups are. `raw_span`: those of grain 0, each
 -- with the end of the one before. `run`: those of another grain, as one where they follow one another. Needs
 -- `slot` (position, starts_at, ends_at), numbered from 1 in order of time without overlaps.
+-- needs: slot (ends_at, position, starts_at)
+-- gives: slots (ends, starts)
+-- gives: span (ends_at, grain, is_first, position, starts_at)
+-- gives: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
+-- gives: raw_spans (are_first, ends, positions, starts)
+-- gives: run (ends_at, grain, starts_at)
 --include due_days
 raw_days as (
     select dates
@@ -49,6 +57,8 @@ raw_days as (
 
 -- fragment: slots
 -- `slots`: the edges of each `slot`.
+-- needs: slot (ends_at, position, starts_at)
+-- gives: slots (ends, starts)
 slots as (
     select array_agg(starts_at order by position) as starts,
            array_agg(ends_at order by position) as ends
@@ -57,6 +67,9 @@ slots as (
 
 -- fragment: due_days
 -- The same, and `due_days`: the days between the first and the last slot whose rollups are out of date.
+-- needs: slot (ends_at, position, starts_at)
+-- gives: slots (ends, starts)
+-- gives: due_days (dates)
 --include slots
 due_days as (
     select array(
@@ -72,6 +85,12 @@ due_days as (
 
 -- fragment: spans_over_raw_days
 -- The same, for who says which `raw_days` (dates) there are. Needs `slots`.
+-- needs: raw_days (dates)
+-- needs: slots (ends, starts)
+-- gives: span (ends_at, grain, is_first, position, starts_at)
+-- gives: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
+-- gives: raw_spans (are_first, ends, positions, starts)
+-- gives: run (ends_at, grain, starts_at)
 span as materialized (
     select covered.position,
            covered.is_first,
@@ -125,6 +144,9 @@ run as (
 --
 -- Whatever is looked for in a span is a subquery of its own that cannot be taken apart, by its groups or by
 -- `offset`. That holds the planner to one search of an index for each span, however many it expects.
+-- needs: raw_span (before_ends_at, ends_at, starts_at)
+-- gives: raw_shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id,
+--     started_at, title, title_rule)
 raw_shown as (
     select null::bigint as label_id,
            session.app,
@@ -165,6 +187,11 @@ raw_shown as (
 -- `rolled`: what rollups say of each span by label and session (0016_rollups.sql). Of sessions that began
 -- before it, only those of a slot's first span count. `shown`: what is shown to category rules, the labels of
 -- `rolled` and the sessions of raw spans. Needs the fragment `spans`.
+-- needs: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
+-- needs: span (ends_at, grain, is_first, position, starts_at)
+-- gives: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
+-- gives: shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
+--     title, title_rule)
 --include raw_shown
 rolled as (
     select span.position,
@@ -220,6 +247,10 @@ shown as (
 -- fragment: shown_in_runs
 -- `shown`: the same, where rollups are read by `run` and slot by slot. Which labels they have is told by the
 -- index alone, and for what is finer than days by their days.
+-- needs: raw_span (before_ends_at, ends_at, starts_at)
+-- needs: run (ends_at, grain, starts_at)
+-- gives: shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
+--     title, title_rule)
 --include raw_shown
 shown as (
     select label.label_id,
@@ -262,6 +293,9 @@ shown as (
 -- before an application's. Rules are tried once for each thing they can look at, not for each session, and
 -- sessions look up what came of it: `ruled` holds maps from things to the position of the first rule that
 -- matches, `known_site` one from sites to what the service says of them.
+-- needs: rule (category, category_rule_id, field, match, pattern, position)
+-- needs: shown (app, category, domain, title, title_rule)
+-- gives: judged (app, domain, known_as, label_id)
 looked_at as materialized (
     select 'app' as field,
            app as thing
@@ -354,6 +388,10 @@ judged as (
 -- Raw sessions are numbered so that of two with the same start the owner comes last. Nothing is known of how
 -- many there are, and a join of thousands of rows that are taken for one is a loop in a loop, unless it is a
 -- full one, which is never done that way. Here all rows have a partner on the other side.
+-- needs: judged (app, domain, known_as)
+-- needs: raw_spans (are_first, ends, positions, starts)
+-- gives: raw_spent (app, category, continued, device, domain, first_at, last_at, longest_ms, owned_ms, position,
+--     session_id, started)
 raw_session as (
     select row_number() over (
                order by session.started_at,
@@ -412,6 +450,11 @@ raw_spent as (
 -- start in it, how many go on from before it, and milliseconds. Parts of one session have its id, those of
 -- several together the nil UUID and the time of the longest one. The device is known of raw sessions alone.
 -- Needs the fragments `spans`, `shown_in_spans` and `judged`. As in `raw_time`, all rows of the join have a partner.
+-- needs: judged (app, domain, known_as, label_id)
+-- needs: raw_spans (are_first, ends, positions, starts)
+-- needs: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
+-- gives: spent (app, category, continued, device, domain, first_at, last_at, longest_ms, owned_ms, position,
+--     session_id, started)
 --include raw_time
 spent as (
     select rolled.position,
@@ -445,6 +488,12 @@ spent as (
 -- `coding_spent`: the same of coding sessions, which own time among themselves, by project and language, with
 -- the lines of sessions that start in the slot. A session without a language has the name that answers show
 -- for it. Needs the fragment `spans`.
+-- needs: raw_span (before_ends_at, ends_at, position, starts_at)
+-- needs: raw_spans (are_first, ends, positions, starts)
+-- needs: run (ends_at, grain, starts_at)
+-- needs: slots (ends, starts)
+-- gives: coding_spent (continued, device, language, last_at, lines_added, lines_removed, owned_ms, position,
+--     project, started)
 raw_coding_session as (
     select row_number() over (
                order by session.started_at,
@@ -554,6 +603,8 @@ coding_spent as (
 -- `asked`, and as `slot` the days that a range of instants touches; the first and the last may be cut off.
 -- A range that begins or ends where clocks went back over midnight touches a day beside that of its
 -- edge's date, so one day more is looked at.
+-- gives: slot (date, ends_at, position, starts_at)
+-- gives: asked (ends_at, starts_at)
 asked as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
@@ -580,6 +631,9 @@ slot as (
 -- fragment: per_category
 -- `per_category`: what is in `spent` by slot and category, with the category's score. Needs the fragment
 -- `app_time`.
+-- needs: score (category, score)
+-- needs: spent (category, continued, first_at, last_at, owned_ms, position, started)
+-- gives: per_category (category, first_at, last_at, position, score, session_count, total_ms)
 per_category as (
     select grouped.*,
            coalesce(known.score, 0) as score
@@ -599,6 +653,8 @@ per_category as (
 
 -- fragment: per_session
 -- `per_session`: the parts of `spent`, those of one session in a slot as one. Needs the fragment `app_time`.
+-- needs: spent (app, category, continued, first_at, last_at, longest_ms, owned_ms, position, session_id, started)
+-- gives: per_session (app, category, first_at, last_at, longest_ms, position, session_count, total_ms)
 per_session as (
     select position,
            app,
@@ -621,6 +677,9 @@ per_session as (
 -- fragment: apps
 -- `per_app`: each application's sessions and what they own in the one slot. Its category is the one with most
 -- of its time. `total`: their sums. Needs the fragment `per_session`.
+-- needs: per_session (app, category, first_at, last_at, longest_ms, session_count, total_ms)
+-- gives: per_app (app, category, first_at, last_at, longest_ms, session_count, total_ms)
+-- gives: total (app_count, session_count, tracked_ms)
 per_category as (
     select app,
            category,
@@ -654,6 +713,8 @@ total as (
 -- fragment: page
 -- What a list shows of `found`, which has the columns `at`, `id` and `line` (the row as JSON), the newest
 -- first, and one row more than the limit where there are more. It is the last one before the answer.
+-- needs: found (at, id, line)
+-- gives: page (count, data, has_more, limit, next_cursor)
 page as (
     select coalesce(json_agg(line order by n) filter (where n <= %(limit)s::bigint), '[]') as data,
            count(*) filter (where n <= %(limit)s::bigint) as count,

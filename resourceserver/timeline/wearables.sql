@@ -13,6 +13,15 @@
 -- A total that a provider gave for a day stands for all that happened on it, so it goes before samples,
 -- or does not count at all: it does not where the range cuts it off and its provider has samples, which say
 -- when it happened; nor where another provider whose priority is smaller measured meanwhile.
+-- needs: asked (ends_at, starts_at)
+-- needs: metric (metric_type)
+-- needs: slot (ends_at, position, starts_at)
+-- gives: amount (metric_type, position, value)
+-- gives: point (at, change, metric_type, position, rank, weight)
+-- gives: ranked_source (name, priority, provider, rank, source_id)
+-- gives: edge (ends, starts)
+-- gives: sample (ended_at, first_position, is_void, last_position, metric_type, per_second, rank, source_id,
+--     started_at)
 ranked_source as (
     select source_id,
            provider,
@@ -224,6 +233,8 @@ amount as (
 -- sleep: the main sleep, how well somebody was after it, what the day asked of them that began with it, and
 -- naps. Where several providers know the day the best one does, and a day with nothing but a nap has no
 -- main sleep. A provider that knows two main sleeps of a day is believed the longer one.
+-- needs: asked_date (first, last)
+-- gives: recovery_day (cycle, date, nap_count, nap_ms, provider, recovery, sleep, utc_offset)
 ended_sleep as (
     select sleep.sleep_id,
            (sleep.ended_at at time zone 'UTC' + sleep.utc_offset::interval)::date as date,

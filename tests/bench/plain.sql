@@ -4,6 +4,9 @@
 
 -- fragment: sessions_in_bounds
 -- `shown`: the sessions that count between the edges of `bounds`.
+-- needs: bounds (ends_at, starts_at)
+-- gives: shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, started_at, title,
+--     title_rule)
 shown as (
     select session.app_session_id,
            session.app,
@@ -36,6 +39,10 @@ shown as (
 -- Sessions look rules up in maps, and segments learn their session's names through a window; neither is a
 -- join. Fresh data has no statistics, the planner takes thousands of rows for one, and a nested loop over
 -- them is quadratic: a week took 12 s that way and takes 30 ms this way.
+-- needs: bounds (ends_at, starts_at)
+-- needs: judged (app, known_as)
+-- gives: counted (app, category, ends_at, n, starts_at)
+-- gives: stretch (app, category, ends_at, n, starts_at)
 counted as (
     select row_number() over (
                order by session.started_at,
@@ -84,6 +91,9 @@ stretch as (
 -- fragment: coding_timeline
 -- The same for coding sessions, which own time among themselves: `coding_counted` and `coding_stretch`.
 -- A session without a language has the name that answers show for it. Needs `asked`.
+-- needs: asked (ends_at, starts_at)
+-- gives: coding_counted (ends_at, language, lines_added, lines_removed, n, project, starts_at)
+-- gives: coding_stretch (ends_at, language, n, project, starts_at)
 coding_counted as (
     select row_number() over (
                order by session.started_at,
@@ -153,6 +163,11 @@ coding_stretch as (
 --
 -- A binary search among the slots finds those that a stretch touches, and arrays tell their edges, so that
 -- the cost never grows with the product of stretches and slots, whatever the planner takes for their number.
+-- needs: counted (app, category, ends_at, n, starts_at)
+-- needs: slot (ends_at, position, starts_at)
+-- needs: stretch (app, category, ends_at, n, starts_at)
+-- gives: slots (ends, starts)
+-- gives: piece (app, category, ends_at, n, position, starts_at)
 slots as (
     select array_agg(starts_at order by position) as starts,
            array_agg(ends_at order by position) as ends
@@ -197,6 +212,10 @@ piece as (
 
 -- fragment: coding_pieces
 -- The same of coding sessions: `coding_piece`. Needs the fragments `pieces` and `coding_timeline`.
+-- needs: coding_counted (ends_at, language, n, project, starts_at)
+-- needs: coding_stretch (ends_at, language, n, project, starts_at)
+-- needs: slots (ends, starts)
+-- gives: coding_piece (ends_at, language, n, position, project, starts_at)
 coding_piece as (
     select touched.position,
            coding_counted.n,
@@ -237,6 +256,9 @@ coding_piece as (
 -- fragment: apps_in_bounds
 -- `per_app`: each application's sessions and what they owned between the edges of `bounds`. Its category is
 -- the one with most of its time. `total`: their sums. Needs the fragment `app_timeline`.
+-- needs: stretch (app, category, ends_at, n, starts_at)
+-- gives: per_app (app, category, first_at, last_at, longest_ms, session_count, total_ms)
+-- gives: total (app_count, session_count, tracked_ms)
 per_session as (
     select n,
            app,
@@ -284,6 +306,8 @@ total as (
 -- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
 -- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
 -- by its neighbour, which is why the one before is looked at first.
+-- needs: asked (ends_at, starts_at)
+-- gives: bounds (ends_at, starts_at)
 bounds as (
     select coalesce(
                (
@@ -344,6 +368,10 @@ bounds as (
 -- the same once more, where spells of less than a second have been left out as glances; its category is
 -- that of its longest segment. `switch`: where a run follows one of another application within five
 -- minutes; `before` is the time that the one before owned, in the range or not. Needs `bounds` by `unbroken`.
+-- needs: score (category, score)
+-- needs: stretch (app, category, ends_at, n, starts_at)
+-- gives: segment (app, category, ends_at, position, score, starts_at)
+-- gives: switch (at, before, from_app, from_category, to_app, to_category)
 segment as (
     select row_number() over (order by stretch.starts_at)::integer as position,
            stretch.app,
@@ -424,6 +452,9 @@ switch as (
 -- fragment: streaks
 -- `streak`: the streaks of focus in `bounds` (svc.focus_streaks), each whole, however much of it lies in the
 -- range, with the reason for its end. Positions are those of `segment`. Needs the fragment `switches`.
+-- needs: bounds (ends_at, starts_at)
+-- needs: segment (ends_at, position, score, starts_at)
+-- gives: streak (breaker_position, broken_at, ended_at, first_position, gap, last_position, reason, started_at)
 streak as (
     select walk.first_position,
            walk.last_position,

@@ -6,19 +6,34 @@ import pytest
 
 from shared import queries
 
+TWICE = """
+-- fragment: twice
+-- needs: one (n)
+select 2 * n as n from one
+
+-- name: four
+with one as (
+    select 2 as n
+),
+two as (
+--include twice
+)
+select n from two
+"""
+FOUR = """with one as (
+    select 2 as n
+),
+two as (
+select 2 * n as n from one
+)
+select n from two"""
+
 
 def test_statements_are_loaded_by_name_and_fragments_put_in(tmp_path: Path) -> None:
     path = tmp_path / "some.sql"
-    path.write_text(
-        "-- fragment: twice\nselect 2 * n as n from one\n\n"
-        "-- name: four\nwith one as (select 2 as n), two as (\n--include twice\n)\nselect n from two\n"
-    )
+    path.write_text(TWICE)
 
-    loaded = queries.load(path)
-
-    assert loaded == {
-        "four": "with one as (select 2 as n), two as (\nselect 2 * n as n from one\n)\nselect n from two"
-    }
+    assert queries.load(path) == {"four": FOUR}
 
 
 def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:
@@ -35,3 +50,91 @@ def test_an_unknown_fragment_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(KeyError):
         queries.load(path)
+
+
+SPANS = """
+-- fragment: spans
+-- needs: slot (position, starts_at)
+-- gives: span (position, grain)
+span as (
+    select slot.position,
+           slot.starts_at as grain
+      from slot
+),
+"""
+
+
+MORE = """
+-- fragment: more
+-- needs: span (grain)
+more as (
+    select * from span
+),
+-- name: a
+with slot (position, starts_at) as (
+    values (1, 2)
+),
+--include spans
+--include more
+last as (
+    select 1
+)
+select
+"""
+
+
+def test_what_a_fragment_needs_may_come_from_a_statement_or_another_fragment(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "some.sql"
+    path.write_text(SPANS + MORE)
+
+    assert "from slot\n),\nmore as (" in queries.load(path)["a"]
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("", "a: spans needs slot.position"),
+        ("slot as (\n    select 1 as position\n),\n", "a: spans needs slot.starts_at"),
+        # What stands in parentheses is not known behind them.
+        (
+            "outer as (\n    with slot as (\n        select 1 as position,\n               2 as starts_at\n"
+            "    )\n    select 1\n),\n",
+            "a: spans needs slot.position",
+        ),
+    ],
+)
+def test_a_fragment_that_lacks_what_it_needs_is_refused_by_name(
+    tmp_path: Path, before: str, said: str
+) -> None:
+    path = tmp_path / "some.sql"
+    path.write_text(f"{SPANS}-- name: a\nwith\n{before}--include spans\nselect\n")
+
+    with pytest.raises(queries.FragmentError, match=f"^{said}$"):
+        queries.load(path)
+
+
+@pytest.mark.parametrize(
+    ("fragment", "said"),
+    [
+        ("-- gives: b (n, m)\nb as (\n    select 1 as n\n),", "b does not give b.m"),
+        ("-- gives: c (n)\nb as (\n    select 1 as n\n),", "b does not give c.n"),
+        ("b as (\n    select n from c\n),", "b reads c, which it neither has nor needs"),
+        (
+            "b as (\n    select extract(epoch from n), n is distinct from 1, 'from c' from t.c\n),",
+            None,
+        ),
+    ],
+)
+def test_a_fragment_that_does_not_do_what_it_says_is_refused(
+    tmp_path: Path, fragment: str, said: str | None
+) -> None:
+    path = tmp_path / "some.sql"
+    path.write_text(f"-- fragment: b\n{fragment}\n-- name: a\nwith\n--include b\nselect\n")
+
+    if said is None:
+        assert "a" in queries.load(path)
+    else:
+        with pytest.raises(queries.FragmentError, match=f"^{said}$"):
+            queries.load(path)

@@ -4,6 +4,9 @@
 -- fragment: passing
 -- `passing`: the pairs of an application and a category among `judged` that a filter lets through. Needs the
 -- fragments `categories` and `judged`.
+-- needs: judged (app, known_as)
+-- needs: score (category, score)
+-- gives: passing (app, category)
 passing as materialized (
     select distinct session.app,
                     session.known_as as category
@@ -15,6 +18,7 @@ passing as materialized (
 
 -- fragment: passes_as_app
 -- A condition on a `session` that has been judged. Needs the fragment `categories`.
+-- needs: score (category, score)
 (
     %(apps)s::text[] = '{}'
     or lower(session.app) = any (array(select lower(name) from unnest(%(apps)s::text[]) as name))

@@ -1,5 +1,6 @@
 -- fragment: asked_metrics
 -- `asked_metric`: the metrics that are asked for, and what is known of each.
+-- gives: asked_metric (aggregation, is_known, metric, position, unit)
 asked_metric as (
     select name.metric,
            name.position,
@@ -16,6 +17,8 @@ asked_metric as (
 
 -- fragment: series
 -- `series`: the values of each metric in `point` (metric, at, value), the last 200 of them.
+-- needs: point (at, metric, value)
+-- gives: series (is_cut, metric, points)
 series as (
     select metric,
            json_agg(json_build_object('at', at, 'value', svc.rounded(value)) order by at)
@@ -33,6 +36,9 @@ series as (
 -- `measured`: what each metric that is asked for comes to in each `slot` (position, date, starts_at, ends_at).
 -- The days before the range have slots of their own, so that a range comes to what it comes to elsewhere: what
 -- counts of a day's total depends on where a range cuts it off.
+-- needs: slot (date, ends_at, position, starts_at)
+-- gives: point (at, change, metric_type, position, rank, weight)
+-- gives: measured (metric, position, value)
 wanted as (
     select distinct metric
       from unnest(%(metrics)s::text[]) as named (metric)
