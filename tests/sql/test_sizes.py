@@ -1,0 +1,147 @@
+"""How long statements are: with their fragments written out, and the functions and views that they call.
+
+Postgres plans a statement as a whole, and a connection keeps its plan. Both take time and memory for each
+common table expression, and people who read it need time for each line.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from authserver import janitor
+from resourceserver.endpoints import ENDPOINTS
+from resourceserver.export.resources import RESOURCES
+from resourceserver.ingest import route
+from resourceserver.mcp.tools import TOOLS
+from resourceserver.timeline import metrics, rollups, summaries
+from shared import queries
+
+ROOT: Final = Path(__file__).parent.parent.parent
+PACKAGES: Final = ("authserver", "deploy", "resourceserver", "shared")
+
+MOST_EXPRESSIONS: Final = 60
+MOST_LINES: Final = 750
+MOST_OWN_LINES: Final = 250
+
+EXPRESSION: Final = re.compile(
+    r"^ *(?:with (?:recursive )?)?\w+(?: \([\w, ]+\))? as (?:not )?(?:materialized )?\($",
+    re.MULTILINE,
+)
+DEFINITION: Final = re.compile(
+    r"^create or replace (?:function|procedure|view) ([\w.]+)", re.MULTILINE
+)
+BODY: Final = re.compile(r"^(?:begin atomic$|return\b|as (\$\w*\$))", re.MULTILINE)
+
+
+def code(text: str) -> str:
+    """Return ``text`` without comments and empty lines."""
+    lines = (line for line in text.splitlines() if line.strip())
+    return "\n".join(line for line in lines if not line.lstrip().startswith("--"))
+
+
+def definitions() -> Iterator[tuple[str, str]]:
+    """Yield the functions, procedures and views of the standing files: the name of each, and its text."""
+    for path in sorted((ROOT / "sql").rglob("*.sql")):
+        if path.parent.name == "migrations":
+            continue
+        text = code(path.read_text(encoding="utf-8"))
+        for found in DEFINITION.finditer(text):
+            yield found[1], text[found.start() : end_of_definition(text, found)]
+
+
+def end_of_definition(text: str, found: re.Match[str]) -> int:
+    """Return where the definition that begins with ``found`` ends."""
+    if " view " in found[0]:
+        return text.index(";", found.end())
+    body = BODY.search(text, found.end())
+    assert body is not None, found[0]
+    if body[1] is not None:
+        return text.index(body[1], body.end()) + len(body[1])
+    return text.index("\nend;" if body[0] == "begin atomic" else ";", body.end())
+
+
+DEFINITIONS: Final = dict(definitions())
+
+
+def written_out(text: str) -> str:
+    """Return a statement with all that it calls, and they call, behind it."""
+    whole = [code(text)]
+    called: set[str] = set()
+    for each in whole:
+        for name in re.findall(r"\b\w+\.\w+\b", each):
+            if name in DEFINITIONS and name not in called:
+                called.add(name)
+                whole.append(DEFINITIONS[name])
+    return "\n".join(whole)
+
+
+SHARED: Final = {
+    **{each.name: each.query for each in ENDPOINTS},
+    **metrics.SQL,
+}
+"""What several answers are made of."""
+STATEMENTS: Final = {
+    **SHARED,
+    **{f"{tool.name}.frame": tool.frame for tool in TOOLS},
+    **{
+        f"{tool.name}.{part.name}": part.query
+        for tool in TOOLS
+        for part in tool.parts
+        if part.query not in SHARED.values()
+    },
+    **{f"export.{each.name}": each.rows for each in RESOURCES if isinstance(each.rows, str)},
+    **{f"ingest.{name}": each.text.decode() for name, each in route.STATEMENTS.items()},
+    **{f"rollups.{name}": text for name, text in rollups.SQL.items()},
+    **{f"summaries.{name}": text for name, text in summaries.SQL.items()},
+    **{f"janitor.{kind.name}": kind.statement for kind in janitor.KINDS},
+}
+LONG: Final[dict[str, int]] = {
+    "daily": 1203,
+    "hourly": 890,
+    "hourly_patterns": 861,
+    "focus_streaks": 877,
+    "sessions_daily": 846,
+    "measured_app_time": 767,
+    "measured_focus": 786,
+    "get_time_breakdown.answer": 1184,
+    "get_focus.answer": 946,
+    "get_health.answer": 973,
+}
+"""Statements that are longer than they should be, and how long they are."""
+OWN_LONG: Final = {
+    "resourceserver/mcp/tools/breakdown.sql: get_time_breakdown",
+    "resourceserver/mcp/tools/content.sql: get_content",
+}
+"""Statements with more text of their own than they should have."""
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_is_no_longer_than_one_can_read_and_plan(name: str) -> None:
+    whole = written_out(STATEMENTS[name])
+
+    assert len(EXPRESSION.findall(whole)) <= MOST_EXPRESSIONS
+    assert len(whole.splitlines()) <= LONG.get(name, MOST_LINES)
+
+
+def test_no_statement_has_more_text_of_its_own_than_fits_a_few_screens() -> None:
+    own = {
+        f"{path.relative_to(ROOT)}: {block.name}": len(code(block.text).splitlines())
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.sql")
+        for block in queries.blocks(path)
+    }
+
+    assert len(own) > 250
+    assert {name for name, lines in own.items() if lines > MOST_OWN_LINES} == OWN_LONG
+
+
+def test_common_table_expressions_are_counted_with_those_of_what_is_called() -> None:
+    text = "with recursive a as (\n    select 1\n),\nb (n) as materialized (\n    with c as (\n"
+
+    assert len(EXPRESSION.findall(text)) == 3
+    assert len(EXPRESSION.findall(written_out("select svc.judge()"))) > 5
+    assert "svc.owned_segments" not in written_out("select svc.instant(now())")
+    assert "function svc.day_start(" in written_out("select svc.days()")
