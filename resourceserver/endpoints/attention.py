@@ -4,8 +4,9 @@ Both are told from the whole timeline and not from what a range cuts out of it: 
 among switches and streaks, and changes none.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -18,9 +19,11 @@ from resourceserver.api.bodies import (
     Milliseconds,
     Timestamp,
 )
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import FixedList, InstantRange
+from resourceserver.timeline import metrics
 from shared import queries
+from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -162,6 +165,35 @@ class FocusStreaksBody(Listing):
     totals: StreakTotals
 
 
+_SWITCHES: Final = "measured_switches"
+
+
+def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return what counts the switches within the streaks of a page."""
+    # The newest streak comes first, and slots are in order of time.
+    streaks = answers["query"]["data"][::-1]
+    slots = {
+        "dates": [streak["started_at"][:10] for streak in streaks],
+        "starts": [streak["started_at"] for streak in streaks],
+        "ends": [streak["ended_at"] for streak in streaks],
+    }
+    values = metrics.values(["app_switches"], slots)
+    return {_SWITCHES: (metrics.STATEMENTS[_SWITCHES], values)} if streaks else {}
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    """Return the streaks of a page with the switches that each has."""
+    body: dict[str, Any] = answers["query"]
+    if _SWITCHES in answers:
+        counts = answers[_SWITCHES]["days"]["app_switches"][::-1]
+        for streak, count in zip(body["data"], counts, strict=True):
+            streak["switch_count"] = count or 0
+    return body
+
+
+SWITCHES_OF_STREAKS: Final = Further({_SWITCHES: metrics.STATEMENTS[_SWITCHES]}, _steps, _finish)
+"""What is asked behind a query that has streaks of focus as ``data``."""
+
 ENDPOINTS: Final = [
     Endpoint(
         name="context_switches",
@@ -180,5 +212,6 @@ ENDPOINTS: Final = [
         params=StreakPage,
         body=FocusStreaksBody,
         query=SQL["focus_streaks"],
+        further=SWITCHES_OF_STREAKS,
     ),
 ]

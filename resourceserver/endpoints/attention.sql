@@ -140,7 +140,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 
 -- fragment: told_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
--- `found`: those of a page as they are told of, with what broke each. The statement begins `with recursive`.
+-- `found`: those of a page as they are told of, with what broke each. How many switches each has is asked for when
+-- they are known (attention.py). The statement begins `with recursive`.
 -- needs: asked (ends_at, starts_at)
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
 -- gives: found (at, id, line)
@@ -161,10 +162,7 @@ asked_ms as (
 --include shown_in_days
 --include judged
 --include judged_labels
---include walked_segments
---include walked_switches
 --include streaks
---include switch_times
 overlapping as (
     select streak.*,
            least(streak.ended_ms, asked_ms.ends) - greatest(streak.started_ms, asked_ms.starts)
@@ -263,9 +261,7 @@ found as (
                       (select apps from names)[top_app.app] as top_app,
                       (select categories from names)[top_category.category] as top_category,
                       top_app.app_count,
-                      width_bucket(told.ended_ms - 1, (select at_ms from switch_times))
-                          - width_bucket(told.started_ms - 1, (select at_ms from switch_times))
-                          as switch_count,
+                      null::bigint as switch_count,
                       json_build_object(
                           'reason', told.reason,
                           'at', svc.instant(

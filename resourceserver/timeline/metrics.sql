@@ -421,14 +421,14 @@ measured as (
 -- needs: averaged (days, kind, metric)
 -- needs: period (kind)
 -- needs: summed (kind, metric)
--- needs: valued (date, metric, value)
+-- needs: valued (date, metric, position, value)
 -- gives: told_days (days, periods)
 told_days as (
     select (
                select json_object_agg(metric, values)
                  from (
                           select metric,
-                                 json_agg(value order by date) as values
+                                 json_agg(value order by position) as values
                             from valued
                            where not exists (select from period)
                            group by metric
@@ -471,14 +471,15 @@ told_days as (
 -- needs: period (first_day, kind, last_day)
 -- needs: slot (date, position)
 -- needs: wanted (metric)
--- gives: valued (date, metric, value)
+-- gives: valued (date, metric, position, value)
 -- gives: averaged (days, deviation, kind, mean, metric)
 reported as (
     select date
       from unnest(%(reported)s::date[]) as date
 ),
 valued as (
-    select slot.date,
+    select slot.position,
+           slot.date,
            wanted.metric,
            case
                when wanted.metric = any (%(counters)s::text[]) and reported.date is not null

@@ -564,22 +564,6 @@ streak as (
            ) as ending
 ),
 
--- fragment: switch_times
--- `switch_times`: when the switches of `timeline_day` happen, in order. Needs the fragment `walked_switches`.
--- needs: timeline_day (date_ms, switch_at)
--- needs: walked_switch (at_ms)
--- gives: switch_times (at_ms)
-switch_times as (
-    select coalesce(array_agg(at_ms order by at_ms), '{}') as at_ms
-      from (
-               select date_ms + unnest(switch_at) as at_ms
-                 from timeline_day
-                union all
-               select at_ms
-                 from walked_switch
-           ) as switch
-),
-
 -- fragment: focused
 -- `streak`: the streaks of focus that overlap the slots, each whole. `focused`: how much of each lies in each
 -- slot. Needs `slot` as `switched` does, and the fragment `categories`.

@@ -111,7 +111,10 @@ TOOLS: Final = [
         arguments=Focus,
         answer=FocusAnswer,
         frame=SQL["period"],
-        parts=(Part(SQL["get_focus"]), tool.part(attention.ENDPOINTS, "context_switches")),
+        parts=(
+            Part(SQL["get_focus"], further=attention.SWITCHES_OF_STREAKS),
+            tool.part(attention.ENDPOINTS, "context_switches"),
+        ),
         finish=_most_frequent,
         rows="data",
         other_rows=("switches", "pairs", "breakers"),
