@@ -19,8 +19,9 @@ from typing import Final, NoReturn
 import click
 import psycopg
 
-from deploy import migrate, up
+from deploy import migrate
 from deploy.postgres import embedded
+from deploy.runner import startup
 from shared import VERSION, settings
 from shared.listening import AddressError
 from shared.settings import Settings, SettingsError
@@ -132,7 +133,7 @@ def _check_url(name: str, url: str) -> None:
 @click.pass_obj
 def start(chosen: Settings) -> None:
     """Start everything on this machine: database, migrations and both servers, until Ctrl-C."""
-    sys.exit(up.run(chosen))
+    sys.exit(startup.run(chosen))
 
 
 @svc.command("migrate")

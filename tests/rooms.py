@@ -62,8 +62,8 @@ ROOMS: Final[dict[str, set[str]]] = {
         "shared",
     },
     "deploy.demo": {"authserver.cli", "authserver.people", "shared"},
-    "deploy.up": {"authserver.people", "deploy", "deploy.postgres", "shared"},
-    "deploy.cli": {"deploy", "deploy.postgres", "deploy.up", "shared"},
+    "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},
+    "deploy.cli": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
 }
 """Each room with the rooms that it imports. Commands of ``deploy.cli`` are imported when they run."""
 

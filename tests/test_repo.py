@@ -77,7 +77,10 @@ def test_only_the_settings_read_the_environment(path: Path) -> None:
     # Servers hand settings on to their workers, and psql takes its connection, through the
     # environment; both write it and read nothing out of it.
     text = path.read_text()
-    writers = {"shared/settings.py", "shared/serving.py", "deploy/cli.py", "deploy/up.py"}
+    writers = {
+        *("shared/settings.py", "shared/serving.py", "deploy/cli.py"),
+        *("deploy/runner/startup.py", "deploy/runner/supervisor.py"),
+    }
     if str(path.relative_to(ROOT)) in writers:
         return
 

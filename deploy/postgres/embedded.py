@@ -46,6 +46,7 @@ from deploy.postgres.account import (
     spawn,
 )
 from deploy.postgres.binaries import binaries, bundled_version, copied_binaries
+from deploy.postgres.started import StartedPostgres, remove_socket_dir
 
 __all__ = [
     "DATABASE",
@@ -166,13 +167,24 @@ class EmbeddedPostgres:
             if process is not None:
                 postmaster.stop(process.pid, self.cluster, lambda: process.poll() is not None)
         finally:
-            if self._socket_dir is not None and self._socket_dir.parent != self.data_dir:
-                with contextlib.suppress(OSError):
-                    self._socket_dir.rmdir()
+            if self._socket_dir is not None:
+                remove_socket_dir(self._socket_dir, self.data_dir)
             self._socket_dir = None
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
+
+    def hand_over(self) -> StartedPostgres:
+        """Return the running server for the image that replaces this one, which inherits the lock."""
+        if self._process is None or self._socket_dir is None or self._lock is None:
+            raise EmbeddedError("the embedded PostgreSQL is not running")
+        os.set_inheritable(self._lock, True)
+        return StartedPostgres(
+            pid=self._process.pid,
+            data_dir=str(self.data_dir),
+            socket_dir=str(self._socket_dir),
+            lock=self._lock,
+        )
 
     def _start(self) -> None:
         if "\n" in str(self.data_dir):

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from shared.settings import Settings
-from tests.deploy.runner import SELF, Runner, addresses, get, wait_until_gone
+from tests.deploy.runner import SELF, Runner, addresses, fields, get, wait_until_gone
 from tests.waiting import wait_for
 
 each_loopback = pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -140,6 +140,14 @@ def logins_of(runner: Runner, words: str) -> list[str]:
         for name, _, value in (variable.partition("=") for variable in variables)
         if value.startswith("postgresql:") or "user=" in value or "PASS" in name
     )
+
+
+@on_linux
+def test_the_runner_takes_less_than_20_mb_once_both_servers_answer(standing: Runner) -> None:
+    resident = fields(standing.process.pid)["VmRSS"]
+
+    assert resident.endswith(" kB")
+    assert int(resident.removesuffix(" kB")) < 20_000
 
 
 def test_the_servers_are_out_of_reach_of_the_terminal(standing: Runner) -> None:
@@ -435,24 +443,30 @@ def test_a_server_that_dies_is_started_again_until_the_fifth_time_within_a_minut
 DEATH: Final = "svc: the authorization server has ended by itself with signal SIGKILL"
 
 
-def quick_runner(data_dir: Path, ports: tuple[int, int], changes: str = "") -> Runner:
+def quick_runner(data_dir: Path, ports: tuple[int, int]) -> Runner:
     """Start a runner that does not wait long before it starts a server again.
 
     Its minute lasts an hour, since starting four servers takes most of a minute on a busy machine.
     """
-    quick = (
-        "from deploy import cli, up; up._FIRST_WAIT = 0.01; up._RESTARTS_WITHIN = 3600.0; "
-        f"{changes}cli.main()"
-    )
+    return paced_runner(data_dir, ports, "first_wait_s=0.01, most_ends_within_s=3600")
+
+
+def paced_runner(data_dir: Path, ports: tuple[int, int], pace: str) -> Runner:
+    """Start a runner whose supervisor has another pace."""
+    return changed_runner(data_dir, ports, f"startup.PACE = startup.Pace({pace})")
+
+
+def changed_runner(data_dir: Path, ports: tuple[int, int], change: str) -> Runner:
+    """Start a runner in whose process a line of Python runs first."""
+    program = f"from deploy import cli; from deploy.runner import startup; {change}; cli.main()"
+    login = replace(SELF, command=(sys.executable, "-c", program))
     chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports)
-    return Runner(
-        data_dir.parent, chosen, login=replace(SELF, command=(sys.executable, "-c", quick))
-    )
+    return Runner(data_dir.parent, chosen, login=login)
 
 
 def test_ends_that_are_long_ago_do_not_count(used_data_dir: Path, ports: tuple[int, int]) -> None:
-    changes = "up._MOST_ENDS = 2; up._RESTARTS_WITHIN = 0.0; "
-    with quick_runner(used_data_dir, ports, changes) as runner:
+    pace = "first_wait_s=0.01, most_ends=2, most_ends_within_s=0"
+    with paced_runner(used_data_dir, ports, pace) as runner:
         runner.wait_until_up()
         first = runner.child("auth serve")
         os.kill(first, signal.SIGKILL)
@@ -516,10 +530,7 @@ def listener(port: int) -> socket.socket | None:
 def test_the_end_is_not_put_off_by_a_server_that_waits_for_its_next_start(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
-    patient = "from deploy import cli, up; up._FIRST_WAIT = 3600.0; cli.main()"
-    login = replace(SELF, command=(sys.executable, "-c", patient))
-    chosen = {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports)
-    with Runner(used_data_dir.parent, chosen, login=login) as runner:
+    with paced_runner(used_data_dir, ports, "first_wait_s=3600") as runner:
         runner.wait_until_up()
         os.kill(runner.child("auth serve"), signal.SIGKILL)
         runner.wait_for_error(f"{DEATH}; starting it again in 3600 s\n")
@@ -528,10 +539,7 @@ def test_the_end_is_not_put_off_by_a_server_that_waits_for_its_next_start(
 
 
 def test_a_server_that_hangs_is_killed(used_data_dir: Path, ports: tuple[int, int]) -> None:
-    impatient = "from deploy import cli, up; up._STOP_TIMEOUT = 0.5; cli.main()"
-    login = replace(SELF, command=(sys.executable, "-c", impatient))
-    chosen = {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports)
-    with Runner(used_data_dir.parent, chosen, login=login) as runner:
+    with paced_runner(used_data_dir, ports, "stop_timeout_s=0.5") as runner:
         runner.wait_until_up()
         children = [pid for pid, _ in runner.children()]
         os.kill(runner.child("resource serve"), signal.SIGSTOP)
@@ -546,19 +554,32 @@ def test_a_server_that_cannot_start_is_named_with_its_last_words(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     # The port is taken after it was looked at, as by a program that starts at the same moment.
-    late = "from deploy import cli, up; up._check_addresses = lambda servers: None; cli.main()"
-    login = replace(SELF, command=(sys.executable, "-c", late))
-    chosen = {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports)
+    late = "startup._check_addresses = lambda services: None"
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[1]))
         other.listen()
-        with Runner(used_data_dir.parent, chosen, login=login) as runner:
+        with changed_runner(used_data_dir, ports, late) as runner:
             status = runner.wait()
 
     last = runner.err.read_text().splitlines()[-1]
     assert status == 1
     assert last.startswith("svc: the resource server has ended by itself with status 1: ")
     assert f"SVC_BASE_URL: cannot listen on 127.0.0.1:{ports[1]}: " in last
+
+
+def test_a_signal_during_the_change_to_the_supervisor_stops_everything(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    interrupted = (
+        "os, replace = startup.os, startup.os.execve; "
+        "os.execve = lambda *given: (os.kill(os.getpid(), 15), replace(*given))"
+    )
+    with changed_runner(used_data_dir, ports, interrupted) as runner:
+        status = runner.wait()
+
+    assert (status, runner.err.read_text()) == (0, "")
+    assert runner.out.read_text().endswith("Stopped\n")
+    assert not (used_data_dir / "postgres" / "postmaster.pid").exists()
 
 
 def test_a_runner_whose_starter_is_gone_ends(start: Start, used_data_dir: Path) -> None:

@@ -1,0 +1,1 @@
+"""The local runner, ``svc up``: it prepares everything in one process image and watches in a smaller one."""

@@ -1,0 +1,227 @@
+"""The start of ``svc up``: everything that must be ready before the servers start.
+
+It checks the addresses, starts the embedded PostgreSQL, brings the schema up to date and makes the first
+account's link. Then it replaces the image of this process by the supervisor's, which takes a third of the
+memory; the process id, the child PostgreSQL and the lock of the data directory stay.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import Final, NoReturn
+from urllib.parse import urlsplit
+
+import psycopg
+
+from authserver.people import first_account
+from deploy.migrate import MigrationError, migrate
+from deploy.postgres.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
+from deploy.runner.output import say
+from deploy.runner.signals import Signals, Stopped
+from deploy.runner.supervisor import Pace, Plan, RunError, Server
+from shared import database, lifeline, listening, settings
+from shared.listening import AddressError, Listen
+from shared.settings import Settings, SettingsError
+
+PACE: Final = Pace()
+# What could log in as a stronger role than a server's own.
+_OWNERS_VARIABLES: Final = ("DATABASE_URL", "DATABASE_URL_FILE", "PGPASSWORD", "PGPASSFILE")
+
+
+@dataclass(frozen=True)
+class _Service:
+    """One of the two servers, before the logins of its roles are known."""
+
+    name: str
+    command: str
+    url: str
+    listen: Listen
+    probe: str
+    roles: tuple[str, ...]
+
+
+def run(chosen: Settings) -> int:
+    """Start everything, and become the supervisor; return an exit status where the start does not succeed.
+
+    It is 0 when a signal asked for the end and 1 when something failed, which one line says.
+    """
+    say(f"Data directory: {chosen.data_dir}")
+    signals = Signals()
+    if chosen.lifeline is not None:
+        # Its thread must take no signal that the next image is to find pending.
+        signals.block()
+        lifeline.watch(chosen.lifeline)
+        signals.unblock()
+    try:
+        with ExitStack() as running:
+            _run(chosen, signals, running)
+    except Stopped:
+        say("Stopped")
+        return 0
+    except (RunError, AddressError, EmbeddedError, MigrationError, SettingsError) as error:
+        say(f"svc: {error}", is_error=True)
+    return 1
+
+
+def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
+    """Prepare everything, leaving the end of what was started to ``running``, and become the supervisor."""
+    services = _services(chosen)
+    _check_addresses(services)
+    make_data_dir(chosen.data_dir)
+    postgres = None
+    url, name = chosen.database_url, "DATABASE_URL"
+    if url is None:
+        _check_roles(chosen)
+        postgres = EmbeddedPostgres(chosen.data_dir, say=say, pause=signals.pause)
+        running.callback(postgres.stop)
+        postgres.start()
+        url, name = postgres.url, "the embedded PostgreSQL"
+        chosen = replace(chosen, database_url=url)
+    with signals.urgent():
+        _check_database(url, name)
+        migrate(chosen, say)
+        welcome = _welcome(chosen)
+    _warn_of_shortages(chosen, services)
+    plan = Plan(
+        servers=[_server(service, chosen) for service in services],
+        postgres=None if postgres is None else postgres.hand_over(),
+        lifeline=chosen.lifeline,
+        welcome=welcome,
+        pace=PACE,
+    )
+    _become_supervisor(plan, chosen, signals)
+
+
+def _become_supervisor(plan: Plan, chosen: Settings, signals: Signals) -> NoReturn:
+    """Replace the image of this process. Signals stay pending until the supervisor can handle them."""
+    # The plan holds passwords, so it is in neither the arguments nor the environment.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", dir=chosen.data_dir) as file:
+        json.dump(asdict(plan), file)
+        file.seek(0)
+        os.set_inheritable(file.fileno(), True)
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("SVC_") and name not in _OWNERS_VARIABLES
+        }
+        command = [sys.executable, "-P", "-m", "deploy.runner.supervisor", str(file.fileno())]
+        signals.block()
+        try:
+            signals.check()
+            os.execve(sys.executable, command, inherited)  # noqa: S606 (the command is our own)
+        finally:
+            signals.unblock()
+
+
+def _services(chosen: Settings) -> tuple[_Service, _Service]:
+    return (
+        _Service(
+            name="authorization server",
+            command="auth",
+            url=chosen.auth_url,
+            listen=chosen.auth_listeners,
+            probe="/.well-known/oauth-authorization-server",
+            roles=("authserver",),
+        ),
+        _Service(
+            name="resource server",
+            command="resource",
+            url=chosen.base_url,
+            listen=chosen.base_listeners,
+            probe="/healthz",
+            roles=("reader", "ingester", "worker"),
+        ),
+    )
+
+
+def _server(service: _Service, chosen: Settings) -> Server:
+    role_urls = {role: database.role_url(chosen, role) for role in service.roles}
+    cookie_key = chosen.cookie_key if service.command == "auth" else None
+    return Server(
+        name=service.name,
+        command=service.command,
+        url=service.url,
+        host=urlsplit(service.url).netloc,
+        # The name in the public address need not stand for this machine.
+        addresses=[
+            (host, address.port)
+            for address in service.listen.addresses
+            for host in address.reachable_hosts
+        ],
+        probe=service.probe,
+        variables=settings.environment(
+            replace(chosen, lifeline=None, cookie_key=cookie_key), role_urls
+        ),
+    )
+
+
+# What can be known to fail before anything is started
+
+
+def _check_addresses(services: tuple[_Service, _Service]) -> None:
+    """Raise AddressError or RunError where a server could not listen."""
+    first, second = (service.listen for service in services)
+    both = first.overlap(second)
+    if both is not None:
+        raise RunError(
+            f"{first.source} and {second.source} both say to listen on {both}: each server needs an "
+            "address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
+        )
+    for listen in (first, second):
+        for listener in listening.bind(listen):
+            listener.close()
+
+
+def _check_roles(chosen: Settings) -> None:
+    if chosen.role_urls:
+        raise RunError(
+            f"SVC_{next(iter(chosen.role_urls)).upper()}_DATABASE_URL is set and DATABASE_URL is "
+            "not: which server is to be used?"
+        )
+
+
+def _check_database(url: str, name: str) -> None:
+    """Raise RunError where the database refuses the login; ``name`` says which database it is."""
+    timeout = psycopg.conninfo.conninfo_to_dict(url).get("connect_timeout", 5)
+    try:
+        psycopg.connect(url, connect_timeout=timeout).close()
+    except psycopg.Error as error:
+        raise RunError(f"{name} cannot be reached: {_one_line(error)}") from error
+
+
+def _warn_of_shortages(chosen: Settings, services: tuple[_Service, _Service]) -> None:
+    """Say where the database takes fewer connections than both servers together may open."""
+    roles = [role for service in services for role in service.roles]
+    role_urls = {role: database.role_url(chosen, role) for role in roles}
+    for line in database.connection_shortages(role_urls, chosen.connections):
+        say(f"svc: {line}", is_error=True)
+
+
+def _welcome(chosen: Settings) -> str:
+    """Return the text with all addresses and the first step of a new operator."""
+    try:
+        link = first_account.link(chosen)
+    except psycopg.Error as error:
+        raise RunError(f"the first account's link cannot be made: {_one_line(error)}") from error
+    if link is None:
+        beginning = f"Sign in at {chosen.auth_url}"
+    else:
+        beginning = f"Make the first account with this link, which works once:\n    {link}"
+    return f"""
+Authorization server   {chosen.auth_url}
+Resource server        {chosen.base_url}
+
+{beginning}
+
+Try it:
+    curl {chosen.base_url}/healthz
+
+Ctrl-C stops everything, and the data is kept.
+"""
+
+
+def _one_line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,273 @@
+"""The supervisor: starts both servers, watches them and PostgreSQL, and stops them in order.
+
+    svc up ─┬─ postgres           only where DATABASE_URL is not set
+            ├─ svc auth serve
+            └─ svc resource serve
+
+``svc up`` replaces its own image by this module once the database is ready, since this process lives as long
+as the service: it imports only what watching needs, and no database driver.
+
+The children are sessions of their own, so that Ctrl-C reaches this process alone and it stops them
+in order. Both servers hold the reading end of a pipe whose writing end only this process has: if it is
+killed, they notice and end too. The next start finds and stops a database that was left behind like that.
+
+A server that ends by itself is started again, after a wait that doubles each time; with the fifth end in
+a minute everything ends. A server that ends before its first answer has a wrong setting or no address to
+listen on: that ends everything at once, with its last words. So does the end of PostgreSQL. It
+starts its own processes again after a crash; when its main process ends, an operator has stopped it, or it
+has lost its disk or its data directory, and starting it again could do harm.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+
+from deploy.postgres.account import EmbeddedError
+from deploy.postgres.started import StartedPostgres
+from deploy.runner.output import say
+from deploy.runner.signals import Signals, Stopped
+from shared import lifeline
+
+_ANSWER_TIMEOUT: Final = 60.0
+
+
+class RunError(Exception):
+    """Why the service cannot run, or runs no longer; the message is one line for the operator."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One of the two servers: how it is started and where it answers."""
+
+    name: str
+    command: str
+    url: str
+    host: str
+    """The Host header of a request to it."""
+    addresses: list[tuple[str, int]]
+    """Addresses and ports under which this machine reaches it."""
+    probe: str
+    variables: dict[str, str] = field(repr=False)
+    """Its settings as environment variables, which hold the logins of its own roles."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long the supervisor waits, and how many ends of one server it accepts."""
+
+    first_wait_s: float = 0.5
+    """A server that ends by itself is started again after this time, then after twice as long."""
+    most_ends: int = 5
+    most_ends_within_s: float = 60.0
+    stop_timeout_s: float = 8.0
+    """More than the five seconds in which a server finishes the requests that it is answering."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the supervisor needs to know, as ``svc up`` hands it over."""
+
+    servers: list[Server]
+    postgres: StartedPostgres | None
+    lifeline: int | None
+    welcome: str = field(repr=False)
+    """What is printed when both servers answer."""
+    pace: Pace
+
+
+def _plan(given: dict[str, Any]) -> Plan:
+    """Return the plan that ``dataclasses.asdict`` turned into ``given``."""
+    postgres = given["postgres"]
+    return Plan(
+        servers=[Server(**each) for each in given["servers"]],
+        postgres=None if postgres is None else StartedPostgres(**postgres),
+        lifeline=given["lifeline"],
+        welcome=given["welcome"],
+        pace=Pace(**given["pace"]),
+    )
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A server's process, and the last lines it wrote."""
+
+    server: Server
+    process: subprocess.Popen[str]
+    output: threading.Thread
+    tail: deque[str]
+
+
+@dataclass
+class _Watched:
+    """A server's process, which is started again when it ends by itself."""
+
+    child: _Child
+    pace: Pace
+    ends: deque[float] = field(default_factory=deque)
+    """When processes of this server ended, within the last minute."""
+    due: float | None = None
+    """When the next process is to be started; None while one runs."""
+
+    def is_due(self) -> bool:
+        """Whether a new process is to be started now. Raises RunError with the fifth end in a minute."""
+        now = time.monotonic()
+        if self.due is None:
+            if self.child.process.poll() is None:
+                return False
+            self.due = now + self._wait(now)
+        if now < self.due:
+            return False
+        self.due = None
+        return True
+
+    def _wait(self, now: float) -> float:
+        """Note an end, and return how many seconds to wait before the next start."""
+        while self.ends and now - self.ends[0] > self.pace.most_ends_within_s:
+            self.ends.popleft()
+        self.ends.append(now)
+        if len(self.ends) == self.pace.most_ends:
+            how_often = f", the {self.pace.most_ends}th time within a minute"
+            raise RunError(_last_words(self.child, how_often))
+        wait = self.pace.first_wait_s * (1 << len(self.ends) - 1)
+        say(f"svc: {_how(self.child)}; starting it again in {wait:g} s", is_error=True)
+        return wait
+
+
+def main() -> int:
+    """Read the plan from the descriptor that the command line names, and follow it to the end.
+
+    The exit status is 0 when a signal asked for the end and 1 when something failed, which one line says.
+    """
+    signals = Signals()
+    with os.fdopen(int(sys.argv[1]), encoding="utf-8") as file:
+        plan = _plan(json.load(file))
+    if plan.lifeline is not None:
+        lifeline.watch(plan.lifeline)
+    try:
+        with ExitStack() as running:
+            _run(plan, signals, running)
+    except Stopped:
+        say("Stopped")
+        return 0
+    except (RunError, EmbeddedError) as error:
+        say(f"svc: {error}", is_error=True)
+    return 1
+
+
+def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
+    """Start both servers and watch over everything, leaving its end to ``running``; never returns."""
+    postgres = plan.postgres
+    if postgres is not None:
+        running.callback(postgres.stop)
+    reading_end, writing_end = os.pipe()
+    running.callback(os.close, writing_end)
+    running.callback(os.close, reading_end)
+    watched: list[_Watched] = []
+    running.callback(_stop, watched, plan.pace.stop_timeout_s)
+    for server in plan.servers:
+        signals.check()
+        say(f"Starting the {server.name}")
+        watched.append(_Watched(_start(server, reading_end), plan.pace))
+    for each in watched:
+        _await_answer(each.child, signals)
+    say(plan.welcome)
+    while True:
+        for each in watched:
+            if each.is_due():
+                each.child = _start(each.child.server, reading_end)
+        if postgres is not None and postgres.poll() is not None:
+            raise RunError(f"PostgreSQL has ended by itself; see {postgres.cluster / 'log'}")
+        signals.pause(0.2)
+
+
+def _start(server: Server, reading_end: int) -> _Child:
+    process = subprocess.Popen(  # noqa: S603 (the command is our own)
+        [sys.executable, "-P", "-m", "deploy.cli", server.command, "serve"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=os.environ | server.variables | {"SVC_LIFELINE": str(reading_end)},
+        pass_fds=(reading_end,),
+        start_new_session=True,
+    )
+    tail: deque[str] = deque(maxlen=10)
+    output = threading.Thread(
+        target=_pass_on, args=(process.stdout, server.command, tail), daemon=True
+    )
+    output.start()
+    return _Child(server, process, output, tail)
+
+
+def _pass_on(output: IO[str], command: str, tail: deque[str]) -> None:
+    """Write a server's lines to our standard error, each with the server's name."""
+    for line in output:
+        tail.append(line.rstrip("\n"))
+        say(f"{command}: {line.rstrip()}", is_error=True)
+
+
+def _await_answer(child: _Child, signals: Signals) -> None:
+    """Wait until the server answers. Raises RunError when it ends, or not within a minute."""
+    until = time.monotonic() + _ANSWER_TIMEOUT
+    while not _answers(child.server):
+        if child.process.poll() is not None:
+            raise RunError(_last_words(child))
+        if time.monotonic() > until:
+            raise RunError(f"the {child.server.name} does not answer at {child.server.url}")
+        signals.pause(0.05)
+
+
+def _answers(server: Server) -> bool:
+    """Whether the server answers its probe with 200, asked without the large modules of an HTTP client."""
+    request = f"GET {server.probe} HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n"
+    for host, port in server.addresses:
+        with suppress(OSError), socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(request.encode())
+            with connection.makefile("rb") as answer:
+                return answer.readline().startswith(b"HTTP/1.1 200 ")
+    return False
+
+
+def _how(child: _Child) -> str:
+    """Return how a server ended that has ended."""
+    status = child.process.returncode
+    how = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+    return f"the {child.server.name} has ended by itself with {how}"
+
+
+def _last_words(child: _Child, how_often: str = "") -> str:
+    """Return how a server ended, and the last lines that it wrote."""
+    child.output.join(timeout=1)
+    last_lines = f": {' | '.join(child.tail)}" if child.tail else ""
+    return f"{_how(child)}{how_often}{last_lines}"
+
+
+def _stop(watched: list[_Watched], timeout_s: float) -> None:
+    """End both servers, politely for a bounded time, and wait until they are gone."""
+    children = [each.child for each in watched]
+    if any(child.process.poll() is None for child in children):
+        say("Stopping")
+    for child in children:
+        child.process.terminate()
+    until = time.monotonic() + timeout_s
+    for child in children:
+        with suppress(subprocess.TimeoutExpired):
+            child.process.wait(timeout=max(0.0, until - time.monotonic()))
+        if child.process.poll() is None:
+            os.killpg(child.process.pid, signal.SIGKILL)
+            child.process.wait()
+        child.output.join(timeout=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
