@@ -76,6 +76,23 @@ def room_of(module: str) -> str:
     return max(rooms, key=len)
 
 
+def picture() -> str:
+    """Return ROOMS as a diagram for Mermaid, without the edges that follow from others."""
+    ways = {room: _ways(room) for room in ROOMS}
+    lines = [
+        f"    {room} --> {other}"
+        for room, others in ROOMS.items()
+        for other in sorted(others - {"shared"})
+        if not any(other in ways[between] for between in others)
+    ]
+    return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
+
+
+def _ways(room: str) -> set[str]:
+    """Return all rooms that a room reaches, one edge after the other."""
+    return ROOMS[room].union(*(_ways(other) for other in ROOMS[room]))
+
+
 def edges(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the room of the module at ``path`` with each room that it imports or takes SQL from."""
     own = room_of(_dotted(path))

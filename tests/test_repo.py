@@ -13,7 +13,7 @@ import pytest
 
 from deploy.cli import svc
 from shared import VERSION, tokens
-from tests.rooms import PACKAGES, ROOMS, ROOT, edges
+from tests.rooms import PACKAGES, ROOMS, ROOT, edges, picture
 
 ALLOWED = {
     "authserver": {"authserver", "shared"},
@@ -70,6 +70,11 @@ def test_the_architecture_names_every_room() -> None:
     )
 
     assert [room for room in ROOMS if room not in named] == []
+
+
+def test_the_architecture_shows_the_edges_between_rooms() -> None:
+    # Copy the picture from this message into the document.
+    assert picture() in (ROOT / "docs/ARCHITECTURE.md").read_text()
 
 
 @each_module
