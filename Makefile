@@ -1,4 +1,4 @@
-# Everything a person does with this repository. `make help` lists it.
+# All tasks of this repository. `make help` lists them.
 #
 #   make run PYTHON=python3.12     with another Python than python3; 3.11 or newer
 
@@ -9,12 +9,12 @@ REDOCLY := tests/redocly
 CONFORMANCE := tests/mcp/conformance
 ACTIVITYWATCH := tests/bridge/.venv
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# A file's tests run in one process, so that what they share is made once. Tests start hundreds of programs,
-# which must not be compiled again each time, whatever the environment says.
+# The tests of one file run in one process, so that their shared fixtures are created once. Tests start hundreds of
+# programs; keeping their bytecode, whatever the environment says, avoids compiling them each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# A stamp holds the directory it was made in. An environment that was moved, or whose Python is gone,
-# is made again.
+# The stamp .venv/.run holds the directory of the environment. An environment that was moved, or whose Python is gone,
+# is created again.
 USABLE := $(shell test "$$(cat .venv/.run 2>/dev/null)" = "$(CURDIR)" && $(BIN)/python -c 'print("yes")' 2>/dev/null)
 ifneq ($(USABLE),yes)
 REMAKE := remake
@@ -24,7 +24,7 @@ endif
 .DELETE_ON_ERROR:
 .PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies remake
 
-help: ## List what there is
+help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/.run ## Start everything on this machine, until Ctrl-C
@@ -34,12 +34,12 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 test: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run all tests
 	@$(PYTEST)
 
-test-reach: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run the tests that the change since BASE (HEAD) can reach
+test-reach: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run the tests that the changes since BASE (HEAD) can reach
 	@$(PYTEST) $$($(BIN)/python -m tests.reach $(BASE))
 
 BASE ?= HEAD
 
-test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run the tests, but for those with a browser or broken connections
+test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run all tests except those with a browser or broken connections
 	@$(PYTEST) --ignore tests/browser --ignore tests/faults
 
 check: .venv/.dev ## Check format, lint and types
@@ -47,29 +47,29 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev ## Measure requests per second, beside what the machine could do, and years beside plain SQL
+bench: .venv/.dev ## Measure speed: requests beside bare probes on this machine, years of data beside plain SQL
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.years
 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Try all properties with thousands of examples, and what others wrote (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
 MARKS ?= hypothesis or provider or proof or long
 
-openapi: .venv/.dev ## Renew docs/openapi.json, the copy of what the service says of itself
+openapi: .venv/.dev ## Write docs/openapi.json again, the copy of the OpenAPI description
 	@$(BIN)/python -m tests.endpoints.snapshot
 
-test-oldest: .venv/.dev ## Run the tests that speak SQL on PostgreSQL 15
+test-oldest: .venv/.dev ## Run the tests of SQL on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)
 
 ONLY ?= tests/sql tests/endpoints tests/ingest tests/timeline tests/oauth tests/people tests/pages tests/cli \
         tests/mcp/test_tools.py tests/mcp/test_arguments.py tests/mcp/test_answers.py
 
-lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hashes
+lock: .venv/.dev ## Pin the newest versions of all dependencies with their hashes
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade --extra dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/bridge/requirements.in -o tests/bridge/requirements.lock
@@ -77,7 +77,7 @@ lock: .venv/.dev ## Pin the newest versions of all dependencies, with their hash
 UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-find-links --no-emit-index-url
 
-# Installing takes a while, and whoever starts the service is told first where its data will be.
+# Installing takes a while, so 'make run' prints first where the data will be.
 .venv/.run: requirements.lock pyproject.toml $(REMAKE)
 	$(if $(filter run,$(MAKECMDGOALS)),@$(SAY_DATA_DIR))
 	@command -v $(PYTHON) >/dev/null || \
@@ -85,8 +85,8 @@ UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-h
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "svc needs Python 3.11 or newer, and $(PYTHON) is older: make run PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-	  { echo "$(PYTHON) cannot make virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
-	@echo "Making the virtual environment .venv"
+	  { echo "$(PYTHON) cannot create virtual environments; on Debian: apt install python3-venv" >&2; exit 1; }
+	@echo "Creating the virtual environment .venv"
 	@$(PYTHON) -m venv $(if $(REMAKE),--clear) .venv
 	@echo "Installing dependencies"
 	@$(PIP) install --require-hashes -r requirements.lock
@@ -100,18 +100,18 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
   esac; echo "Data directory: $$dir"
 
 .venv/.dev: .venv/.run requirements-dev.lock
-	@echo "Installing what tests and checks need"
+	@echo "Installing the dependencies of tests and checks"
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@touch $@
 
-# ActivityWatch's server, pinned with hashes, beside dependencies that nothing of ours could live with.
+# ActivityWatch's server, pinned with hashes, in its own environment, since its dependencies conflict with ours.
 $(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock .venv/.run
-	@echo "Installing ActivityWatch, for tests alone"
+	@echo "Installing ActivityWatch, for tests only"
 	@$(BIN)/python -m venv --clear --without-pip $(ACTIVITYWATCH)
 	@$(PIP) --python $(ACTIVITYWATCH) install --quiet --require-hashes -r $<
 	@touch $@
 
-# A provider for sign-in, a validator and a conformance suite that nobody here wrote, pinned with their hashes.
+# Foreign programs, pinned with their hashes: a sign-in provider, a validator and a conformance suite.
 $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules: %/node_modules: %/package-lock.json
 	@command -v npm >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -122,8 +122,8 @@ $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules: %/
 	@npm ci --prefix $* --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Playwright drives the Chromium of the system's packages: the headless shell, which is the browser without
-# windows and does the tests' work in half the time, or the whole browser where there is no such package.
+# Playwright drives the Chromium of the system's packages: the headless shell, which has no windows and takes half the
+# time, or the whole browser on systems without that package.
 INSTALL_PACKAGE := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 chromium:
 	@command -v chromium-headless-shell >/dev/null || \
@@ -135,7 +135,7 @@ chromium:
 	    echo "The tests need Chromium: sudo apt-get install chromium-headless-shell" >&2; exit 1; \
 	  fi
 
-# What many connections go through on their way to PostgreSQL; no service of it is wanted here.
+# PgBouncer, a connection pooler, for tests; runlevel 1 keeps its package from starting a service.
 pgbouncer:
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -144,8 +144,8 @@ pgbouncer:
 	    echo "The proof needs PgBouncer: sudo apt-get install pgbouncer" >&2; exit 1; \
 	  fi
 
-# Debian's reverse proxies, which tests run with the configurations of deploy/proxy. In runlevel 1 their packages
-# start no service.
+# Reverse proxies, which tests run with the configurations of deploy/proxy. Runlevel 1 keeps their packages from
+# starting services.
 proxies:
 	@PATH="$$PATH:/usr/sbin"; { command -v nginx && command -v caddy; } >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
