@@ -1,4 +1,4 @@
-"""What a watch, a phone and a strap measure: sleep, recovery, strain, heart, steps."""
+"""Measurements of a watch, a phone and a strap: sleep, recovery, strain, heart rate, steps."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +15,7 @@ SOURCES: Final = {
     PHONE: ("apple_health", "Phone15,2", "phone", "ios", 20),
     STRAP: ("whoop", None, "other", None, 30),
 }
-"""Provider, device, kind, platform and priority of what measures, by name."""
+"""Provider, device, kind, platform and priority of each source, by name."""
 
 METRICS: Final = {
     "steps": ("count", "sum"),
@@ -25,7 +25,7 @@ METRICS: Final = {
     "weight_kg": ("kg", "avg"),
     "blood_oxygen_percent": ("percent", "avg"),
 }
-"""Unit and aggregation of what is measured."""
+"""Unit and aggregation of each metric."""
 
 _TUESDAY: Final = 2
 _THURSDAY: Final = 4
@@ -35,7 +35,7 @@ _STRIDE_M: Final = 0.74
 
 
 def run(life: Life, day: Day) -> Block | None:
-    """Return when somebody goes for a run on that day, if they do."""
+    """Return the time of a run on that day, or None."""
     hour = {_TUESDAY: 18.4, _THURSDAY: 18.4, _SATURDAY: 9.6}.get(day.date.isoweekday())
     rng = life.rng("run", day.date)
     if hour is None or rng.random() < 0.2:
@@ -45,7 +45,7 @@ def run(life: Life, day: Day) -> Block | None:
 
 
 def sleeps(life: Life, day: Day, source_id: UUID) -> Iterator[tuple[Row, Row | None, Row | None]]:
-    """Yield each sleep that ended on the day, with its recovery and its strain, where it has any."""
+    """Yield each sleep that ended on the day, with recovery and strain unless it is a nap."""
     chapter = life.chapter("sleep", day)
     rng = chapter.rng
     night = _sleep(chapter, (day.fell_asleep_at, day.woke_at), source_id)
@@ -125,7 +125,7 @@ def heart_rates(life: Life, day: Day, source_id: UUID) -> Iterator[Row]:
         bpm = 54.0 if at < day.woke_at else 76.0
         bpm = 148.0 if is_running else bpm
         bpm = round(rng.gauss(bpm, 7))
-        # The watch looks closer now and then: the times between single beats.
+        # At a low heart rate the watch also records the intervals between beats.
         beats = [round(60_000 / bpm + rng.gauss(0, 25)) for _ in range(6)] if bpm < 52 else []
         yield {
             "heart_rate_id": chapter.row_id(),
@@ -139,7 +139,7 @@ def heart_rates(life: Life, day: Day, source_id: UUID) -> Iterator[Row]:
 
 
 def samples(life: Life, day: Day, sources: dict[str, UUID]) -> Iterator[Row]:
-    """Yield what is counted hour by hour, on two devices at once, and what is measured in the morning."""
+    """Yield hourly counts of two devices, and the measurements of the morning."""
     chapter = life.chapter("samples", day)
     rng = chapter.rng
     running = run(life, day)

@@ -1,7 +1,7 @@
 """``svc demo``: writes an invented life into an account, in one transaction.
 
-It is written past all that requests go through, with the rights of the owner of the tables. So it keeps true
-by itself what ingest keeps true: what devices have sent, and which days' summaries have to be made.
+The command writes with the rights of the owner of the tables and bypasses ingest. So it also writes what
+ingest keeps up to date: the counts of each device, and the marks for summaries and rollups.
 """
 
 import sys
@@ -19,7 +19,7 @@ from authserver.cli import terminal
 from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
 from deploy.demo.days import Life
-from deploy.demo.life import Piece, Telling, memberships
+from deploy.demo.life import Piece, Story, memberships
 from deploy.demo.world import AMSTERDAM
 from shared import queries, schema
 from shared.settings import Settings, SettingsError
@@ -29,31 +29,33 @@ SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _FIRST: Final = date(2000, 1, 2)
-"""In every time zone after the first instant at which a session may have begun."""
+"""The first day that lies, in every time zone, after the earliest start that a session may have."""
 
 
 @click.command()
 @click.argument("email", callback=terminal.text)
 @click.option(
-    "--days", type=click.IntRange(1, 3660), default=365, show_default=True, help="How many."
+    "--days", type=click.IntRange(1, 3660), default=365, show_default=True, help="Number of days."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Another one is another life.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Each number gives another life."
+)
 @click.option(
     "--until",
     type=click.DateTime(["%Y-%m-%d"]),
-    help="The last day; default: today, as far as it has come.",
+    help="The last day; by default today, up to now.",
 )
 @click.option(
-    "--replace", is_flag=True, help="Remove everything that the account has, invented or not."
+    "--replace", is_flag=True, help="First remove all data of the account, invented or not."
 )
 @click.pass_obj
 def demo(
     chosen: Settings, email: str, days: int, seed: int, until: datetime | None, *, replace: bool
 ) -> None:
-    """Fill EMAIL's account with an invented life, to try things out with.
+    """Fill EMAIL's account with the data of an invented life.
 
-    The same seed, days and last day give the same life. An account that has data already is left alone,
-    unless --replace says to remove all of it first. It needs the login of the database's owner.
+    The same seed, days and last day give the same life. The command refuses an account that has data,
+    unless --replace removes all of it first. It needs the login of the database's owner.
     """
     if chosen.database_url is None:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
@@ -69,37 +71,37 @@ def demo(
 def _write(
     connection: Connection, email: str, last: date | None, *, days: int, seed: int, replace: bool
 ) -> int:
-    """Write the rows and return how many there are. Raises ClickException."""
+    """Write the rows and return their number. Raises ClickException."""
     connection.execute(SQL["become_owner"])
     schema.check(connection)
     user_id, zone = _account(connection, email)
-    # An account in UTC says nothing of where somebody lives.
+    # The person may never have set a time zone.
     home = AMSTERDAM.zone if zone == "UTC" else zone
     now = datetime.now(UTC)
     today = now.astimezone(ZoneInfo(home)).date()
     last = last or today
     if last > today:
-        raise click.ClickException(f"{last} has not come yet")
+        raise click.ClickException(f"{last} is in the future")
     if last - _FIRST < timedelta(days=days - 1):
         raise click.ClickException(f"no day before {_FIRST} can be invented")
     life = Life(user_id, seed, last - timedelta(days=days - 1), last, home)
     midnight = datetime.combine(last + timedelta(days=1), time(), ZoneInfo(home))
-    # No rollups are made of rows that are about to go.
+    # The mark keeps the job from making rollups of rows that this transaction removes.
     connection.execute(SQL["mark_rollups"], {"user_id": user_id})
-    _make_room(connection, email, user_id, replace=replace)
+    _clear(connection, email, user_id, replace=replace)
     progress = click.progressbar(
         length=days, label=f"{days} days", file=sys.stderr, hidden=not sys.stderr.isatty()
     )
     written = _write_memberships(connection, life)
     with progress as bar:
-        for count, piece in Telling(life, min(now, midnight)).pieces():
+        for count, piece in Story(life, min(now, midnight)).pieces():
             written += _copy(connection, user_id, piece)
             bar.update(count)
     for name in ("count_streams", "mark_days"):
         written += connection.execute(SQL[name], {"user_id": user_id}).rowcount
     connection.execute(SQL["mark_rollups"], {"user_id": user_id})
     for table in _tables(connection):
-        connection.execute(sql.SQL(SQL["look_at"]).format(table=table))
+        connection.execute(sql.SQL(SQL["analyze"]).format(table=table))
     return written
 
 
@@ -112,7 +114,7 @@ def _account(connection: Connection, email: str) -> tuple[UUID, str]:
     row = connection.execute(SQL["account"], {"email": folded}).fetchone()
     if row is None:
         raise click.ClickException(
-            f"there is no account {terminal.plain(email)}; make one with 'svc user add'"
+            f"there is no account {terminal.plain(email)}; add one with 'svc user add'"
         )
     return row[0], row[1]
 
@@ -122,12 +124,12 @@ def _tables(connection: Connection) -> list[sql.SQL]:
     return [sql.SQL(name) for (name,) in connection.execute(SQL["tables"])]
 
 
-def _make_room(connection: Connection, email: str, user_id: UUID, *, replace: bool) -> None:
-    """See to it that the account has no data. Raises ClickException where it shall be kept."""
+def _clear(connection: Connection, email: str, user_id: UUID, *, replace: bool) -> None:
+    """Remove the account's data if ``replace`` says so. Raises ClickException if it has data otherwise."""
     for table in _tables(connection):
         statement = sql.SQL(SQL["remove_rows" if replace else "has_rows"]).format(table=table)
-        found = connection.execute(statement, {"user_id": user_id})
-        if not replace and found.fetchone() == (True,):
+        result = connection.execute(statement, {"user_id": user_id})
+        if not replace and result.fetchone() == (True,):
             raise click.ClickException(
                 f"{email} has data already; --replace removes all of it first"
             )
@@ -142,7 +144,7 @@ def _write_memberships(connection: Connection, life: Life) -> int:
 
 
 def _copy(connection: Connection, user_id: UUID, piece: Piece) -> int:
-    """Write the rows of a piece and return how many they are."""
+    """Write the rows of a piece and return their number."""
     for table, rows in piece.items():
         if not rows:
             continue

@@ -1,7 +1,7 @@
-"""The days of the invented life: when somebody wakes, works, travels and sleeps.
+"""The days of the invented life: when the person wakes, works, travels and sleeps.
 
-What happens on a day hangs on the seed, on the date and on where in the whole time the day lies, and on
-nothing else. So the same seed and days give the same life, down to the ids of its rows.
+A day depends only on the seed, the date and the position of the day within the whole time. So the same seed
+and days give the same life, down to the ids of its rows.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from deploy.demo.world import AMSTERDAM, LISBON, Town
 
 Row = dict[str, Any]
-"""A row of a table, by column, without its user."""
+"""A row of a table: values by column, without ``user_id``."""
 Block = tuple[datetime, datetime]
 """A stretch of time, in UTC."""
 
@@ -24,28 +24,28 @@ MINUTE: Final = timedelta(minutes=1)
 _FRIDAY: Final = 5
 _SATURDAY: Final = 6
 _TRIPS: Final = (0.35, 0.8)
-"""Where in the whole time a trip begins."""
+"""When trips begin, as shares of the whole time."""
 _LONGEST_TRIP: Final = 7
 
 
 @dataclass(frozen=True)
 class Day:
-    """One calendar day, where it was spent."""
+    """One calendar day in the zone of the town where the person was."""
 
     date: date
     share: float
-    """How much of the whole time has passed, from 0 to 1."""
+    """The share of the whole time that has passed, from 0 to 1."""
     town: Town
     zone: ZoneInfo
     is_trip: bool
     fell_asleep_at: datetime
-    """On the evening before, as a rule; this and all other times are UTC."""
+    """Usually on the evening before; this and all other times are UTC."""
     woke_at: datetime
     bed_at: datetime
 
     @property
     def is_workday(self) -> bool:
-        """Whether there is work to do."""
+        """Whether the person works on this day."""
         return self.date.isoweekday() < _SATURDAY and not self.is_trip
 
     def at(self, hour: float) -> datetime:
@@ -55,46 +55,46 @@ class Day:
         return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
     def offset(self, at: datetime) -> str:
-        """Return how far local time was ahead of UTC at ``at``: ``+02:00``."""
+        """Return the offset of local time from UTC at ``at``, such as ``+02:00``."""
         ahead = int((at.astimezone(self.zone).utcoffset() or timedelta()).total_seconds()) // 60
         return f"{'-' if ahead < 0 else '+'}{abs(ahead) // 60:02}:{abs(ahead) % 60:02}"
 
     def awake(self, begin: float, end: float) -> Block:
-        """Return the local hours from ``begin`` to ``end``, as far as nobody sleeps."""
+        """Return the part of the local hours from ``begin`` to ``end`` in which the person is awake."""
         return max(self.at(begin), self.woke_at), min(self.at(end), self.bed_at)
 
 
 @dataclass(frozen=True)
 class Life:
-    """Whose life it is, and of which time."""
+    """The account, the seed and the days of a life."""
 
     user_id: UUID
     seed: int
     first: date
     last: date
     home_zone: str
-    """Where the days at home begin."""
+    """The time zone of the days at home."""
 
     @property
     def length(self) -> int:
-        """How many days it has."""
+        """The number of days."""
         return (self.last - self.first).days + 1
 
     @property
     def home(self) -> Town:
-        """Where somebody lives: always the same town, whatever the clocks there show."""
+        """The town where the person lives: always the same one, whatever its time zone."""
         return AMSTERDAM._replace(zone=self.home_zone)
 
     def rng(self, topic: str, day: date | None = None) -> Random:
-        """Return what decides about ``topic`` on that day, or once for all."""
-        return Random(f"{self.seed} {topic} {day}")  # noqa: S311 -- a life is invented, and no secret
+        """Return the random numbers of a topic, for one day or for the whole life."""
+        return Random(f"{self.seed} {topic} {day}")  # noqa: S311 -- an invented life is no secret
 
     def chapter(self, topic: str, day: Day) -> "Chapter":
-        """Return what decides about ``topic`` on ``day``."""
+        """Return a topic of one day."""
         return Chapter(self, day, self.rng(topic, day.date))
 
     def row_id(self, rng: Random) -> UUID:
-        """Return an id that no row of another account has."""
+        """Return an id that differs from those of other accounts."""
         return UUID(int=rng.getrandbits(128) ^ self.user_id.int, version=4)
 
     def days(self) -> Iterator[Day]:
@@ -111,7 +111,7 @@ class Life:
         is_lazy = day.isoweekday() >= _SATURDAY or self._is_trip(day)
         hour = rng.gauss(8.6, 0.6) if is_lazy else rng.gauss(7.1, 0.3)
         wanted = (datetime.combine(day, time(), zone) + timedelta(hours=hour)).astimezone(UTC)
-        # Whoever flies far away wakes up at odd hours.
+        # A change of time zone moves the hour at which the person wakes up.
         woke_at = max(min(wanted, fell_asleep_at + 9.5 * HOUR), fell_asleep_at + 4.5 * HOUR)
         return Day(
             date=day,
@@ -133,7 +133,7 @@ class Life:
         return local.astimezone(UTC).replace(microsecond=0)
 
     def trips(self) -> list[tuple[date, date]]:
-        """Return first and last day of each trip."""
+        """Return the first and the last day of each trip."""
         length = max(1, min(_LONGEST_TRIP, self.length // 4))
         begins = [self.first + timedelta(days=int(self.length * share)) for share in _TRIPS]
         return [(begin, begin + timedelta(days=length - 1)) for begin in begins]
@@ -149,7 +149,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One topic of one day, and what decides about it."""
+    """One topic of one day, with its own random numbers."""
 
     life: Life
     day: Day

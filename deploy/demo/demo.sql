@@ -1,9 +1,9 @@
 -- name: become_owner
--- What follows is done with the rights of the owner of the tables.
+-- Gives the following statements the rights of the owner of the tables.
 set role svc_owner
 
 -- name: account
--- Whose life it shall be, and nobody else's meanwhile.
+-- The account with an address, locked so that two runs cannot fill it at once; no row: there is none.
 select user_id,
        timezone
   from identity.user
@@ -11,37 +11,37 @@ select user_id,
    for no key update
 
 -- name: tables
--- Every table of user data, in the order in which their rows can go.
+-- All tables of user data, in an order in which their rows can be removed.
 select place::text
   from svc.tables_of_people() as place
 
 -- name: has_rows
--- Whether the account has anything in a table.
+-- Whether the account has rows in a table.
 select exists (select from {table} where user_id = %(user_id)s)
 
 -- name: remove_rows
--- Removes what the account has in a table.
+-- Removes the account's rows from a table.
 delete from {table}
  where user_id = %(user_id)s
 
 -- name: copy_rows
--- Takes rows in.
+-- Copies rows into a table.
 copy {table} ({columns}) from stdin
 
 -- name: add_organization
--- The organization in which the account is; it stays when the account's rows go, for who else is in it.
+-- Adds the organization of the account, which may have other members and is never removed with the account's rows.
 insert into profile.organization (organization_id, name, slug, created_at)
 values (%(organization_id)s, %(name)s, %(slug)s, %(created_at)s)
     on conflict (organization_id) do nothing
 
 -- name: add_team
--- A team of it.
+-- Adds a team of the organization.
 insert into profile.team (organization_id, team_id, name, created_at)
 values (%(organization_id)s, %(team_id)s, %(name)s, %(created_at)s)
     on conflict (team_id) do nothing
 
 -- name: count_streams
--- What each device has sent, as ingest counts it.
+-- Counts what each device has sent, as ingest does.
 insert into activity.device_stream (
     user_id,
     device_id,
@@ -74,7 +74,7 @@ select %(user_id)s,
  group by device_id
 
 -- name: mark_days
--- Marks every day on which something was measured, as ingest does, so that its summary is made.
+-- Marks every day that has measurements, as ingest does, so that the job writes its summary.
 insert into activity.summary_due (user_id, date)
 select distinct %(user_id)s::uuid,
        touched.date
@@ -104,6 +104,6 @@ select distinct %(user_id)s::uuid,
 -- (sql/functions/rollups.sql).
 select svc.mark_all_days(%(user_id)s)
 
--- name: look_at
--- Has the planner look at a table anew, so that it need not take a year of rows for none.
+-- name: analyze
+-- Renews the planner's statistics, which would otherwise say that the table is almost empty.
 analyze {table}

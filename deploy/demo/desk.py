@@ -1,4 +1,4 @@
-"""What is done at a desk and on the phone: applications, programming, meetings, code hosting."""
+"""Activity at the desk and on the phone: applications, programming, meetings, code hosting."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ _LONGEST_S: Final = 3600
 
 
 class Meeting(NamedTuple):
-    """Something that stands in the calendar and is gone to."""
+    """An event in the calendar that the person attends."""
 
     title: str
     block: Block
@@ -29,7 +29,7 @@ class Meeting(NamedTuple):
 
 
 def meetings(life: Life, day: Day) -> list[Meeting]:
-    """Return the meetings of a day, in order and apart."""
+    """Return the meetings of a day, in order and without overlaps."""
     if not day.is_workday:
         return []
     rng = life.rng("meetings", day.date)
@@ -55,7 +55,7 @@ def meetings(life: Life, day: Day) -> list[Meeting]:
 
 
 def work(life: Life, day: Day) -> list[Block]:
-    """Return when somebody works, between lunch and the other breaks."""
+    """Return the times of work, between lunch and the other breaks."""
     if not day.is_workday:
         return []
     rng = life.rng("work", day.date)
@@ -74,7 +74,7 @@ def work(life: Life, day: Day) -> list[Block]:
 
 
 def leisure(life: Life, day: Day) -> list[Block]:
-    """Return when somebody sits down at the laptop without having to."""
+    """Return the times of private use of the laptop."""
     rng = life.rng("leisure", day.date)
     if day.is_trip:
         hours = [(22.0, 22.6)]
@@ -86,7 +86,7 @@ def leisure(life: Life, day: Day) -> list[Block]:
 
 
 def app_sessions(life: Life, day: Day, devices: dict[str, UUID]) -> Iterator[Row]:
-    """Yield which application had the focus, device by device."""
+    """Yield the app sessions of each device."""
     chapter = life.chapter("apps", day)
     rng = chapter.rng
     planned = meetings(life, day)
@@ -109,7 +109,7 @@ def _sitting(
     planned: Sequence[Meeting],
     devices: dict[str, UUID],
 ) -> Iterator[Row]:
-    """Yield what is looked at from the start of ``block`` to its end, and then the screen alone."""
+    """Yield the app sessions of ``block``, and an idle one after it."""
     rng = chapter.rng
     at, end = block
     app = _choice(rng, apps)
@@ -118,18 +118,18 @@ def _sitting(
         if meeting is not None:
             app, until = world.MEETING, min(meeting.block[1], end)
         else:
-            coming = min((each.block[0] for each in planned if each.block[0] > at), default=end)
+            next_start = min((each.block[0] for each in planned if each.block[0] > at), default=end)
             app = _choice(rng, apps) if rng.random() < 0.9 else app
-            until = min(at + _length(rng, app), coming, end)
+            until = min(at + _length(rng, app), next_start, end)
         yield _app_session(chapter, app, (at, until), world.LAPTOP, devices)
         at = until + timedelta(milliseconds=rng.choice((0, 0, 0, rng.randint(40, 4000))))
-    # Nobody is there any more; its tracker notices and says so.
+    # The person has left, and the tracker marks the last session as idle.
     idle = (end + timedelta(seconds=5), end + timedelta(minutes=rng.randint(3, 8)))
     yield _app_session(chapter, app, idle, world.LAPTOP, devices) | {"idle": True}
 
 
 def _length(rng: Random, app: App) -> timedelta:
-    """Return how long ``app`` keeps the focus this time."""
+    """Return a random length of one session of ``app``."""
     seconds = min(max(rng.lognormvariate(0, 0.9) * app.seconds, _SHORTEST_S), _LONGEST_S)
     return timedelta(milliseconds=round(seconds * 1000))
 
@@ -176,17 +176,17 @@ def _epoch_ms(at: datetime) -> int:
 
 
 def _project(rng: Random, day: Day, *, is_work: bool) -> Project:
-    """Return something that is under way on that day."""
-    under_way = [
+    """Return a random project of that day."""
+    projects = [
         each
         for each in world.PROJECTS
         if each.is_work is is_work and each.begins <= day.share <= each.ends
     ]
-    return rng.choice(under_way)
+    return rng.choice(projects)
 
 
 def coding_sessions(life: Life, day: Day, devices: dict[str, UUID]) -> Iterator[Row]:
-    """Yield what was programmed and when, as an editor's plug-in sees it."""
+    """Yield the coding sessions that an editor's plug-in would send."""
     chapter = life.chapter("coding", day)
     rng = chapter.rng
     busy = [each.block for each in meetings(life, day)]
@@ -237,7 +237,7 @@ def _coding_session(
 
 
 def calendar_events(life: Life, day: Day, calendar_id: UUID) -> Iterator[Row]:
-    """Yield the meetings of a day, and now and then one that did not take place."""
+    """Yield the meetings of a day, and sometimes one that did not take place."""
     chapter = life.chapter("calendar", day)
     rng = chapter.rng
     for meeting in meetings(life, day):

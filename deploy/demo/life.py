@@ -1,4 +1,4 @@
-"""The whole of the invented life as rows, in pieces that can be written one after the other."""
+"""All rows of the invented life, in pieces of some days that can be written one after the other."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ DAYS_OF_A_PIECE: Final = 14
 
 @dataclass(frozen=True)
 class Fixtures:
-    """What rows of days refer to, by name."""
+    """Rows that the rows of single days refer to, by name."""
 
     devices: dict[str, UUID]
     sources: dict[str, UUID]
@@ -29,31 +29,31 @@ class Fixtures:
 
 
 @dataclass(frozen=True)
-class Telling:
-    """Tells a life up to ``until``; what is later has not happened yet."""
+class Story:
+    """The rows of a life up to the instant ``until``."""
 
     life: Life
     until: datetime
     coding_ms: Counter[date] = field(default_factory=Counter)
-    """How much was programmed on each day that was told."""
+    """The coding time of each day that was yielded."""
 
     def pieces(self) -> Iterator[tuple[int, Piece]]:
-        """Yield rows and how many days they are of: first what is always there, last what was made of it."""
+        """Yield rows with the number of their days: first those of no day, last those computed from days."""
         fixtures, piece = self._beginning()
         yield 0, piece
-        told: Piece = defaultdict(list)
+        piece = defaultdict(list)
         count = 0
         for day in self.life.days():
             for table, rows in self._day(day, fixtures):
-                told[table] += filter(self._has_happened, rows)
+                piece[table] += filter(self._has_happened, rows)
             count += 1
             if count == DAYS_OF_A_PIECE:
-                yield count, told
-                told, count = defaultdict(list), 0
-        told["content.insight"] += filter(
+                yield count, piece
+                piece, count = defaultdict(list), 0
+        piece["content.insight"] += filter(
             self._has_happened, standing.insights(self.life, self.coding_ms)
         )
-        yield count, told
+        yield count, piece
 
     def _has_happened(self, row: Row) -> bool:
         return all(at <= self.until for at in row.values() if isinstance(at, datetime))
@@ -154,7 +154,7 @@ class Telling:
 
 
 def memberships(life: Life, since: datetime) -> tuple[Row, Row, Piece]:
-    """Return an organization, a team of it, and how somebody belongs to both."""
+    """Return an organization, a team of it, and the person's membership in both."""
     rng = life.rng("organization")
     organization_id, team_id = life.row_id(rng), life.row_id(rng)
     organization = {

@@ -1,4 +1,4 @@
-"""What happens away from the desk: places, music, films, recordings."""
+"""Activity away from the desk: places, music, films, recordings."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from deploy.demo.world import Spot
 
 _SATURDAY: Final = 6
 _EPISODES: Final = 8
-"""How many a season has."""
+"""The number of episodes of a season."""
 _SPEED_MPS: Final = {"stationary": 0.0, "running": 2.8, "driving": 8.0}
 _NOTES: Final = (None, "with friends", "too loud today")
 
@@ -41,7 +41,7 @@ def places(life: Life, rng: Random) -> dict[str, Row]:
 
 
 def stays(life: Life, day: Day) -> list[tuple[str, Block]]:
-    """Return where somebody stays, by the names of places, in order; between them they are on the way."""
+    """Return the stays at places in order, by their names; between two stays the person is on the way."""
     if day.is_trip:
         return [("Pensão Sol", (day.woke_at, day.at(10.5))), ("Pensão Sol", day.awake(22.0, 30))]
     blocks = work(life, day)
@@ -63,12 +63,12 @@ def stays(life: Life, day: Day) -> list[tuple[str, Block]]:
 
 
 def location_events(life: Life, day: Day, known: dict[str, Row]) -> Iterator[Row]:
-    """Yield visits, which the phone guesses, and check-ins."""
+    """Yield visits, which the phone suggests, and check-ins."""
     chapter = life.chapter("visits", day)
     rng = chapter.rng
     for name, block in stays(life, day):
         if name != "Home" and block[0] < block[1]:
-            # What is not long ago nobody has looked at yet.
+            # The person has not confirmed the latest suggestions yet.
             guess = "confirmed" if day.share < 0.97 else "suggested"
             status = "declined" if rng.random() < 0.03 else guess
             yield _event(chapter, known[name], "visit", status, block)
@@ -96,7 +96,7 @@ def _event(
 
 
 def points(life: Life, day: Day, known: dict[str, Row], device_id: UUID) -> Iterator[Row]:
-    """Yield where the phone was: every half hour at a place, every two minutes on the way."""
+    """Yield positions of the phone: every half hour at a place, every two minutes on the way."""
     chapter = life.chapter("points", day)
     before: Row | None = None
     left_at = day.woke_at
@@ -149,7 +149,7 @@ def _point(chapter: Chapter, spot: Row, device_id: UUID, at: datetime, activity:
 
 
 def listens(life: Life, day: Day) -> Iterator[Row]:
-    """Yield the tracks that were played: while working, on the way, and when nothing else is on."""
+    """Yield the tracks that were played during work and leisure."""
     chapter = life.chapter("music", day)
     rng = chapter.rng
     for block in (*work(life, day), *leisure(life, day)):
@@ -167,7 +167,7 @@ def listens(life: Life, day: Day) -> Iterator[Row]:
 
 
 def _artist(rng: Random, day: Day) -> str:
-    """Return who is played; what somebody likes best changes with the seasons."""
+    """Return a random artist; the favourite changes every month."""
     artists = list(world.ARTISTS)
     favourite = artists[day.date.month % len(artists)]
     return favourite if rng.random() < 0.4 else rng.choice(artists)
@@ -176,7 +176,7 @@ def _artist(rng: Random, day: Day) -> str:
 def _listen(chapter: Chapter, artist: str, album: str, at: datetime) -> Row:
     rng = chapter.rng
     track = rng.choice(world.ARTISTS[artist])
-    # The same track is always of the same length.
+    # A track has the same length each time it is played.
     length = Random(track).randint(140_000, 340_000)  # noqa: S311 -- a song's length is no secret
     is_skipped = rng.random() < 0.08
     guests = [rng.choice(list(world.ARTISTS))] if rng.random() < 0.06 else []
@@ -198,7 +198,7 @@ def _listen(chapter: Chapter, artist: str, album: str, at: datetime) -> Row:
 
 
 def plays(life: Life, day: Day, titles: dict[str, UUID]) -> Iterator[Row]:
-    """Yield what was watched in the evening."""
+    """Yield the films and episodes of an evening."""
     rng = life.rng("films", day.date)
     evening = day.awake(20.7, 22.5)[0]
     row: Row = {"season": None, "episode": None, "source": "trakt"}
@@ -206,10 +206,10 @@ def plays(life: Life, day: Day, titles: dict[str, UUID]) -> Iterator[Row]:
         name = rng.choice(list(world.MOVIES))
         watch_ms = rng.randint(84, 141) * 60_000
     elif rng.random() < 0.4:
-        # One show after the other, an episode an evening.
+        # One show after the other, one episode an evening.
         name = list(world.SHOWS)[min(int(day.share * len(world.SHOWS)), len(world.SHOWS) - 1)]
-        seen = (day.date - life.first).days // 2
-        row |= {"season": 1 + seen // _EPISODES, "episode": 1 + seen % _EPISODES}
+        earlier = (day.date - life.first).days // 2
+        row |= {"season": 1 + earlier // _EPISODES, "episode": 1 + earlier % _EPISODES}
         watch_ms = rng.randint(41, 55) * 60_000
     else:
         return
@@ -223,7 +223,7 @@ def plays(life: Life, day: Day, titles: dict[str, UUID]) -> Iterator[Row]:
 
 
 def recordings(life: Life, day: Day) -> Iterator[Row]:
-    """Yield what somebody said to their phone."""
+    """Yield voice notes that the person recorded with the phone."""
     rng = life.rng("recordings", day.date)
     if rng.random() > 0.35:
         return

@@ -1,4 +1,4 @@
-"""What is there from the first day on, and what is made of weeks and trips."""
+"""Rows that belong to no single day: goals, rules, integrations, trips and weekly insights."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -65,7 +65,7 @@ _INTEGRATIONS: Final = (
 
 
 def goals(life: Life, rng: Random, since: datetime) -> Iterator[Row]:
-    """Yield what somebody wants of their days."""
+    """Yield the person's goals."""
     empty = {
         "days_of_week": [1, 2, 3, 4, 5, 6, 7],
         "categories": [],
@@ -75,12 +75,12 @@ def goals(life: Life, rng: Random, since: datetime) -> Iterator[Row]:
         "is_enabled": True,
     }
     for number, goal in enumerate(_GOALS):
-        made = {"goal_id": life.row_id(rng), "created_at": since + number * HOUR}
-        yield empty | goal | made
+        key = {"goal_id": life.row_id(rng), "created_at": since + number * HOUR}
+        yield empty | goal | key
 
 
 def category_rules(life: Life, rng: Random) -> Iterator[Row]:
-    """Yield what puts time into categories."""
+    """Yield the person's category rules."""
     for priority, (field, match, pattern, category) in enumerate(_RULES, 1):
         yield {
             "category_rule_id": life.row_id(rng),
@@ -93,13 +93,13 @@ def category_rules(life: Life, rng: Random) -> Iterator[Row]:
 
 
 def category_scores() -> Iterator[Row]:
-    """Yield how productive somebody finds time in some categories."""
+    """Yield the productivity scores that the person has set."""
     for category, score in _SCORES.items():
         yield {"category": category, "score": score}
 
 
 def integrations(since: datetime, until: datetime) -> Iterator[Row]:
-    """Yield what is connected, or was."""
+    """Yield present and past connections to other services."""
     for number, (provider, kind, status, error) in enumerate(_INTEGRATIONS):
         yield {
             "provider": provider,
@@ -112,14 +112,14 @@ def integrations(since: datetime, until: datetime) -> Iterator[Row]:
 
 
 def credentials(rng: Random, since: datetime) -> Iterator[Row]:
-    """Yield what would open the accounts at the providers, if there were any."""
+    """Yield invented secrets of the connections, which open nothing."""
     for provider, _, status, _ in _INTEGRATIONS:
         if status != "disconnected":
             yield {"provider": provider, "secret": rng.randbytes(48), "renewed_at": since}
 
 
 def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row]:
-    """Yield the trips, which last whole days, in the calendar of the home zone."""
+    """Yield the trips as events of whole days, in the home time zone."""
     zone = ZoneInfo(life.home_zone)
     for begin, last in life.trips():
         end = last + timedelta(days=1)
@@ -146,7 +146,7 @@ def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row
 
 
 def insights(life: Life, coding_ms: Mapping[date, int]) -> Iterator[Row]:
-    """Yield what was made of each whole week; ``coding_ms`` is what was programmed, by day."""
+    """Yield an insight for each whole week; ``coding_ms`` is the coding time by day."""
     rng = life.rng("insights")
     zone = ZoneInfo(life.home_zone)
     week = life.first + timedelta(days=-life.first.weekday() % 7)

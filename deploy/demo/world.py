@@ -1,30 +1,30 @@
-"""What there is in the invented world: applications, projects, music, films, places, and words.
+"""The contents of the invented world: applications, projects, music, films, places, and texts.
 
-Applications and sites bear the names of real ones, so that the service knows their categories. All else is
-made up.
+Applications and sites have the names of real ones, so that the service knows their categories. Everything
+else is invented.
 """
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 SOURCE: Final = "svc-demo/1.0"
-"""What the service takes for the tracker."""
+"""The tracker's name and version."""
 LAPTOP: Final = "work-laptop"
 PHONE: Final = "phone"
 
 
 @dataclass(frozen=True)
 class App:
-    """An application, or a site in the browser, and how long it is looked at."""
+    """An application, or a site in the browser, and the usual length of its sessions."""
 
     name: str
     category: str | None
-    """What its tracker says; None where it leaves that to the service."""
+    """The category that the tracker sends; None where the service decides."""
     seconds: float
-    """The median of how long it keeps the focus."""
+    """The median length of a session."""
     titles: tuple[str, ...]
     url: str | None = None
-    """Of a site; its pages are under it."""
+    """The address of a site, under which its pages lie; None for an application."""
 
 
 EDITOR: Final = App("Code", "Development", 150, ())
@@ -112,7 +112,7 @@ WORK: Final[dict[App, float]] = {
     SOCIAL: 2,
     FILES: 2,
 }
-"""What work is made of, and how often each part of it comes."""
+"""The applications of work, with their weights."""
 EVENING: Final[dict[App, float]] = {
     VIDEO: 6,
     EDITOR: 3,
@@ -125,12 +125,12 @@ EVENING: Final[dict[App, float]] = {
     READING: 2,
 }
 POCKET: Final[dict[App, float]] = {MESSAGES: 6, SOCIAL: 3, MAPS: 1, PHOTOS: 1, NEWS: 2}
-"""What happens on the phone, whatever happens on the laptop."""
+"""The applications of the phone, with their weights; the phone is used independently of the laptop."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """Something that is programmed, from one part of the whole time to another."""
+    """A software project, and the part of the whole time in which the person works on it."""
 
     name: str
     language: str
@@ -158,7 +158,7 @@ PROJECTS: Final = (
     ),
     Project("tidepool", "Rust", ("src/main.rs", "src/anemone.rs"), 0.0, 1.0, is_work=False),
 )
-"""The first one ends while the second is under way; the third is a hobby."""
+"""The first one ends after the second has begun; the third is a hobby."""
 
 CHANGES: Final = (
     "Round tides half up",
@@ -219,7 +219,7 @@ NOTES: Final = (
 
 
 class Spot(NamedTuple):
-    """A place that somebody goes to: how far north and east of the middle of town, in degrees."""
+    """A place, and its distance north and east of the middle of town, in degrees."""
 
     name: str
     category: str
@@ -238,7 +238,7 @@ CAFES: Final = (
 
 
 class Town(NamedTuple):
-    """Where somebody lives or travels to."""
+    """A town where the person lives or travels to."""
 
     name: str
     country_code: str

@@ -153,9 +153,9 @@ def test_replacing_removes_the_accounts_data_and_nobody_elses(
     [
         (
             ["nobody@example.org"],
-            "there is no account nobody@example.org; make one with 'svc user add'",
+            "there is no account nobody@example.org; add one with 'svc user add'",
         ),
-        (["bob@example.org", "--until=2999-01-01"], "2999-01-01 has not come yet"),
+        (["bob@example.org", "--until=2999-01-01"], "2999-01-01 is in the future"),
         (["bob@example.org", "--until=0001-01-01"], "no day before 2000-01-02 can be invented"),
         (
             ["bob@example.org", "--until=2000-01-03", "--days=3"],
