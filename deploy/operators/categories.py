@@ -1,4 +1,4 @@
-"""What operators do about people's category rules and scores: the same as their own page in Settings."""
+"""``svc category``: people's category rules and scores, as on the page in Settings."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ _SCORE_COLUMNS: Final = ("CATEGORY", "SCORE", "MEANS", "USUALLY")
 _DEFAULT_COLUMNS: Final = ("CATEGORY", "FIELD", "PATTERN")
 _NAME_COLUMNS: Final = ("TIME", "SESSIONS", "NOW", "NAME")
 _REASONS: Final = {
-    "tracker": "the tracker said so",
+    "tracker": "the tracker's own category",
     "site": "a rule for sites that comes with the service",
     "app": "a rule for applications that comes with the service",
     "nothing": "no rule matches",
@@ -40,7 +40,7 @@ def _account(chosen: Settings, email: str) -> Iterator[tuple[Connection, UUID]]:
         try:
             yield connection, people.account(connection, email)
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
-            raise click.ClickException("that took too long, and nothing was changed") from error
+            raise click.ClickException("the database took too long; nothing was changed") from error
 
 
 def _row(connection: Connection, statement: str, **parameters: Any) -> tuple[Any, ...]:
@@ -51,7 +51,7 @@ def _row(connection: Connection, statement: str, **parameters: Any) -> tuple[Any
 
 
 def _pattern(field: str, match: str, text: str) -> str:
-    """Return the pattern of a rule. Raises ClickException for one that cannot be."""
+    """Return the pattern of a rule. Raises ClickException for an invalid one."""
     pattern = categories.pattern(field, match, text)
     if not 1 <= len(pattern) <= categories.MAX_PATTERN:
         raise click.ClickException(
@@ -61,32 +61,35 @@ def _pattern(field: str, match: str, text: str) -> str:
 
 
 def _category(text: str) -> str:
-    """Return the name of a category. Raises ClickException for one that cannot be."""
+    """Return the name of a category. Raises ClickException for an invalid one."""
     category = categories.recorded_name(text, categories.MAX_CATEGORY)
     if not 1 <= len(category) <= categories.MAX_CATEGORY or names.problem(category) is not None:
-        told = f"a category has between 1 and {categories.MAX_CATEGORY} characters that can be seen"
-        raise click.ClickException(told)
+        raise click.ClickException(
+            f"a category has between 1 and {categories.MAX_CATEGORY} visible characters"
+        )
     return category
 
 
 def _problem(problem: str | None) -> None:
-    """Raise ClickException where a rule or score cannot be had."""
+    """Raise ClickException where the database refuses a rule or score."""
     if problem is not None:
-        raise click.ClickException(categories.PROBLEMS.get(problem, "the account is gone"))
+        raise click.ClickException(
+            categories.PROBLEMS.get(problem, "the account does not exist any more")
+        )
 
 
 @click.group()
 def category() -> None:
-    """Which applications and sites count as what for people, and how productive that is."""
+    """Category rules for applications and sites, and productivity scores of categories."""
 
 
 @category.command("list")
 @click.argument("email", callback=terminal.text)
-@click.option("--scores", is_flag=True, help="What each category scores, instead.")
-@click.option("--defaults", is_flag=True, help="The rules that come with the service, instead.")
+@click.option("--scores", is_flag=True, help="List the scores of categories instead.")
+@click.option("--defaults", is_flag=True, help="List the service's own rules instead.")
 @click.pass_obj
 def list_rules(chosen: Settings, email: str, *, scores: bool, defaults: bool) -> None:
-    """List EMAIL's rules, of which the first that matches decides."""
+    """List EMAIL's rules in their order; the first that matches decides."""
     if scores and defaults:
         raise click.ClickException("either --scores or --defaults")
     with _account(chosen, email) as (connection, user_id):
@@ -116,7 +119,7 @@ def _score_cells(row: Sequence[Any]) -> Sequence[str]:
 @click.option(
     "--priority",
     type=click.IntRange(min=1, max=1_000_000),
-    help="Its place in the order, 1 for the first; the last by default.",
+    help="The rule's place in the order, 1 for the first; by default the last.",
 )
 @click.pass_obj
 def add_rule(
@@ -129,9 +132,9 @@ def add_rule(
     name: str,
     priority: int | None,
 ) -> None:
-    """Put what EMAIL does into CATEGORY where FIELD is, contains or matches PATTERN; print the rule's id.
+    """Add a rule of EMAIL: CATEGORY where FIELD is, contains or matches PATTERN; print the rule's id.
 
-    It holds for all that was ever recorded. Upper and lower case are the same. A person has at most
+    The rule applies to all recorded sessions. Upper and lower case are the same. A person has at most
     200 rules, of which 50 are regular expressions.
     """
     rule = {"pattern": _pattern(field, match, pattern), "category": _category(name)}
@@ -167,18 +170,18 @@ def remove_rule(chosen: Settings, email: str, rule_id: UUID) -> None:
 @click.argument("email", callback=terminal.text)
 @click.argument("name", metavar="CATEGORY", callback=terminal.text)
 @click.argument("score", type=click.IntRange(min=min(SCORES), max=max(SCORES)), required=False)
-@click.option("--reset", is_flag=True, help="Leave it to the service again.")
+@click.option("--reset", is_flag=True, help="Use the service's own score again.")
 @click.pass_obj
 def set_score(chosen: Settings, email: str, name: str, score: int | None, *, reset: bool) -> None:
-    """Say how productive CATEGORY is for EMAIL: SCORE is from -2, very distracting, to 2, very productive."""
+    """Set the productivity of CATEGORY for EMAIL: from -2, very distracting, to 2, very productive."""
     if reset == (score is not None):
         raise click.ClickException("either SCORE or --reset")
     wanted = _category(name)
     with _account(chosen, email) as (connection, user_id):
         (problem,) = _row(connection, "score", user_id=user_id, category=wanted, score=score)
         _problem(problem)
-    told = "as usual" if score is None else SCORES[score].lower()
-    click.echo(f"{terminal.plain(wanted)} is {told}")
+    meaning = "as usual" if score is None else SCORES[score].lower()
+    click.echo(f"{terminal.plain(wanted)} is {meaning}")
 
 
 @category.command("test")
@@ -186,10 +189,10 @@ def set_score(chosen: Settings, email: str, name: str, score: int | None, *, res
 @click.argument("field", type=click.Choice(list(FIELDS)), required=False)
 @click.argument("match", type=click.Choice(list(MATCHES)), required=False)
 @click.argument("pattern", callback=terminal.text, required=False)
-@click.option("--app", callback=terminal.text, help="An application that a session is of.")
-@click.option("--title", callback=terminal.text, help="The window's title in it.")
-@click.option("--domain", callback=terminal.text, help="The site in it.")
-@click.option("--says", callback=terminal.text, help="The category that its tracker tells.")
+@click.option("--app", callback=terminal.text, help="The application of a session.")
+@click.option("--title", callback=terminal.text, help="The window title of the session.")
+@click.option("--domain", callback=terminal.text, help="The site of the session.")
+@click.option("--says", callback=terminal.text, help="The category that the tracker sent.")
 @click.pass_obj
 def test_rule(
     chosen: Settings,
@@ -203,10 +206,10 @@ def test_rule(
     domain: str | None,
     says: str | None,
 ) -> None:
-    """Tell what a rule would match of EMAIL's last 30 days, or which category something gets, and why.
+    """Print what a rule would match in EMAIL's last 30 days, or the category of a session and the reason.
 
-    With FIELD MATCH PATTERN, a rule is tried without being added; with --app, --title, --domain and
-    --says, a session is.
+    FIELD MATCH PATTERN describe a rule, which is not added; --app, --title, --domain and --says
+    describe a session.
     """
     session = {"app": app, "title": title, "domain": domain, "category": says}
     is_of_session = any(value is not None for value in session.values())
@@ -218,22 +221,22 @@ def test_rule(
         if field is None or match is None or pattern is None:
             _explain(connection, user_id, session)
         else:
-            _try_out(connection, user_id, field, match, _pattern(field, match, pattern))
+            _preview(connection, user_id, field, match, _pattern(field, match, pattern))
 
 
 def _explain(connection: Connection, user_id: UUID, session: dict[str, str | None]) -> None:
-    """Print which category a session falls into, and why."""
-    recorded = {name: _recorded(name, value or "") for name, value in session.items()}
-    known_as, decided_by, *rule = _row(connection, "category_of", user_id=user_id, **recorded)
+    """Print the category of a session, and the reason."""
+    recorded = {field: _recorded(field, value or "") for field, value in session.items()}
+    name, decided_by, *rule = _row(connection, "category_of", user_id=user_id, **recorded)
     reason = _REASONS.get(decided_by)
     if reason is None:
         field, match, pattern = rule
         reason = f"the rule that {field} {MATCHES[match]} {pattern}"
-    click.echo(terminal.plain(f"{known_as}: {reason}"))
+    click.echo(terminal.plain(f"{name}: {reason}"))
 
 
 def _recorded(name: str, value: str) -> str | None:
-    """Return a part of a session as it is recorded, where blank is absent."""
+    """Return a field of a session as ingest records it; a blank value is absent."""
     if not value.strip():
         return None
     match name:
@@ -247,17 +250,17 @@ def _recorded(name: str, value: str) -> str | None:
             return value
 
 
-def _try_out(connection: Connection, user_id: UUID, field: str, match: str, pattern: str) -> None:
-    """Print what a rule would match. Raises ClickException for one that cannot be."""
+def _preview(connection: Connection, user_id: UUID, field: str, match: str, pattern: str) -> None:
+    """Print what a rule would match. Raises ClickException for an invalid rule."""
     rule = {"match": match, "pattern": pattern}
     (problem,) = _row(connection, "rule_problem", **rule)
     _problem(problem)
     total_ms, count, ruled_ms, found = _row(
         connection, "matches", user_id=user_id, field=field, **rule
     )
-    told = f"{categories.spent(total_ms)} in {terminal.counted(count, 'session')}"
+    total = f"{categories.spent(total_ms)} in {terminal.counted(count, 'session')}"
     ruled = f", of which rules decide {categories.spent(ruled_ms)} already" if ruled_ms else ""
-    click.echo(f"matches {told} of the last 30 days{ruled}")
+    click.echo(f"matches {total} of the last 30 days{ruled}")
     if found:
         terminal.table(_NAME_COLUMNS, map(_name_cells, found))
 

@@ -1,13 +1,13 @@
--- What operators ask and change of people's category rules and scores, with the rights of the owner of the
--- tables, through the functions that the settings page uses too (sql/functions/categories.sql).
+-- Statements of `svc category`, with the rights of the owner of the tables. They call the functions that the
+-- settings page also uses (sql/functions/categories.sql).
 
 -- name: limit_time
--- What comes after it in the same transaction takes no longer than this, and waits for nobody longer.
+-- Limits each later statement of the transaction, and how long it waits for a lock.
 select set_config('statement_timeout', '20s', true),
        set_config('lock_timeout', '10s', true)
 
 -- name: rules
--- Somebody's rules, in their order.
+-- A person's rules, in their order.
 select category_rule_id,
        field,
        match,
@@ -19,14 +19,14 @@ select category_rule_id,
           category_rule_id
 
 -- name: scores
--- What categories score, the most productive first.
+-- The scores of categories, the most productive first.
 select category,
        own,
        usual
   from svc.scores_of(%(user_id)s)
 
 -- name: defaults
--- The rules that come with the service.
+-- The service's own rules.
 select field,
        pattern,
        category
@@ -36,7 +36,7 @@ select field,
           pattern collate "C"
 
 -- name: add_rule
--- Adds a rule; what it is called, or why it was not added.
+-- Adds a rule; answers its id, or why it was not added.
 select problem,
        category_rule_id
   from svc.insert_rule(
@@ -49,19 +49,19 @@ select problem,
        )
 
 -- name: remove_rule
--- Removes a rule and tells its pattern; null: there is none.
+-- Removes a rule and answers its pattern; null: there is no such rule.
 select svc.delete_rule(%(user_id)s, %(category_rule_id)s)
 
 -- name: score
--- Scores a category, or, with null, leaves that to the service again; null, or why not.
+-- Sets the score of a category; null restores the service's own. Answers null, or why it was refused.
 select svc.set_score(%(user_id)s, %(category)s, %(score)s)
 
 -- name: rule_problem
--- Why there can be no such rule; null: there can.
+-- Why a rule is invalid; null: it is valid.
 select svc.rule_problem(%(match)s, %(pattern)s)
 
 -- name: matches
--- What a rule would match of somebody's last 30 days.
+-- What a rule would match in a person's last 30 days.
 select total_ms,
        session_count,
        ruled_ms,
@@ -69,7 +69,7 @@ select total_ms,
   from svc.recent_matches(%(user_id)s, %(field)s, %(match)s, %(pattern)s)
 
 -- name: category_of
--- Which category something falls into, why, and which rule of theirs says so.
+-- The category of a session, the reason, and the person's rule that decided, if one did.
 select judged.known_as,
        judged.decided_by,
        rule.field,

@@ -1,6 +1,6 @@
-"""What operators note about people: their goals, organizations and teams, and summaries made anew.
+"""``svc goal``, ``svc org``, ``svc team`` and ``svc summary``: what operators record about people.
 
-Nobody who serves requests may write these, so it is done with the login of the database's owner.
+The roles of the servers may not write these tables, so the commands log in as the database's owner.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Limit(NamedTuple):
-    """What a goal wants its metric to be."""
+    """The comparison and the amount of a goal."""
 
     comparison: str
     target: int
@@ -56,13 +56,13 @@ def owner(chosen: Settings) -> Iterator[Connection]:
 
 
 def _answer(connection: Connection, statement: str, **parameters: Any) -> Any:
-    """Return the first value of the first row that a statement answers, or None."""
+    """Return the first value of the first row of a statement's result, or None."""
     row = connection.execute(SQL[statement], parameters).fetchone()
     return None if row is None else row[0]
 
 
 def account(connection: Connection, email: str) -> UUID:
-    """Return whose address ``email`` is. Raises ClickException where it is nobody's."""
+    """Return the id of the account with the address ``email``. Raises ClickException if none has it."""
     try:
         found = _answer(connection, "account", email=accounts.folded_email(email))
     except UnacceptableEmail as error:
@@ -73,16 +73,17 @@ def account(connection: Connection, email: str) -> UUID:
 
 
 def _slug(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return the short name of an organization. Raises BadParameter for what can be none."""
+    """Return the short name of an organization. Raises BadParameter for an invalid one."""
     if value is not None and not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", value, re.ASCII):
-        told = "a slug has up to 63 of a-z, 0-9 and -, and does not begin with -"
-        raise click.BadParameter(told, param=parameter)
+        raise click.BadParameter(
+            "a slug has up to 63 of a-z, 0-9 and -, and does not begin with -", param=parameter
+        )
     return value
 
 
 @click.group()
 def goal() -> None:
-    """What people want of their days, weeks and months."""
+    """Goals of people for their days, weeks and months."""
 
 
 def _days(_: click.Context, parameter: click.Parameter, value: str | None) -> list[int]:
@@ -113,7 +114,9 @@ def _texts(
 @click.option("--at-least", metavar="AMOUNT", help="Such as 3h, 1h30m or 45m; or a plain number.")
 @click.option("--at-most", metavar="AMOUNT", help="Likewise.")
 @click.option("--every", type=click.Choice(["day", "week", "month"]), default="day")
-@click.option("--on", "days", callback=_days, help="Weekdays on which it counts: 1-5, or 6,7.")
+@click.option(
+    "--on", "days", callback=_days, help="Weekdays on which the goal counts: 1-5, or 6,7."
+)
 @click.option("--category", "categories", multiple=True, callback=_texts, help="Count only this.")
 @click.option("--app", "apps", multiple=True, callback=_texts, help="Count only this.")
 @click.option("--project", "projects", multiple=True, callback=_texts, help="Count only this.")
@@ -134,15 +137,15 @@ def add_goal(
     projects: list[str],
     languages: list[str],
 ) -> None:
-    """Give EMAIL a goal, and print its id.
+    """Add a goal of EMAIL, and print its id.
 
-    --at-least or --at-most says how much of the metric. What it may be restricted to depends on the
-    metric: coding to projects and languages, other time and sessions to categories and applications.
+    --at-least or --at-most is the amount of the metric. The metric decides about filters: coding
+    can be restricted to projects and languages, other time and sessions to categories and applications.
     """
     if not 1 <= len(title) <= 200:
         raise click.ClickException("a title has between 1 and 200 characters")
     if every != "day" and days != _EVERY_DAY:
-        raise click.ClickException("--on is for goals of a day")
+        raise click.ClickException("--on works with --every day only")
     _check_filters(
         metric, is_of_time=bool(categories or apps), is_of_code=bool(projects or languages)
     )
@@ -175,7 +178,7 @@ def _check_filters(metric: str, *, is_of_time: bool, is_of_code: bool) -> None:
 
 
 def _limit(metric: str, at_least: str | None, at_most: str | None) -> Limit:
-    """Return which amount is given. Raises ClickException unless it is one of the two."""
+    """Return the amount that is given. Raises ClickException unless exactly one of the two is."""
     if at_least is not None and at_most is None:
         return Limit("at_least", _amount(metric, at_least))
     if at_most is not None and at_least is None:
@@ -184,18 +187,18 @@ def _limit(metric: str, at_least: str | None, at_most: str | None) -> Limit:
 
 
 def _amount(metric: str, text: str) -> int:
-    """Return how much ``text`` says: milliseconds, or how often. Raises ClickException."""
+    """Return ``text`` as milliseconds, or as a count. Raises ClickException."""
     plain = re.fullmatch(r"\d{1,13}", text, re.ASCII)
-    spoken = re.fullmatch(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?", text, re.ASCII)
+    duration = re.fullmatch(r"(?=\d)(?:(\d{1,6})h)?(?:(\d{1,8})m)?", text, re.ASCII)
     if plain is not None:
         amount = int(text)
-    elif spoken is not None and metric.endswith("_ms"):
-        amount = (int(spoken[1] or 0) * 60 + int(spoken[2] or 0)) * 60_000
+    elif duration is not None and metric.endswith("_ms"):
+        amount = (int(duration[1] or 0) * 60 + int(duration[2] or 0)) * 60_000
     else:
-        likes = "3h, 1h30m, 45m or milliseconds" if metric.endswith("_ms") else "a number"
-        raise click.ClickException(f"the amount must be {likes}")
+        forms = "3h, 1h30m, 45m or milliseconds" if metric.endswith("_ms") else "a number"
+        raise click.ClickException(f"the amount must be {forms}")
     if amount > _LARGEST_TARGET:
-        raise click.ClickException("the amount is more than anybody can reach")
+        raise click.ClickException(f"the amount must be at most {_LARGEST_TARGET}")
     return amount
 
 
@@ -233,7 +236,7 @@ def remove_goal(chosen: Settings, email: str, goal_id: UUID) -> None:
 
 @click.group()
 def org() -> None:
-    """Organizations and who is in them."""
+    """Organizations and their members."""
 
 
 @org.command("add")
@@ -269,10 +272,10 @@ def list_organizations(chosen: Settings) -> None:
 
 @org.command("remove")
 @click.argument("slug", callback=_slug)
-@click.option("--yes", is_flag=True, help="Do not ask whether to go on.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def remove_organization(chosen: Settings, slug: str, yes: bool) -> None:
-    """Remove the organization SLUG with its teams. Its people stay."""
+    """Remove the organization SLUG with its teams. The accounts of its members stay."""
     if not yes:
         click.confirm(f"Remove the organization {slug} with its teams?", abort=True)
     with owner(chosen) as connection:
@@ -291,10 +294,10 @@ def remove_organization(chosen: Settings, slug: str, yes: bool) -> None:
     default="member",
     show_default=True,
 )
-@click.option("--remove", is_flag=True, help="Take EMAIL out of it, and of its teams.")
+@click.option("--remove", is_flag=True, help="Remove EMAIL from it and from its teams.")
 @click.pass_obj
 def set_member(chosen: Settings, slug: str, email: str, role: str, *, remove: bool) -> None:
-    """Make EMAIL a member of the organization SLUG, or give them another role in it."""
+    """Add EMAIL to the organization SLUG, or change the role of a member."""
     with owner(chosen) as connection:
         user_id = account(connection, email)
         if remove:
@@ -302,14 +305,15 @@ def set_member(chosen: Settings, slug: str, email: str, role: str, *, remove: bo
         else:
             found = _answer(connection, "set_member", user_id=user_id, slug=slug, role=role)
     if found is None:
-        told = f"{email} is not in {slug}" if remove else f"there is no organization {slug}"
-        raise click.ClickException(told)
-    click.echo(f"{email} is out of {slug}" if remove else f"{email} is {role} of {slug}")
+        raise click.ClickException(
+            f"{email} is not in {slug}" if remove else f"there is no organization {slug}"
+        )
+    click.echo(f"removed {email} from {slug}" if remove else f"{email} is {role} of {slug}")
 
 
 @click.group()
 def team() -> None:
-    """Teams of organizations and who is in them."""
+    """Teams of organizations and their members."""
 
 
 @team.command("add")
@@ -343,7 +347,7 @@ def list_teams(chosen: Settings, slug: str | None) -> None:
 @click.argument("name", callback=terminal.text)
 @click.pass_obj
 def remove_team(chosen: Settings, slug: str, name: str) -> None:
-    """Remove the team NAME of the organization SLUG. Its people stay."""
+    """Remove the team NAME of the organization SLUG. Its members stay in the organization."""
     with owner(chosen) as connection:
         removed = _answer(connection, "remove_team", slug=slug, name=name)
     if removed is None:
@@ -356,26 +360,25 @@ def remove_team(chosen: Settings, slug: str, name: str) -> None:
 @click.argument("name", callback=terminal.text)
 @click.argument("email", callback=terminal.text)
 @click.option("--role", type=click.Choice(["lead", "member"]), default="member", show_default=True)
-@click.option("--remove", is_flag=True, help="Take EMAIL out of it.")
+@click.option("--remove", is_flag=True, help="Remove EMAIL from it.")
 @click.pass_obj
 def set_team_member(
     chosen: Settings, slug: str, name: str, email: str, role: str, *, remove: bool
 ) -> None:
-    """Put EMAIL into the team NAME of the organization SLUG, or give them another role in it."""
-    place = {"slug": slug, "name": name}
+    """Add EMAIL to the team NAME of the organization SLUG, or change the role of a member."""
+    key = {"slug": slug, "name": name}
     with owner(chosen) as connection:
         user_id = account(connection, email)
         if remove:
-            found = _answer(connection, "remove_team_member", user_id=user_id, **place)
+            found = _answer(connection, "remove_team_member", user_id=user_id, **key)
         else:
-            found = _answer(connection, "set_team_member", user_id=user_id, role=role, **place)
-    shown = f"{terminal.plain(name)} of {slug}"
+            found = _answer(connection, "set_team_member", user_id=user_id, role=role, **key)
+    title = f"{terminal.plain(name)} of {slug}"
     if found is None:
-        told = (
-            f"{email} is not in {shown}" if remove else f"{slug} has no team {terminal.plain(name)}"
+        raise click.ClickException(
+            f"{email} is not in {title}" if remove else f"{slug} has no team {terminal.plain(name)}"
         )
-        raise click.ClickException(told)
-    click.echo(f"{email} is out of {shown}" if remove else f"{email} is {role} in {shown}")
+    click.echo(f"removed {email} from {title}" if remove else f"{email} is {role} in {title}")
 
 
 @click.group()
@@ -385,13 +388,13 @@ def summary() -> None:
 
 @summary.command("make")
 @click.argument("email", callback=terminal.text, required=False)
-@click.option("--all", "is_for_all", is_flag=True, help="Everybody's.")
+@click.option("--all", "is_for_all", is_flag=True, help="All accounts.")
 @click.pass_obj
 def make_summaries(chosen: Settings, email: str | None, *, is_for_all: bool) -> None:
-    """Sum up what is due, as each resource server does every few minutes.
+    """Write the daily summaries that are due, as each resource server does every few minutes.
 
-    With EMAIL, sum up all days of that account anew, in its present time zone and by its present
-    category rules; with --all, those of everybody.
+    With EMAIL, write all summaries of that account again, in its current time zone and by its current
+    category rules; with --all, those of all accounts.
     """
     if email is not None and is_for_all:
         raise click.ClickException("either EMAIL or --all")
@@ -410,10 +413,10 @@ def make_summaries(chosen: Settings, email: str | None, *, is_for_all: bool) -> 
             return sum([await summaries.make_all(worker, user_id) for user_id in people])
 
     try:
-        made = asyncio.run(make())
+        count = asyncio.run(make())
     except psycopg.Error as error:
         raise terminal.failure(error) from error
-    click.echo(f"summed up {terminal.counted(made, 'day')}")
+    click.echo(f"summed up {terminal.counted(count, 'day')}")
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (goal, org, team, summary)

@@ -1,18 +1,18 @@
--- What operators note about people: goals, organizations and teams. It is done with the rights of the
--- owner of the tables, in one transaction a command.
+-- What operators record about people: goals, organizations and teams. Each command is one transaction with
+-- the rights of the owner of the tables.
 
 -- name: become_owner
--- What follows is done with the rights of the owner of the tables.
+-- Gives the following statements the rights of the owner of the tables.
 set role svc_owner
 
 -- name: account
--- Whose address it is; no row: nobody's.
+-- The account with an address; no row: there is none.
 select user_id
   from identity.user
  where email = %(email)s
 
 -- name: accounts
--- Everybody who has an account, and their addresses.
+-- All accounts with their addresses.
 select user_id,
        email
   from identity.user
@@ -49,7 +49,7 @@ values (
 returning goal_id
 
 -- name: goals
--- Somebody's goals, the oldest first.
+-- A person's goals, the oldest first.
 select goal_id,
        title,
        metric,
@@ -72,14 +72,14 @@ delete
 returning title
 
 -- name: add_organization
--- Adds an organization; no row: its slug is another's.
+-- Adds an organization; no row: another organization has its slug.
 insert into profile.organization (name, slug)
 values (%(name)s, %(slug)s)
     on conflict (slug) do nothing
 returning organization_id
 
 -- name: organizations
--- All organizations, with how many are in them.
+-- All organizations, with the number of their teams, and their members.
 select organization.slug,
        organization.name,
        (
@@ -107,7 +107,7 @@ delete
 returning name
 
 -- name: set_member
--- Makes somebody a member of an organization, or gives them another role in it; no row: there is none.
+-- Adds a person to an organization, or changes a member's role; no row: there is no such organization.
 insert into profile.membership (user_id, organization_id, role)
 select %(user_id)s,
        organization_id,
@@ -119,7 +119,7 @@ select %(user_id)s,
 returning role
 
 -- name: remove_member
--- Takes somebody out of an organization and its teams; no row: they were not in it.
+-- Removes a person from an organization and its teams; no row: the person was not a member.
 with organization as (
     select organization_id
       from profile.organization
@@ -159,7 +159,7 @@ select organization_id,
 returning team_id
 
 -- name: teams
--- The teams of one organization, or of all, with who is in them.
+-- The teams of one organization, or of all, with their members.
 select organization.slug,
        team.name,
        (
@@ -189,7 +189,7 @@ delete
 returning team.name
 
 -- name: set_team_member
--- Puts somebody into a team, or gives them another role in it; no row: there is no such team.
+-- Adds a person to a team, or changes a member's role; no row: there is no such team.
 insert into profile.team_membership (user_id, team_id, role)
 select %(user_id)s,
        team.team_id,
@@ -203,7 +203,7 @@ select %(user_id)s,
 returning role
 
 -- name: remove_team_member
--- Takes somebody out of a team; no row: they were not in it.
+-- Removes a person from a team; no row: the person was not a member.
 delete
   from profile.team_membership as belongs
  using profile.team

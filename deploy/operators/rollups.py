@@ -1,4 +1,4 @@
-"""What operators do with rollups: make them anew from sessions, and see that they are what they should be."""
+"""``svc rollup``: compute rollups again from sessions, and compare them with sessions."""
 
 import asyncio
 import sys
@@ -18,55 +18,55 @@ from shared import database
 from shared.pool import Connection
 from shared.settings import Settings
 
-_SHOWN: Final = 20
-"""How many differences of one person are named."""
-_LENGTH: Final = 60
-"""How much of a value is shown; a timeline's may be long."""
+_MOST_DIFFERENCES: Final = 20
+"""How many differences of one person are printed."""
+_LONGEST_VALUE: Final = 60
+"""How many characters of a value are printed; a timeline's may be long."""
 _SLOTS: Final = {1: "quarter", 2: "hour", 3: "day", 4: "month"}
 
 
 @click.group()
 def rollup() -> None:
-    """What days and months come to, made of sessions so that reads are fast."""
+    """Rollups: the stored sums of sessions by day and month."""
 
 
 @rollup.command("rebuild")
 @click.argument("email", callback=terminal.text, required=False)
-@click.option("--all", "is_for_all", is_flag=True, help="Everybody's.")
+@click.option("--all", "is_for_all", is_flag=True, help="All accounts.")
 @click.pass_obj
 def rebuild(chosen: Settings, email: str | None, *, is_for_all: bool) -> None:
-    """Make all rollups of EMAIL anew, while they are read and written."""
-    found = _people(chosen, email, is_for_all=is_for_all)
+    """Compute all rollups of EMAIL again, while the servers read and write them."""
+    accounts = _accounts(chosen, email, is_for_all=is_for_all)
 
-    async def make(worker: Connection) -> int:
-        return sum([await rollups.rebuild(worker, user_id) for user_id, _ in found])
+    async def rebuild_all(worker: Connection) -> int:
+        return sum([await rollups.rebuild(worker, user_id) for user_id, _ in accounts])
 
-    click.echo(f"made {terminal.counted(_work(chosen, make), 'day')}")
+    click.echo(f"rebuilt {terminal.counted(_run(chosen, rebuild_all), 'day')}")
 
 
 @rollup.command("check")
 @click.argument("email", callback=terminal.text, required=False)
-@click.option("--all", "is_for_all", is_flag=True, help="Everybody's.")
+@click.option("--all", "is_for_all", is_flag=True, help="All accounts.")
 @click.pass_obj
 def check(chosen: Settings, email: str | None, *, is_for_all: bool) -> None:
-    """Compare the rollups of EMAIL with the sessions they are made of, and name each difference.
+    """Compare the rollups of EMAIL with the sessions that they sum up, and print the differences.
 
-    Nothing is written, and others may write meanwhile: days that wait to be made are left out. The exit
-    status is 1 if anything differs; 'svc rollup rebuild' mends it.
+    The command writes nothing, and servers may write meanwhile: it leaves out days that wait for the job.
+    The exit status is 1 if anything differs; 'svc rollup rebuild' corrects it.
     """
-    found = _people(chosen, email, is_for_all=is_for_all)
+    accounts = _accounts(chosen, email, is_for_all=is_for_all)
 
-    async def compare(worker: Connection) -> int:
-        return sum([await _compare(worker, user_id, name) for user_id, name in found])
+    async def compare_all(worker: Connection) -> int:
+        return sum([await _compare(worker, user_id, address) for user_id, address in accounts])
 
-    differences = _work(chosen, compare)
+    differences = _run(chosen, compare_all)
     click.echo(f"{terminal.counted(differences, 'difference')}")
     if differences:
         sys.exit(1)
 
 
-def _people(chosen: Settings, email: str | None, *, is_for_all: bool) -> list[tuple[UUID, str]]:
-    """Return ids and addresses of who is meant. Raises ClickException, SettingsError."""
+def _accounts(chosen: Settings, email: str | None, *, is_for_all: bool) -> list[tuple[UUID, str]]:
+    """Return ids and addresses of one account or of all. Raises ClickException, SettingsError."""
     if (email is None) != is_for_all:
         raise click.ClickException("either EMAIL or --all")
     with people.owner(chosen) as connection:
@@ -75,8 +75,8 @@ def _people(chosen: Settings, email: str | None, *, is_for_all: bool) -> list[tu
         return connection.execute(people.SQL["accounts"]).fetchall()
 
 
-def _work(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
-    """Return what ``work`` does with a connection of the worker. Raises ClickException."""
+def _run(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
+    """Return the result of ``work`` on a connection of the worker role. Raises ClickException."""
 
     async def connected() -> int:
         async with jobs.connected(database.login(chosen, "worker")) as worker:
@@ -88,28 +88,28 @@ def _work(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int
         raise terminal.failure(error) from error
 
 
-async def _compare(worker: Connection, user_id: UUID, name: str) -> int:
-    """Print the first differences of one person, and return how many there are."""
+async def _compare(worker: Connection, user_id: UUID, address: str) -> int:
+    """Print the first differences of one person, and return the number of all."""
     count = 0
     async with aclosing(rollups.check(worker, user_id)) as differences:
         async for difference in differences:
             count += 1
-            if count <= _SHOWN:
-                click.echo(terminal.plain(f"{name}: {_told(difference)}"))
-    if count > _SHOWN:
-        click.echo(terminal.plain(f"{name}: ... and {count - _SHOWN} more"))
+            if count <= _MOST_DIFFERENCES:
+                click.echo(terminal.plain(f"{address}: {_line(difference)}"))
+    if count > _MOST_DIFFERENCES:
+        click.echo(terminal.plain(f"{address}: ... and {count - _MOST_DIFFERENCES} more"))
     return count
 
 
-def _told(difference: Difference) -> str:
-    """Return one line about what is stored and what should be."""
+def _line(difference: Difference) -> str:
+    """Return one line with the stored and the expected value."""
     slot = _SLOTS.get(difference.grain or 0, "timeline")
     of = ", ".join(filter(None, (difference.name, difference.detail, difference.session_id)))
     where = f"{difference.at} {slot}" + (f" of {of}" if of else "")
     if difference.column is None and difference.stored is None:
         return f"{where}: missing, should be {_short(difference.expected)}"
     if difference.column is None:
-        return f"{where}: should not be there, is {_short(difference.stored)}"
+        return f"{where}: unexpected, is {_short(difference.stored)}"
     return (
         f"{where}: {difference.column} is {_short(difference.stored)},"
         f" should be {_short(difference.expected)}"
@@ -117,7 +117,7 @@ def _told(difference: Difference) -> str:
 
 
 def _short(value: str | None) -> str:
-    return "nothing" if value is None else terminal.shortened(value, _LENGTH)
+    return "nothing" if value is None else terminal.shortened(value, _LONGEST_VALUE)
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (rollup,)

@@ -119,15 +119,15 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
         ),
         (
             "add alice@example.org app exact x ''",
-            "a category has between 1 and 64 characters that can be seen",
+            "a category has between 1 and 64 visible characters",
         ),
         (
             f"add alice@example.org app exact x {'x' * 65}",
-            "a category has between 1 and 64 characters that can be seen",
+            "a category has between 1 and 64 visible characters",
         ),
         (
             "add alice@example.org app exact x 'a\u202eb'",
-            "a category has between 1 and 64 characters that can be seen",
+            "a category has between 1 and 64 visible characters",
         ),
         ("add alice@example.org app exact x\udcff X", "PATTERN is not text in UTF-8"),
         (
@@ -150,7 +150,7 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
         ("score alice@example.org Games 1 --reset", "either SCORE or --reset"),
         (
             "score alice@example.org '' 1",
-            "a category has between 1 and 64 characters that can be seen",
+            "a category has between 1 and 64 visible characters",
         ),
         (
             "test alice@example.org",
@@ -290,7 +290,7 @@ def test_a_rule_is_tried_out_without_being_added(
         ("--app Firefox --domain gist.github.com", "Development: a rule for sites that comes with"),
         ("--app Firefox --domain de.wikipedia.org", "Reference: a rule for sites that comes with"),
         ("--app Slack", "Communication: a rule for applications that comes with the service"),
-        ("--app Slack --says Design", "Design: the tracker said so"),
+        ("--app Slack --says Design", "Design: the tracker's own category"),
         ("--app Firefox", "Uncategorized: no rule matches"),
         ("--title 'a budget'", "Business: the rule that title contains budget"),
     ],

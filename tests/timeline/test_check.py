@@ -73,7 +73,7 @@ def test_what_was_made_is_what_sessions_come_to(deployment: Settings, made: None
         (
             'insert into activity.coding_time select (jsonb_populate_record(part, \'{"project": "x"}\')).*'
             " from activity.coding_time as part where grain = 1",
-            "2025-06-16T09:00:00.000Z quarter of x, Python: should not be there, is {",
+            "2025-06-16T09:00:00.000Z quarter of x, Python: unexpected, is {",
         ),
         (
             "update activity.coding_time set lines_added = 1 where grain = 4",
@@ -136,7 +136,7 @@ def test_a_rebuild_mends_what_was_wrong(deployment: Settings, owner: Rows, made:
 
     assert broken.exit_code == 1
     assert re.search(r"^alice@example\.org: \.\.\. and \d+ more$", broken.stdout, re.MULTILINE)
-    assert rebuilt.stdout == "made 2 days\n"
+    assert rebuilt.stdout == "rebuilt 2 days\n"
     assert mended.stdout == "0 differences\n"
     assert owner.execute("select app from activity.label order by app").fetchall() == [
         ("Code",),
@@ -168,7 +168,7 @@ def test_a_rebuild_removes_what_lies_where_nothing_was_measured(
     mended = run(deployment, "check alice@example.org")
 
     assert "2025-08-" in broken.stdout
-    assert "should not be there" in broken.stdout
+    assert "unexpected, is" in broken.stdout
     assert (mended.exit_code, mended.stdout) == (0, "0 differences\n")
 
 
@@ -179,7 +179,7 @@ def test_everybody_is_rebuilt_and_checked(
 
     rebuilt = run(deployment, "rebuild --all")
 
-    assert rebuilt.stdout == "made 4 days\n"
+    assert rebuilt.stdout == "rebuilt 4 days\n"
     assert owner.execute("select count(distinct user_id) from activity.app_time").fetchone() == (2,)
 
 
