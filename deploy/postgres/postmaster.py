@@ -1,4 +1,4 @@
-"""PostgreSQL's main process, as its pid file and the kernel tell of it."""
+"""PostgreSQL's main process, as its pid file and the kernel describe it."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from typing import Final
 from deploy.postgres.account import EmbeddedError
 
 _FAST_STOP_TIMEOUT: Final = 20.0
-# The server itself gives its processes five seconds before it kills them.
+# The server waits five seconds before it kills its own processes.
 _IMMEDIATE_STOP_TIMEOUT: Final = 8.0
 _KILL_TIMEOUT: Final = 5.0
 
 
 @dataclass(frozen=True)
 class PidFile:
-    """What a server says of itself in postmaster.pid."""
+    """The contents of a server's postmaster.pid."""
 
     pid: int
     socket_dir: str
@@ -29,7 +29,7 @@ class PidFile:
 
 
 def read_pid_file(cluster: Path) -> PidFile | None:
-    """Return None where there is none. A file that is still being written is not ready."""
+    """Return the pid file of a cluster, or None. An incomplete file counts as not ready."""
     try:
         lines = (cluster / "postmaster.pid").read_text(errors="surrogateescape").split("\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -41,7 +41,7 @@ def read_pid_file(cluster: Path) -> PidFile | None:
 
 
 def is_postmaster(pid: int, cluster: Path) -> bool:
-    """Whether ``pid`` is a PostgreSQL on this cluster, and not whoever has that number today."""
+    """Whether ``pid`` is a PostgreSQL on this cluster, and no other process that got the same number."""
     if pid <= 0:
         return False
     if sys.platform != "linux":
@@ -62,7 +62,7 @@ def is_postmaster(pid: int, cluster: Path) -> bool:
 def stop_leftover(cluster: Path, say: Callable[[str], None]) -> None:
     """Stop the server that a crash of its starter left behind.
 
-    The caller holds the data directory's lock, so that nobody alive is using that server.
+    The caller holds the data directory's lock, so no living process uses that server.
     """
     pid_file = read_pid_file(cluster)
     if pid_file is None:
@@ -71,16 +71,16 @@ def stop_leftover(cluster: Path, say: Callable[[str], None]) -> None:
     if is_postmaster(pid, cluster):
         say("Stopping a PostgreSQL that a crash left running")
         stop(pid, cluster, lambda: not is_postmaster(pid, cluster))
-    # It may have been killed, even just now while it was being stopped.
+    # The main process may have been killed before, or a moment ago while it was stopping.
     _end_orphans(cluster)
-    # PostgreSQL would refuse to start while an unrelated process, or a zombie, has that number.
+    # PostgreSQL would refuse to start while an unrelated process, or a zombie, has the number in the file.
     (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
 def stop(pid: int, cluster: Path, has_ended: Callable[[], bool]) -> None:
-    """Ask a server to stop, ever less politely, until it has. Raises EmbeddedError."""
+    """Send a server ever stronger signals until it has ended. Raises EmbeddedError if it does not."""
     for wanted, timeout in (
-        (signal.SIGINT, _FAST_STOP_TIMEOUT),  # Fast: ends all sessions and writes everything out.
+        (signal.SIGINT, _FAST_STOP_TIMEOUT),  # Fast: ends all sessions and writes all data to disk.
         (signal.SIGQUIT, _IMMEDIATE_STOP_TIMEOUT),  # Immediate: the next start recovers.
         (signal.SIGKILL, _KILL_TIMEOUT),
     ):
@@ -88,14 +88,15 @@ def stop(pid: int, cluster: Path, has_ended: Callable[[], bool]) -> None:
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, wanted)
-        if _waited_for(has_ended, timeout):
+        if _wait_for(has_ended, timeout):
             if wanted == signal.SIGKILL:
                 _end_orphans(cluster)
             return
     raise EmbeddedError(f"PostgreSQL (process {pid}) does not stop")
 
 
-def _waited_for(has_ended: Callable[[], bool], timeout: float) -> bool:
+def _wait_for(has_ended: Callable[[], bool], timeout: float) -> bool:
+    """Wait until the server has ended; return False if it takes longer than ``timeout`` seconds."""
     until = time.monotonic() + timeout
     while not has_ended():
         if time.monotonic() > until:
@@ -105,10 +106,10 @@ def _waited_for(has_ended: Callable[[], bool], timeout: float) -> bool:
 
 
 def _end_orphans(cluster: Path) -> None:
-    """Kill server processes whose main process is gone.
+    """Kill server processes whose main process has ended.
 
-    Most notice that by themselves, but one that computes may go on for hours, and a new server
-    refuses to start meanwhile. Elsewhere than on Linux it is left to them.
+    Most of them notice it, but one that computes may run for hours, and a new server refuses to
+    start meanwhile. On systems other than Linux nothing is killed.
     """
     orphans = [
         int(process.name)
@@ -118,7 +119,7 @@ def _end_orphans(cluster: Path) -> None:
     for pid in orphans:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    _waited_for(
+    _wait_for(
         lambda: not any(_is_server_process(Path(f"/proc/{pid}"), cluster) for pid in orphans),
         _KILL_TIMEOUT,
     )
@@ -131,4 +132,4 @@ def _is_server_process(process: Path, cluster: Path) -> bool:
             process / "cmdline"
         ).read_bytes().startswith(b"postgres: ")
     except OSError:
-        return False  # Gone meanwhile, or not ours to look at.
+        return False  # It has ended, or we may not read it.

@@ -180,8 +180,8 @@ def test_any_name_of_the_data_directory_works(prepared: Path, data_dir: Path) ->
 def test_a_path_that_initdb_would_give_to_a_shell_is_refused(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir, settings=FAST)
 
-    with pytest.raises(EmbeddedError, match=r"PostgreSQL cannot be run from /opt/\$HOME/bin"):
-        server._initialise(Path("/opt/$HOME/bin"), account.server_account())
+    with pytest.raises(EmbeddedError, match=r"PostgreSQL cannot run from /opt/\$HOME/bin"):
+        server._create_cluster(Path("/opt/$HOME/bin"), account.server_account())
 
 
 def test_a_long_path_moves_the_socket_to_a_directory_that_must_be_private(
@@ -329,7 +329,7 @@ def test_a_cluster_of_another_major_version_is_refused(server: EmbeddedPostgres)
     version = server.cluster / "PG_VERSION"
     version.write_text("17\n")
 
-    with pytest.raises(EmbeddedError, match="was made by PostgreSQL 17 and cannot be used by 18"):
+    with pytest.raises(EmbeddedError, match="is of PostgreSQL 17 and cannot be used by 18"):
         server.start()
     version.write_text("18\n")
 
@@ -514,7 +514,7 @@ def test_binaries_that_somebody_else_put_there_are_refused(data_dir: Path) -> No
     planted.mkdir(parents=True)
     os.chown(planted, 65534, 65534)
 
-    with pytest.raises(EmbeddedError, match=f"{planted} belongs to somebody else: remove it"):
+    with pytest.raises(EmbeddedError, match=f"{planted} belongs to another user: remove it"):
         EmbeddedPostgres(data_dir).start()
 
 
