@@ -1,10 +1,10 @@
-"""The console script ``svc``: every command of the service, each kept beside what it does.
+"""The console script ``svc``: a list of all commands, whose modules lie beside what they do.
 
-A command's module is imported when the command runs: all of them together take longer than most
+A command's module is imported when the command runs: importing all modules takes longer than most
 commands do.
 
-All commands read the same settings. Without DATABASE_URL they find the embedded PostgreSQL of a
-``svc up`` that runs on the same data directory by themselves.
+All commands read the same settings. Without DATABASE_URL they use the embedded PostgreSQL of a
+``svc up`` that runs on the same data directory.
 """
 
 import importlib
@@ -46,11 +46,11 @@ _COMMANDS: Final = {
     "token": "authserver.cli.grants:token",
     "user": "authserver.cli.people:user",
 }
-"""Where the commands are that this module does not define: module and name in it."""
+"""The commands that other modules define: module and name in it."""
 
 
 class _LazyGroup(click.Group):
-    """A group that imports the module of a command when it is asked for that command."""
+    """A group that imports the module of a command when click looks that command up."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -72,11 +72,11 @@ class _LazyGroup(click.Group):
 @click.version_option(VERSION, prog_name="svc")
 @click.pass_context
 def svc(context: click.Context) -> None:
-    """Personal Activity Analytics Service: your own measured life behind one honest API."""
+    """Personal Activity Analytics Service: an API for the data that people measure about their lives."""
     if _asks_for_help(context):
         context.obj = Settings()
     elif context.invoked_subcommand in ("ingest", "bridge"):
-        # They may run as somebody to whom the servers' secrets and database are closed.
+        # These may run as a user that may not read the servers' secrets or reach their database.
         context.obj = settings.read(
             {name: value for name, value in os.environ.items() if not name.endswith("_FILE")}
         )
@@ -85,24 +85,24 @@ def svc(context: click.Context) -> None:
 
 
 def _asks_for_help(context: click.Context) -> bool:
-    """Whether the command line asks for help; what comes after ``--`` is meant for psql."""
+    """Whether the command line asks for help; words after ``--`` are arguments of psql."""
     own = takewhile(lambda word: word != "--", sys.argv[1:])
     return not set(context.help_option_names).isdisjoint(own)
 
 
 def _with_database(chosen: Settings, *, is_start: bool) -> Settings:
-    """Return the settings with the database that runs now, unless the command starts its own.
+    """Return the settings with the URL of the embedded database that runs, unless the command starts one.
 
-    Raises SettingsError for a connection string that is none, EmbeddedError for a data directory
+    Raises SettingsError for an invalid connection string, EmbeddedError for a data directory
     that cannot be read.
     """
     for name, url in _given_urls(chosen):
         _check_url(name, url)
-    # A server that was handed its own roles' URLs has no business with the owner's.
+    # A server that has the URLs of its own roles does not need the owner's.
     if chosen.database_url is not None or chosen.role_urls:
         return chosen
-    # These are about another database: PGSERVICE, PGHOSTADDR or PGOPTIONS would change or break each
-    # connection to the embedded one, those of the processes we start too.
+    # These variables belong to another database: PGSERVICE, PGHOSTADDR or PGOPTIONS would change or break
+    # each connection to the embedded one, here and in child processes.
     for name in [name for name in os.environ if name.startswith("PG")]:
         del os.environ[name]
     if is_start:
@@ -121,7 +121,8 @@ def _check_url(name: str, url: str) -> None:
     """Raise SettingsError where libpq cannot read ``url``, of which the message repeats nothing."""
     try:
         ports = psycopg.conninfo.conninfo_to_dict(url).get("port", "")
-        # A slash in a password makes a port of what comes before it, and libpq would repeat that.
+        # With a slash in the password, libpq takes the text before it for the port and repeats it in an
+        # error.
         is_url = all(not port or port.isdecimal() for port in str(ports).split(","))
     except (psycopg.ProgrammingError, UnicodeError):
         is_url = False
@@ -151,8 +152,7 @@ def open_psql(chosen: Settings, arguments: tuple[str, ...]) -> None:
     if chosen.database_url is None:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
     program = str(embedded.binaries() / "psql")
-    # A URL among a process's arguments can be read by everybody on the machine; PGSERVICE-like
-    # variables cannot.
+    # Every user of the machine can read the arguments of a process, but not its environment.
     completed = subprocess.run(  # noqa: S603 -- the program is ours, no shell is involved
         [program, *arguments],
         env=os.environ | embedded.libpq_environment(chosen.database_url),
@@ -162,7 +162,7 @@ def open_psql(chosen: Settings, arguments: tuple[str, ...]) -> None:
 
 
 def main() -> NoReturn:
-    """Run ``svc``; an error that a user can mend is one line, and the exit status is 1."""
+    """Run ``svc``; an error that a user can fix is one line, and the exit status is 1."""
     try:
         svc(prog_name="svc")
     except (

@@ -1,17 +1,17 @@
 """Brings roles and schema up to date: what ``svc migrate`` does, and ``svc up`` before its servers start.
 
-Two kinds of files. ``sql/migrations/`` hold tables, are numbered, run once and never change again. The
-standing files (views, session, policies and so on) say what holds now; one runs again when its text differs
-from what ran last.
+There are two kinds of files. The numbered files in ``sql/migrations/`` define tables; each runs once and
+never changes again. The standing files (views, session, policies and so on) define everything else; one
+runs again when its text differs from the text that ran last.
 
-Each migration is one transaction, and the standing files together are the last one. So whatever ends us, the
-next run goes on where this one stopped. Any number may run at once: each transaction takes a lock first, and
-then looks at what has been applied.
+Each migration is one transaction, and the standing files together are the last one. So when a run is
+interrupted, the next run continues where it stopped. Any number may run at once: each transaction takes a
+lock first, and then reads which files have been applied.
 
-Servers may be at work meanwhile. A statement that needs a lock which a reader or writer holds waits 1 s for
-it at most, because others queue behind it. Then the transaction is given up, and tried again after a pause.
+Servers may run meanwhile. A statement that needs a lock which a reader or writer holds waits 1 s for it at
+most, because others queue behind it. Then the transaction is rolled back, and tried again after a pause.
 
-Everything that is set is local to a transaction, so a pooler in transaction mode does no harm.
+All settings are local to a transaction, so a pooler in transaction mode does no harm.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ OLDEST_SERVER: Final = 150000
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 30.0)
 """Pauses between attempts to get a lock."""
 
-# Policies name functions and tables, grants name everything; so they come in this order.
+# Files in the order of their dependencies: policies name functions and tables, grants name everything.
 _GRANTS: Final = "grants.sql"
 _STANDING: Final = (
     *("views.sql", "functions/versions.sql", "session.sql", "functions/formats.sql"),
@@ -46,7 +46,7 @@ _STANDING: Final = (
     *("functions/categories.sql", _GRANTS),
 )
 _FIRST_VERSION: Final = 19
-"""Of the migration from which on each states which code can be used with it."""
+"""The first migration whose file says which versions of the code can use the schema after it."""
 _USABLE: Final = re.compile(r"-- Usable from version (\d+) on\.\n")
 _STATEMENTS: Final = queries.load(SQL_DIR / "migrate.sql")
 
@@ -64,11 +64,11 @@ def migrate(
     directory: Path = SQL_DIR,
     pauses_s: Sequence[float] = PAUSES_S,
 ) -> None:
-    """Make roles, passwords and schema at ``chosen.database_url``; ``say`` is told what is done.
+    """Bring roles, passwords and schema at ``chosen.database_url`` up to date; ``say`` reports each step.
 
-    The files are those of ``directory``; ``pauses_s`` come between tries to get a lock that others hold.
+    The files are those of ``directory``; ``pauses_s`` are the pauses between attempts to get a lock.
     Raises MigrationError where the server cannot be reached, is too old or refuses, SettingsError where the
-    generated passwords cannot be kept.
+    generated passwords cannot be stored.
     """
     if chosen.database_url is None:
         raise MigrationError("DATABASE_URL is not set, and no embedded PostgreSQL is running")
@@ -83,9 +83,9 @@ def migrate(
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
-    """A connection for the time of the block. Nothing is prepared on it: a pooler could not know of it."""
+    """A connection for one block. It prepares no statements, since a pooler could not follow them."""
     with closing(psycopg.connect(url, autocommit=True, prepare_threshold=None)) as connection:
-        # What has been applied is looked up after the lock was waited for, and must be what holds by then.
+        # The list of applied files is read after the wait for the lock, and must then be current.
         connection.isolation_level = IsolationLevel.READ_COMMITTED
         yield connection
 
@@ -100,13 +100,13 @@ def _make_roles(chosen: Settings, url: str, passwords: Mapping[str, str]) -> Non
             server.execute((SQL_DIR / "roles.sql").read_text(encoding="utf-8"))
             for role, password in passwords.items():
                 if role not in chosen.role_urls:
-                    # libpq sends the SCRAM verifier, so that the password stands in no server log.
+                    # libpq sends the SCRAM verifier, so that no server log contains the password.
                     server.pgconn.change_password(f"svc_{role}".encode(), password.encode())
 
 
 @dataclass
 class _Migrator:
-    """Applies the files of ``directory`` that have not been applied in their present form."""
+    """Applies the files of ``directory`` that have not been applied in their current form."""
 
     database: Connection
     say: Callable[[str], None]
@@ -127,16 +127,16 @@ class _Migrator:
                 self.say(f"warning: the server's time zone data is wrong or too old for {zone}")
 
     def _retry_on_lock(self, work: Callable[[], bool]) -> bool:
-        """Return what ``work`` does, tried again where a lock was not to be had in time.
+        """Return the result of ``work``, tried again when it did not get a lock in time.
 
-        Raises MigrationError where it never was.
+        Raises MigrationError when the last attempt fails too.
         """
         for pause_s in self.pauses_s:
             try:
                 return work()
             except (LockNotAvailable, DeadlockDetected) as error:
                 self.say(
-                    f"others hold a lock that is needed; trying again in {pause_s:.0f} s "
+                    f"waiting for a lock that another session holds; trying again in {pause_s:.0f} s "
                     f"({_one_line(error)})"
                 )
             time.sleep(pause_s)
@@ -144,13 +144,13 @@ class _Migrator:
             return work()
         except (LockNotAvailable, DeadlockDetected) as error:
             raise MigrationError(
-                "others hold a lock that is needed, and did not let go of it: run 'svc migrate' again "
-                f"when long questions and exports have ended ({_one_line(error)})"
+                "another session holds a lock that is needed, and has not released it: run 'svc migrate' "
+                f"again when long queries and exports have ended ({_one_line(error)})"
             ) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """A transaction of the owner, in which nobody else changes the schema."""
+        """A transaction of the owner that alone may change the schema."""
         with self.database.transaction():
             self._lock()
             self.database.execute(_STATEMENTS["become_owner"])
@@ -158,7 +158,7 @@ class _Migrator:
 
     def _lock(self) -> None:
         if not self._value("try_lock_schema"):
-            self._say_once("another 'svc migrate' is at work on this database; waiting for it")
+            self._say_once("another 'svc migrate' is running on this database; waiting for it")
             self.database.execute(_STATEMENTS["lock_schema"])
         self.database.execute(_STATEMENTS["limit_waiting"])
 
@@ -172,7 +172,7 @@ class _Migrator:
         return True
 
     def _migrate(self, migrations: Sequence[Path]) -> bool:
-        """Apply the next migration; False where there is none."""
+        """Apply the next migration; return False when all have been applied."""
         with self._transaction():
             pending = _pending(migrations, self._applied())
             if pending:
@@ -181,22 +181,22 @@ class _Migrator:
         return bool(pending)
 
     def _raise_oldest_code(self, oldest_code: int) -> None:
-        """Refuse servers of an earlier version from now on, before anything changes that they rely on."""
+        """Refuse servers of an earlier version, before the migration changes what they rely on."""
         if oldest_code > _FIRST_VERSION and oldest_code > self._value("oldest_code"):
             self.database.execute(_STATEMENTS["lock_schema_version"])
             self.database.execute(_STATEMENTS["raise_oldest_code"], {"oldest_code": oldest_code})
 
     def _renew(self, migrations: Sequence[Path]) -> bool:
-        """Apply the standing files that have changed, all or none; False where there are none."""
+        """Apply the standing files that have changed, all or none; return False when none has changed."""
         with self._transaction():
             applied = self._applied()
             if _pending(migrations, applied):
-                raise MigrationError("the schema was changed meanwhile: run 'svc migrate' again")
+                raise MigrationError("another run has changed the schema: run 'svc migrate' again")
             standing = [self.directory / name for name in _STANDING]
             changed = [path for path in standing if applied.get(path.name) != _digest(path)]
             for path in changed:
                 self._apply(path)
-            # A recreated function has no grants, so grants.sql runs in the same transaction.
+            # A recreated function has no grants, so grants.sql must run in the same transaction.
             if changed and changed[-1].name != _GRANTS:
                 self._apply(standing[-1])
             self.database.execute(
@@ -229,11 +229,11 @@ class _Migrator:
 
 
 def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Path]:
-    """Return the migrations that did not run yet.
+    """Return the migrations that have not been applied.
 
-    Raises MigrationError for a schema that is newer than we are, or that was made by other files.
+    Raises MigrationError for a schema that is newer than this code, or that other files have created.
     """
-    # The ledger knows standing files by their names alone, so that they may move to another folder.
+    # The ledger has only the names of standing files, so that they may move to another folder.
     known = {path.name for path in migrations} | {Path(name).name for name in _STANDING}
     newer = sorted(applied.keys() - known)
     if newer:
@@ -244,7 +244,7 @@ def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Pat
             pending.append(path)
         elif pending:
             raise MigrationError(
-                f"sql/migrations/{pending[0].name} has to come before {path.name}, which was applied"
+                f"sql/migrations/{pending[0].name} must run before {path.name}, which was applied"
             )
         elif applied[path.name] != _digest(path):
             raise MigrationError(f"sql/migrations/{path.name} was changed after it was applied")
@@ -252,7 +252,7 @@ def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Pat
 
 
 def version_of(migration: Path) -> int:
-    """Return the number of a migration. Raises MigrationError where its name has none."""
+    """Return the number in the name of a migration. Raises MigrationError if it has none."""
     found = re.match(r"\d{4}(?=_)", migration.name)
     if found is None:
         raise MigrationError(f"sql/migrations/{migration.name} has no number of four digits")
@@ -260,9 +260,9 @@ def version_of(migration: Path) -> int:
 
 
 def _oldest_code(migration: Path) -> int:
-    """Return from which version of the code on the schema can be used after a migration.
+    """Return the oldest version of the code that can use the schema after a migration.
 
-    Raises MigrationError where it does not say so, or names a version that is later than itself.
+    Raises MigrationError where the file does not state it, or states a version later than its own.
     """
     own = version_of(migration)
     if own < _FIRST_VERSION:
@@ -270,7 +270,7 @@ def _oldest_code(migration: Path) -> int:
     found = _USABLE.match(migration.read_text(encoding="utf-8"))
     if found is None or int(found[1]) > own:
         raise MigrationError(
-            f"sql/migrations/{migration.name} has to begin with '-- Usable from version N on.', where N is "
+            f"sql/migrations/{migration.name} must begin with '-- Usable from version N on.', where N is "
             f"at most {own}"
         )
     return int(found[1])

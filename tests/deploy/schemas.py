@@ -58,7 +58,7 @@ class Migrating:
     @property
     def tries(self) -> int:
         """How often it has given up waiting for a lock."""
-        return sum(line.startswith("others hold a lock") for line in self.said)
+        return sum(line.startswith("waiting for a lock") for line in self.said)
 
     def end(self) -> None:
         """Wait for its end, which is a good one."""

@@ -140,7 +140,7 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
     assert {answer.kind for answer in load.answers} == {"read", "write"}
     assert {answer.status for answer in load.answers} == {200}
     assert owner.execute("select note from activity.app_session limit 1").fetchall() == [(None,)]
-    lines = [line for line in migration.said if line.startswith("others hold a lock")]
+    lines = [line for line in migration.said if line.startswith("waiting for a lock")]
     assert all("canceling statement due to lock timeout" in line for line in lines)
     assert all("\n" not in line for line in lines)
     noted = owner.execute("select extract(epoch from waits)::integer from svc.noted_limit")

@@ -393,7 +393,7 @@ def test_a_migration_that_does_not_say_who_can_use_the_schema_is_refused(
 ) -> None:
     directory = schemas.with_migrations(tmp_path, **{NAME: text})
 
-    with pytest.raises(MigrationError, match=f"{NAME}.sql has to begin with"):
+    with pytest.raises(MigrationError, match=f"{NAME}.sql must begin with"):
         migrate(database_of_its_own, print, directory=directory)
 
 
@@ -413,7 +413,7 @@ def test_a_second_run_at_the_same_time_says_that_it_waits(
         first.end()
         second.end()
 
-    assert second.said == ["another 'svc migrate' is at work on this database; waiting for it"]
+    assert second.said == ["another 'svc migrate' is running on this database; waiting for it"]
     assert first.said[0] == f"applying {NAME}.sql"
 
 

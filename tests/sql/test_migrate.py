@@ -81,7 +81,7 @@ def test_a_migration_missing_before_an_applied_one_is_named(deployment: Settings
             "delete from svc.applied_file where name = '0001_identity.sql' returning name, digest"
         ).fetchone()
         try:
-            with pytest.raises(MigrationError, match=r"0001_identity\.sql has to come before"):
+            with pytest.raises(MigrationError, match=r"0001_identity\.sql must run before"):
                 migrate(deployment, print)
         finally:
             owner.execute("insert into svc.applied_file (name, digest) values (%s, %s)", kept)
