@@ -1,1 +1,1 @@
-"""What runs on people's own machines: sending files and exports, and the bridge from ActivityWatch."""
+"""Programs on people's own machines: they send files and exports, and what ActivityWatch records."""

@@ -1,11 +1,14 @@
 """ActivityWatch: its buckets and their events, read through its REST API on this machine.
 
-Four habits of its server shape how it is asked. It answers the newest events first, and ``limit`` keeps
-the newest: whoever reads forward asks for spans that are short enough to be answered whole. It cuts
-events at ``start`` and at ``end``, and a key made of a cut event would be another one: what began before
-a span belongs to an earlier one, and what may have been cut at its end is asked for by its id. With
-``start`` it finds nothing that began more than a day before. And a heartbeat prolongs the newest event
-of a bucket where it stands, so that every other event has ended.
+Four properties of its server decide how this module reads:
+
+- The newest events come first, and ``limit`` keeps the newest. So to read forward, it requests spans that
+  are short enough for one answer.
+- The server cuts events at ``start`` and at ``end``, and the key of a cut event would differ. So an event
+  that began before a span belongs to an earlier span, and one that the end may have cut is requested by
+  its id.
+- With ``start``, the server finds no event that began more than a day before.
+- A heartbeat prolongs the newest event of a bucket. So every other event has ended.
 """
 
 import json
@@ -23,21 +26,21 @@ from resourceserver.ingest import fields
 
 _LARGEST_ANSWER: Final = 64 * 2**20
 _MARGIN_MS: Final = 1000
-"""ActivityWatch computes ends in floating point; asked a second earlier it misses nothing at an edge."""
+"""Requests begin this much earlier: ActivityWatch computes ends in floating point and may miss an edge."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class ActivityWatchError(Exception):
-    """ActivityWatch cannot be reached, or what answers is something else; the message is one line."""
+    """ActivityWatch cannot be reached, or the server is another program; the message is one line."""
 
 
 class UnreadableBucketError(Exception):
-    """A bucket that ActivityWatch lists and does not give out; the message is one line."""
+    """A bucket that ActivityWatch lists but does not return; the message is one line."""
 
 
 class Bucket(BaseModel):
-    """Where one watcher on one host writes."""
+    """The events of one watcher on one host."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,24 +51,24 @@ class Bucket(BaseModel):
 
 
 class Event(BaseModel):
-    """Something that lasted; ``data`` says what, in words that depend on the bucket's type."""
+    """A stretch of time; the members of ``data`` depend on the type of the bucket."""
 
     model_config = ConfigDict(frozen=True)
 
     id: int
     timestamp: AwareDatetime
-    # As far as ActivityWatch itself can count.
+    # The limits of ActivityWatch itself.
     duration: Annotated[float, Field(ge=-1e14, le=1e14, allow_inf_nan=False)]
     data: dict[str, Any] = {}
 
     @property
     def start_ms(self) -> int:
-        """When it began, in milliseconds since 1970; what is finer is cut."""
+        """The start in milliseconds since 1970, rounded down."""
         return self._start_us // 1000
 
     @property
     def end_ms(self) -> int:
-        """When it ended, or where it has got to."""
+        """The end, or the current end of an event that still grows."""
         return (self._start_us + round(self.duration * 1e6)) // 1000
 
     @property
@@ -74,7 +77,7 @@ class Event(BaseModel):
 
 
 class Slice(NamedTuple):
-    """All events that began before ``end_ms`` and not before the slice before, in that order."""
+    """The events that began before ``end_ms`` and after the previous slice, in the order of their starts."""
 
     events: list[Event]
     end_ms: int
@@ -89,18 +92,18 @@ class ActivityWatch:
     """One server of ActivityWatch."""
 
     http: httpx2.Client
-    """Knows its address."""
+    """A client with the address of the server."""
     page: int = 1000
-    """How many events an answer may hold."""
+    """The most events of an answer."""
 
     def device_id(self) -> str:
-        """Return by what the server tells itself from others, wherever it listens."""
+        """Return the id of the server, which does not depend on its address."""
         status, answer = self._get("/api/0/info")
         if status == HTTPStatus.OK and isinstance(answer, dict):
             device_id = answer.get("device_id")
             if isinstance(device_id, str):
                 return device_id
-        raise ActivityWatchError(f"{self.http.base_url} is no ActivityWatch")
+        raise ActivityWatchError(f"{self.http.base_url} is not an ActivityWatch server")
 
     def buckets(self) -> list[Bucket]:
         """Return all buckets, in the order of their ids."""
@@ -108,24 +111,26 @@ class ActivityWatch:
         if status != HTTPStatus.OK:
             raise ActivityWatchError(f"{self.http.base_url} answered {status}")
         try:
-            found = _BUCKETS.validate_python(answer)
+            buckets = _BUCKETS.validate_python(answer)
         except ValidationError as error:
-            raise ActivityWatchError(f"{self.http.base_url} is no ActivityWatch") from error
-        return [found[bucket_id] for bucket_id in sorted(found)]
+            raise ActivityWatchError(
+                f"{self.http.base_url} is not an ActivityWatch server"
+            ) from error
+        return [buckets[bucket_id] for bucket_id in sorted(buckets)]
 
     def last_before(self, bucket: str, at_ms: int) -> Event | None:
         """Return the newest event that began at ``at_ms`` or before, whole. Raises UnreadableBucketError."""
-        # The server adds a millisecond to what it is asked for.
+        # The server adds a millisecond to the requested end.
         events = self._events(bucket, limit="1", end=fields.timestamp(at_ms - 1))
         return self._whole(bucket, events[0], at_ms - 1) if events else None
 
     def slices(
         self, bucket: str, start_ms: int, end_ms: int, *, with_earlier: bool = False
     ) -> Iterator[Slice]:
-        """Yield all events that begin in this span, whole and in order, a page at a time.
+        """Yield all events that begin in this span, uncut and in order, a page at a time.
 
-        With earlier ones, the first slice also has those that reach into the span and began no more than
-        a day before it; their beginnings may be cut off. Each slice is read when it is asked for. Raises
+        ``with_earlier`` adds to the first slice the events that reach into the span and began at most a day
+        before it; their starts may be cut. A slice is read when the caller takes it. Raises
         UnreadableBucketError.
         """
         width_ms, limit = end_ms - start_ms, self.page
@@ -140,23 +145,23 @@ class ActivityWatch:
             if len(events) >= limit and (
                 with_earlier or min(event.start_ms for event in events) >= start_ms
             ):
-                # There may be older ones. A millisecond cannot be halved, and is asked for whole.
+                # The answer may lack older events: halve the span, or double the limit for one millisecond.
                 limit = limit if width_ms > 1 else 2 * limit
                 width_ms = max(1, (until_ms - start_ms) // 2)
                 continue
-            whole = [
-                found
+            uncut = [
+                whole
                 for event in events
                 if (with_earlier or start_ms <= event.start_ms)
                 and event.start_ms < until_ms
-                and (found := self._whole(bucket, event, until_ms))
+                and (whole := self._whole(bucket, event, until_ms))
             ]
-            yield Slice(sorted(whole, key=lambda event: (event.start_ms, event.id)), until_ms)
+            yield Slice(sorted(uncut, key=lambda event: (event.start_ms, event.id)), until_ms)
             start_ms, width_ms, limit = until_ms, 2 * width_ms, self.page
             with_earlier = False
 
     def _whole(self, bucket: str, event: Event, cut_ms: int) -> Event | None:
-        """Return ``event`` as it was before an answer was cut at ``cut_ms``; None if it has gone since."""
+        """Return ``event`` uncut, if an answer may have cut it at ``cut_ms``; None if it was deleted."""
         if event.end_ms < cut_ms:
             return event
         status, answer = self._get(f"{_path(bucket)}/{event.id}")
@@ -170,7 +175,9 @@ class ActivityWatch:
 
     def _validated(self, bucket: str, status: int, answer: Any) -> list[Event]:
         if status != HTTPStatus.OK:
-            raise UnreadableBucketError(f"{bucket!r} cannot be read: ActivityWatch said {status}")
+            raise UnreadableBucketError(
+                f"{bucket!r} cannot be read: ActivityWatch answered {status}"
+            )
         try:
             return _EVENTS.validate_python(answer)
         except ValidationError as error:
@@ -180,7 +187,7 @@ class ActivityWatch:
             raise UnreadableBucketError(message) from error
 
     def _get(self, path: str, parameters: dict[str, str] | None = None) -> tuple[int, Any]:
-        """Return status and JSON of an answer, None where it is something else or larger than 64 MiB."""
+        """Return status and JSON of an answer; None if it is no JSON or larger than 64 MiB."""
         content = bytearray()
         try:
             with self.http.stream("GET", path, params=parameters) as answer:
@@ -189,8 +196,8 @@ class ActivityWatch:
                     if len(content) > _LARGEST_ANSWER:
                         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None
         except (httpx2.RequestError, httpx2.InvalidURL, UnicodeError) as error:
-            words = str(error) or type(error).__name__
-            raise ActivityWatchError(f"{self.http.base_url} cannot be reached: {words}") from error
+            reason = str(error) or type(error).__name__
+            raise ActivityWatchError(f"{self.http.base_url} cannot be reached: {reason}") from error
         try:
             return answer.status_code, json.loads(content)
         except (ValueError, RecursionError):
@@ -198,5 +205,5 @@ class ActivityWatch:
 
 
 def _path(bucket: str) -> str:
-    # A lone surrogate is no name that an address can hold; the server then knows no such bucket.
+    # An address cannot contain a lone surrogate; the server then answers that it has no such bucket.
     return f"/api/0/buckets/{quote(bucket, safe='', errors='replace')}/events"

@@ -1,20 +1,19 @@
-"""The bridge from ActivityWatch: what its watchers saw, sent as sessions once it can no longer change.
+"""The bridge from ActivityWatch: it sends the events of its watchers as sessions once they have ended.
 
-Windows become app sessions, cut to the times at which the presence watcher of the same host saw somebody;
-a host without such a watcher has its windows sent whole. Time without anybody is not sent at all, and
-neither is what has no length. Editors become coding sessions, whole, as ActivityWatch itself counts them.
+Windows become app sessions, cut to the times at which the presence watcher of the same host recorded
+activity. The windows of a host without such a watcher are sent whole. Time away and events without duration
+are not sent. Events of editors become coding sessions, uncut, as ActivityWatch itself counts them.
 
-The first write of a session wins, so a piece is sent when its end is certain. Events of a bucket are taken
-in the order in which they began, up to the first that is not settled:
+The service keeps the first version of a session, so a piece is sent when its end is certain. The events of a
+bucket are read in the order of their starts, up to the first one that is not settled:
 
-    event ── a later one in its bucket, presence known beyond its end ──► settled: sent, passed for good
+    event ── a later event in its bucket, presence known beyond its end ──► settled: sent, never read again
       │
-      └── neither, for an hour ──► sent as far as it is known; if it grows after all, what it grew by is a
-                                   piece of its own
+      └── neither, for an hour ──► sent up to its current end; if it grows later, the rest is another piece
 
-Each piece has a key made of its bucket, its event and its own start, so that whatever is sent twice is
-there once. Without the state file everything is sent again, and counted as duplicates; it alone knows
-which event was sent before it was settled, so what that one grows by later is lost with it.
+The key of a piece consists of its bucket, its event and its own start, so the service stores a repeated
+piece once. Without the state file everything is sent again, and counted as duplicates. Only the state file
+knows which event was sent before it was settled; without it, the later growth of that event is lost.
 """
 
 import hashlib
@@ -44,15 +43,15 @@ from resourceserver.trackers.activitywatch import (
 from resourceserver.trackers.posting import Poster, Rejection, Result
 
 STREAMS: Final = {"currentwindow": "app-sessions", "app.editor.activity": "coding-sessions"}
-"""What is sent, and as what, by the type of a bucket."""
+"""The streams of the bucket types that are sent."""
 _PRESENCE: Final = "afkstatus"
 
 _REST_MS: Final = 60_000
-"""Watchers report a little late and, several in one bucket, not quite in order."""
+"""How long an event must have ended: watchers report late and, several in one bucket, out of order."""
 _SILENCE_MS: Final = 3_600_000
-"""After which nobody waits for the end of an event any longer."""
-_CLOCKS_DIFFER_MS: Final = 86_400_000
-"""By no more than this."""
+"""How long the bridge waits for a later event before it sends an event that is not settled."""
+_MOST_AHEAD_MS: Final = 86_400_000
+"""How far in the future an event may end, since clocks differ."""
 _ALWAYS_MS: Final = 2**62
 _LONGEST_NAME: Final = 128
 
@@ -62,14 +61,14 @@ class BridgeError(Exception):
 
 
 class Span(NamedTuple):
-    """From one instant to another, in milliseconds since 1970."""
+    """The time between two instants, in milliseconds since 1970."""
 
     start_ms: int
     end_ms: int
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
-    """Return what ``spans`` cover, in order, as spans that neither overlap nor touch."""
+    """Return the time that ``spans`` cover as ordered spans that neither overlap nor touch."""
     merged: list[Span] = []
     for span in sorted(span for span in spans if span.start_ms < span.end_ms):
         if merged and span.start_ms <= merged[-1].end_ms:
@@ -80,9 +79,9 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def cut(span: Span, presence: Sequence[Span]) -> list[Span]:
-    """Return the pieces of ``span`` that lie within ``presence``, which is a union, in order.
+    """Return the parts of ``span`` within ``presence``, which is a result of ``union``, in order.
 
-    No piece is longer than the longest session that ingest takes.
+    No part is longer than the longest session that ingest accepts.
     """
     pieces = []
     nearest = bisect_right(presence, span.start_ms, key=lambda present: present.end_ms)
@@ -104,63 +103,63 @@ class Tail(BaseModel):
 
     event: int
     sent_ms: int
-    """Up to where."""
+    """The end of the part that was sent."""
 
 
-class Place(BaseModel):
-    """How far a bucket has been sent."""
+class Position(BaseModel):
+    """Which part of a bucket has been sent."""
 
     model_config = ConfigDict(frozen=True)
 
     next_ms: int = 0
-    """Everything that began before is done with."""
+    """All events that began before this instant have been sent and are settled."""
     tail: Tail | None = None
 
 
-class _Kept(BaseModel):
-    """The state file: places by route and bucket."""
+class _StateFile(BaseModel):
+    """The contents of the state file: positions by route and bucket."""
 
-    routes: dict[str, dict[str, Place]] = {}
+    routes: dict[str, dict[str, Position]] = {}
 
 
 @dataclass(frozen=True)
 class State:
-    """Where a bridge was, in a small file that it may share with others."""
+    """The positions of a bridge, in a small file that several bridges may share."""
 
     path: Path
     route: str
-    """From which ActivityWatch to which account."""
+    """The ids of the ActivityWatch server and of the account."""
 
-    def places(self) -> dict[str, Place]:
-        """Return the places by bucket, none where there is no file. Raises BridgeError."""
+    def positions(self) -> dict[str, Position]:
+        """Return the positions by bucket, none without a file. Raises BridgeError."""
         return self._read().routes.get(self.route, {})
 
-    def keep(self, bucket: str, place: Place) -> None:
-        """Write one place down, at once or not at all. Raises BridgeError."""
-        # What others wrote meanwhile stays. If two write at the same moment one place is forgotten, and
-        # what came after it is sent again.
-        kept = self._read()
-        kept.routes.setdefault(self.route, {})[bucket] = place
+    def write(self, bucket: str, position: Position) -> None:
+        """Write the position of one bucket atomically. Raises BridgeError."""
+        # Reading again keeps the positions of other bridges. If two write at the same moment, one position
+        # is lost, and the events after it are sent again.
+        state = self._read()
+        state.routes.setdefault(self.route, {})[bucket] = position
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(self.path, kept.model_dump_json(exclude_none=True))
+            _replace(self.path, state.model_dump_json(exclude_none=True))
         except OSError as error:
             raise BridgeError(f"{self.path} cannot be written: {error.strerror}") from error
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _StateFile:
         try:
-            return _Kept.model_validate_json(self.path.read_bytes())
+            return _StateFile.model_validate_json(self.path.read_bytes())
         except FileNotFoundError:
-            return _Kept()
+            return _StateFile()
         except OSError as error:
             raise BridgeError(f"{self.path} cannot be read: {error.strerror}") from error
         except ValidationError as error:
-            message = f"{self.path} is no state of a bridge; without it everything is sent again"
+            message = f"{self.path} is not a state file; remove it to send everything again"
             raise BridgeError(message) from error
 
 
 def _replace(path: Path, text: str) -> None:
-    """Put ``text`` into a file, so that after a crash it holds all of it or what it held before."""
+    """Write ``text`` to a file; after a crash, the file has either the new text or the old one."""
     descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -176,16 +175,16 @@ def _replace(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Horizon:
-    """What is known of a bucket at one moment."""
+    """The state of a bucket at one moment."""
 
     now_ms: int
     newest_ms: int
-    """When its newest event began."""
+    """The start of its newest event."""
     presence_ms: int
-    """Up to where presence is known and stays as it is."""
+    """The instant up to which presence is known and no longer changes."""
 
     def reach(self, event: Event) -> tuple[int, bool]:
-        """Return up to where ``event`` may be sent, and whether it is settled."""
+        """Return the instant up to which ``event`` may be sent, and whether it is settled."""
         if (
             event.start_ms < self.newest_ms
             and event.end_ms < self.presence_ms
@@ -202,111 +201,114 @@ class _Piece(NamedTuple):
 
 
 def _plan(
-    events: list[Event], presence: list[Span], horizon: _Horizon, place: Place
-) -> tuple[list[_Piece], Place | None]:
-    """Return what may be sent, and the place of the first event that is not settled."""
+    events: list[Event], presence: list[Span], horizon: _Horizon, position: Position
+) -> tuple[list[_Piece], Position | None]:
+    """Return the pieces that may be sent, and the position of the first event that is not settled."""
     pieces: list[_Piece] = []
     for event in events:
         sent_ms = event.start_ms
-        if place.tail is not None and place.tail.event == event.id:
-            sent_ms = place.tail.sent_ms
+        if position.tail is not None and position.tail.event == event.id:
+            sent_ms = position.tail.sent_ms
         reach_ms, is_settled = horizon.reach(event)
         pieces += [_Piece(event, span) for span in cut(Span(sent_ms, reach_ms), presence)]
         if not is_settled:
             sent_ms = max(sent_ms, reach_ms)
             tail = Tail(event=event.id, sent_ms=sent_ms) if sent_ms > event.start_ms else None
-            return pieces, Place(next_ms=event.start_ms, tail=tail)
+            return pieces, Position(next_ms=event.start_ms, tail=tail)
     return pieces, None
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """Sends what one ActivityWatch holds to one account."""
+    """Sends the events of one ActivityWatch to one account."""
 
     source: ActivityWatch
     posters: Mapping[str, Poster]
-    """By stream."""
+    """The poster of each stream."""
     state_file: Path
     account: str
-    """Whose, and where, so that a state file may serve several."""
+    """Server and account, so that a state file may serve several."""
     say: Callable[[str], None]
-    """Takes a line for whoever reads along."""
+    """Prints a line for the user."""
     now_ms: Callable[[], int]
     unreadable: set[str] = field(default_factory=set)
-    """The buckets that could not be read the last time."""
+    """The buckets that could not be read in the last run."""
     waiting: set[str] = field(default_factory=set)
-    """Those that wait for a watcher of presence which has been silent for long."""
+    """The buckets that wait for a presence watcher which has been silent for long."""
 
     def run(self) -> Iterator[tuple[str, Result]]:
-        """Send everything that is settled; yield the stream and result of each request.
+        """Send everything that may be sent; yield the stream and the result of each request.
 
-        A bucket that cannot be read is named, once, and does not hold up the others. Raises
+        A bucket that cannot be read is reported once, and the others are still sent. Raises
         ActivityWatchError, PostingError, BridgeError.
         """
         state = State(self.state_file, f"{self.source.device_id()} to {self.account}")
-        places = state.places()
+        positions = state.positions()
         buckets = self.source.buckets()
         for bucket in buckets:
             if bucket.type in STREAMS:
-                place = places.get(bucket.id, Place())
-                keep = partial(state.keep, bucket.id)
+                position = positions.get(bucket.id, Position())
+                write = partial(state.write, bucket.id)
+                watchers = _watchers(bucket, buckets)
                 try:
-                    for result in self._catch_up(bucket, _watchers(bucket, buckets), place, keep):
+                    for result in self._catch_up(bucket, watchers, position, write):
                         yield STREAMS[bucket.type], result
                 except UnreadableBucketError as error:
-                    self._note(self.unreadable, bucket.id, str(error))
+                    self._report(self.unreadable, bucket.id, str(error))
                 else:
                     self.unreadable.discard(bucket.id)
 
-    def _note(self, noted: set[str], bucket: str, line: str) -> None:
-        """Say ``line`` about a bucket that was not in this state before."""
-        if bucket not in noted:
-            noted.add(bucket)
+    def _report(self, reported: set[str], bucket: str, line: str) -> None:
+        """Print ``line`` unless it was printed about this bucket before."""
+        if bucket not in reported:
+            reported.add(bucket)
             self.say(line)
 
     def _catch_up(
         self,
         bucket: Bucket,
         watchers: list[Bucket] | None,
-        place: Place,
-        keep: Callable[[Place], None],
+        position: Position,
+        write: Callable[[Position], None],
     ) -> Iterator[Result]:
-        # The order matters: what is the newest event may grow while others are read, and what was there
-        # before it may not. So the newest ones are looked at first.
+        # The order matters: the newest event may grow while others are read, and the events before it
+        # may not. So the newest ones are read first.
         now_ms = self.now_ms()
-        if place.next_ms > now_ms:
-            # Noted while the clock was ahead. What was sent then is counted as duplicates.
-            place = Place()
+        if position.next_ms > now_ms:
+            # Written while the clock was ahead. Events that were sent then are counted as duplicates.
+            position = Position()
         presence_ms = _ALWAYS_MS if watchers is None else self._presence_ms(watchers, now_ms)
         newest = self.source.last_before(bucket.id, now_ms)
         if newest is None:
             return
         if newest.start_ms - presence_ms > _SILENCE_MS:
-            line = f"{bucket.id!r} waits for a later word on whether somebody was there"
-            self._note(self.waiting, bucket.id, line)
+            line = (
+                f"{bucket.id!r} waits for its presence watcher, which has sent nothing for an hour"
+            )
+            self._report(self.waiting, bucket.id, line)
         else:
             self.waiting.discard(bucket.id)
-        if presence_ms <= place.next_ms:
+        if presence_ms <= position.next_ms:
             return
         horizon = _Horizon(now_ms, newest.start_ms, presence_ms)
-        for found in self.source.slices(bucket.id, place.next_ms, newest.start_ms + 1):
-            latest_ms = now_ms + _CLOCKS_DIFFER_MS
-            events = [event for event in found.events if event.end_ms <= latest_ms]
+        for part in self.source.slices(bucket.id, position.next_ms, newest.start_ms + 1):
+            latest_ms = now_ms + _MOST_AHEAD_MS
+            events = [event for event in part.events if event.end_ms <= latest_ms]
             presence = self._presence(watchers, events, presence_ms)
-            pieces, stop = _plan(events, presence, horizon, place)
+            pieces, stop = _plan(events, presence, horizon, position)
             yield from self._post(bucket, pieces)
-            following = stop or Place(next_ms=found.end_ms)
-            for event in found.events:
+            following = stop or Position(next_ms=part.end_ms)
+            for event in part.events:
                 if event.end_ms > latest_ms and event.start_ms < following.next_ms:
-                    yield self._leave_out(bucket, event)
-            if following != place:
-                keep(following)
+                    yield self._reject(bucket, event)
+            if following != position:
+                write(following)
             if stop:
                 return
-            place = following
+            position = following
 
     def _presence_ms(self, watchers: list[Bucket], now_ms: int) -> int:
-        """Return up to where all ``watchers`` have spoken but those that have been silent for long."""
+        """Return the instant up to which all ``watchers`` have reported, without those silent for long."""
         newest = [self.source.last_before(watcher.id, now_ms) for watcher in watchers]
         known = [min(event.end_ms, now_ms) for event in newest if event]
         latest_ms = max(known, default=0)
@@ -315,23 +317,23 @@ class Bridge:
     def _presence(
         self, watchers: list[Bucket] | None, events: list[Event], known_ms: int
     ) -> list[Span]:
-        """Return when somebody was there, as far as it is known, for the time of ``events``."""
+        """Return the times of presence, as far as they are known, within the time of ``events``."""
         if not events:
             return []
         start_ms = events[0].start_ms
         end_ms = min(max(event.end_ms for event in events), known_ms)
         if watchers is None:
             return [Span(start_ms, end_ms)]
-        seen: list[Event] = []
+        reports: list[Event] = []
         for watcher in watchers:
-            # It may have begun more than a day before, and the server finds it only like this.
+            # ``slices`` does not find an event that began more than a day before.
             if earlier := self.source.last_before(watcher.id, start_ms):
-                seen.append(earlier)
-            for found in self.source.slices(watcher.id, start_ms, end_ms, with_earlier=True):
-                seen += found.events
+                reports.append(earlier)
+            for part in self.source.slices(watcher.id, start_ms, end_ms, with_earlier=True):
+                reports += part.events
         return union(
             Span(event.start_ms, min(event.end_ms, known_ms))
-            for event in seen
+            for event in reports
             if event.data.get("status") == "not-afk"
         )
 
@@ -343,7 +345,8 @@ class Bridge:
                 self.say(f"{events[number]['idempotency_key']}: {code}: {message}")
             yield result
 
-    def _leave_out(self, bucket: Bucket, event: Event) -> Result:
+    def _reject(self, bucket: Bucket, event: Event) -> Result:
+        """Report an event that ingest would reject for its end in the future."""
         rejection = Rejection(0, "timestamp_in_future", "ended_at: is more than a day from now")
         key = _key(bucket, event, event.start_ms)
         self.say(f"{key}: {rejection.code}: {rejection.message}")
@@ -351,7 +354,7 @@ class Bridge:
 
 
 def _watchers(bucket: Bucket, buckets: list[Bucket]) -> list[Bucket] | None:
-    """Return the buckets by which the time of ``bucket`` is cut; None if it is sent whole."""
+    """Return the presence watchers of the host of ``bucket``; None if its events are sent uncut."""
     if bucket.type != "currentwindow":
         return None
     same_host = [each for each in buckets if each.hostname == bucket.hostname]
@@ -362,7 +365,7 @@ def _app_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     data = piece.event.data
     app = _text(data, "app")
     return _session(bucket, piece) | _given(
-        # A window of nobody knows which program is time all the same.
+        # The time of an unknown program counts too.
         app=app[:MAX_NAME] if app else "unknown",
         title=_text(data, "title"),
         url=_text(data, "url"),
@@ -371,7 +374,7 @@ def _app_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
 
 def _coding_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     data = piece.event.data
-    # Some editors tell the name of a project and some its directory.
+    # Some editors send the name of a project, others its directory.
     project = re.split(r"[/\\]", (_text(data, "project") or "").rstrip("/\\"))[-1].strip()
     return _session(bucket, piece) | _given(
         project=project[:MAX_NAME] or "unknown",
@@ -391,7 +394,7 @@ def _session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
 
 
 def _key(bucket: Bucket, event: Event, start_ms: int) -> str:
-    """Return the key of a piece; a bucket whose name ingest would refuse in one has its digest there."""
+    """Return the key of a piece, with a digest for a bucket whose name ingest would refuse in a key."""
     name = bucket.id
     if len(name) > _LONGEST_NAME or not name.isprintable():
         name = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
@@ -408,5 +411,5 @@ def _text(data: dict[str, Any], name: str) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """Return ``text`` without what no database can hold, and no time is lost for."""
+    """Return ``text`` without characters that the database refuses, so that the event is accepted."""
     return fields.storable(text).strip()

@@ -1,8 +1,8 @@
 """Posting: the tracker's side of ingest, for commands that send events from this machine.
 
-Events are carried as the text they were found in, so that what reaches the server is what the file
-holds, to the last digit. A request that fails for a reason that may pass is made again, later and
-later: what the server wrote before it failed, the retry counts as duplicates.
+Events keep the text that they have in the file, so the server receives the same digits. A request that
+fails for a temporary reason is repeated after growing pauses; events that the server wrote before it failed
+count as duplicates in the retry.
 """
 
 import email.utils
@@ -21,10 +21,10 @@ import httpx2
 
 MAX_EVENTS: Final = 1000
 FOREVER: Final = sys.maxsize
-"""As a number of retries."""
+"""A number of retries without an end."""
 _LONGEST_DELAY_S: Final = 300.0
 _REFUSALS: Final = ("unauthorized", "insufficient_scope")
-"""Codes of an answer about the token."""
+"""Error codes that are about the token."""
 
 
 class PostingError(Exception):
@@ -32,36 +32,36 @@ class PostingError(Exception):
 
 
 class RefusedError(PostingError):
-    """The server knows what is asked of it and refuses the token; no waiting changes that."""
+    """The server refuses the token, so a retry is useless."""
 
 
 STREAMS: Final = ("app-sessions", "coding-sessions")
-"""What events can be of, as addresses spell it."""
+"""The streams, spelled as in addresses."""
 
 
-class Found(NamedTuple):
-    """Events that a file holds, each as it stands there."""
+class EventList(NamedTuple):
+    """The events of a file, or of one stream of an export, each with its text in the file."""
 
     events: list[str]
     client: str | None = None
-    """The ``client`` beside the events, where the file is a whole request."""
+    """The member ``client`` of a file that is a whole request."""
     stream: str | None = None
-    """What they are of, where the file says so."""
+    """The stream of events in an export."""
 
 
-def find_events(content: bytes) -> list[Found]:
+def parse_events(content: bytes) -> list[EventList]:
     """Return the events of a JSON array, of a request, of JSON values line by line, or of an export.
 
-    An export has one list of them for each stream, and all other files have one. Raises PostingError.
+    An export gives one list for each stream, any other file gives one list. Raises PostingError.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PostingError(f"is not UTF-8 at byte {error.start}") from error
     try:
-        return _find(text)
+        return _parse(text)
     except RecursionError as error:
-        raise PostingError("is nested too deep") from error
+        raise PostingError("is nested too deeply") from error
     except json.JSONDecodeError as error:
         raise PostingError(f"is not JSON: {error.msg} in line {error.lineno}") from error
 
@@ -69,44 +69,45 @@ def find_events(content: bytes) -> list[Found]:
 _EXPORT: Final = re.compile(r'\{[ \t\n\r]*"exported_at"[ \t\n\r]*:')
 
 
-def _find(text: str) -> list[Found]:
+def _parse(text: str) -> list[EventList]:
     start = _skip(text, 0)
     if _EXPORT.match(text, start):
-        return _find_streams(text, start)
-    return [_find_in_one(text, start)]
+        return _parse_export(text, start)
+    return [_parse_list(text, start)]
 
 
-def _find_streams(text: str, start: int) -> list[Found]:
+def _parse_export(text: str, start: int) -> list[EventList]:
     """Return the events of an export.
 
-    It may be large, and most of it is no event. So it is walked through, and never built as a whole; to its
-    end, for one that was broken off is none.
+    An export may be large and contains mostly other data. So only the events are kept. The text is read to
+    its end, since an export that was broken off must be refused.
     """
-    found = []
+    lists = []
 
-    def look(name: str, at: int) -> int:
+    def read_stream(name: str, at: int) -> int:
         stream = name.replace("_", "-")
         if stream not in STREAMS or text[at : at + 1] != "[":
             return _end(text, at)
         events: list[str] = []
         end = _elements(text, at, events.append)
-        found.append(Found(events, stream=stream))
+        lists.append(EventList(events, stream=stream))
         return end
 
-    def enter(name: str, at: int) -> int:
-        is_entered = name == "resources" and text[at : at + 1] == "{"
-        return _walk(text, at, look) if is_entered else _end(text, at)
+    def read_member(name: str, at: int) -> int:
+        is_resources = name == "resources" and text[at : at + 1] == "{"
+        return _walk(text, at, read_stream) if is_resources else _end(text, at)
 
-    end = _walk(text, start, enter)
+    end = _walk(text, start, read_member)
     if end < len(text):
         raise json.JSONDecodeError("Extra data", text, end)
-    return found
+    return lists
 
 
 def _walk(text: str, start: int, visit: Callable[[str, int], int]) -> int:
-    """Walk through the object at ``start`` and return where what follows it begins.
+    """Read the object at ``start`` and return the position of the text after it.
 
-    ``visit`` is told the name of each member and where its value begins, and returns what follows that.
+    ``visit`` receives the name of each member and the position of its value, and returns the position
+    of the text after the value.
     """
     at = _skip(text, start + 1)
     while text[at : at + 1] != "}":
@@ -124,19 +125,19 @@ def _walk(text: str, start: int, visit: Callable[[str, int], int]) -> int:
 
 
 def _end(text: str, start: int) -> int:
-    """Return where what follows the value at ``start`` begins; nothing is kept of an array."""
+    """Return the position of the text after the value at ``start``, without keeping an array in memory."""
     if text[start : start + 1] == "[":
         return _elements(text, start, lambda _: None)
     return _skip(text, _DECODER.raw_decode(text, start)[1])
 
 
-def _find_in_one(text: str, start: int) -> Found:
+def _parse_list(text: str, start: int) -> EventList:
     if text[start : start + 1] == "[":
         events: list[str] = []
         end = _elements(text, start, events.append)
         if end < len(text):
             raise json.JSONDecodeError("Extra data", text, end)
-        return Found(events)
+        return EventList(events)
     values = []
     while start < len(text):
         value, end = _DECODER.raw_decode(text, start)
@@ -148,12 +149,12 @@ def _find_in_one(text: str, start: int) -> Found:
             raise PostingError("events: must be an array")
         events = []
         _elements(members["events"], 0, events.append)
-        return Found(events, members.get("client"))
-    return Found(values)
+        return EventList(events, members.get("client"))
+    return EventList(values)
 
 
 def _elements(text: str, start: int, take: Callable[[str], object]) -> int:
-    """Hand each element of the array at ``start`` to ``take``; return where what follows begins."""
+    """Pass each element of the array at ``start`` to ``take``; return the position of the text after it."""
     at = _skip(text, start + 1)
     if text[at : at + 1] == "]":
         return _skip(text, at + 1)
@@ -170,7 +171,7 @@ def _elements(text: str, start: int, take: Callable[[str], object]) -> int:
 
 
 def _members(text: str) -> dict[str, str]:
-    """Return the members of the object that ``text`` is known to be; the last of equal keys wins."""
+    """Return the members of ``text``, a valid JSON object; the last of equal keys wins."""
     members: dict[str, str] = {}
     mark, at = text[0], 0
     while mark != "}":
@@ -193,30 +194,30 @@ def _skip(text: str, at: int) -> int:
 
 
 def _refuse(constant: str) -> Any:
-    raise PostingError(f"is not JSON: {constant} is no number")
+    raise PostingError(f"is not JSON: {constant} is not a number")
 
 
-# Numbers are passed on as they stand. Python itself would stumble over those of 4300 digits.
+# Numbers keep their text. Python would refuse to convert one with more than 4300 digits.
 _DECODER: Final = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_refuse)
 
 
 def address(url: str) -> httpx2.URL:
-    """Return the address of a server. Raises PostingError, without what may be secret in ``url``."""
+    """Return the address of a server. Raises PostingError, whose message repeats no secret in ``url``."""
     try:
         parsed = httpx2.URL(url.strip())
         host = parsed.raw_host
     except (httpx2.InvalidURL, ValueError) as error:
-        raise PostingError(f"the server's address is none: {error}") from error
+        raise PostingError(f"the server's address is invalid: {error}") from error
     if parsed.scheme not in ("http", "https") or not host:
         raise PostingError("the server's address must begin with http:// or https:// and a host")
-    # Userinfo would take the token's place; the path of the endpoint follows what stands here.
+    # Userinfo would replace the token, and the path of the endpoint is appended to this address.
     if parsed.userinfo or "@" in url or "?" in url or "#" in url:
         raise PostingError("the server's address must have no user, password, query or fragment")
     return parsed
 
 
 class Rejection(NamedTuple):
-    """An event that the server will not have; ``event`` is its place among all events given, from 0."""
+    """An event that the server rejects; ``event`` is its index among all given events."""
 
     event: int
     code: str
@@ -224,7 +225,7 @@ class Rejection(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of some of the events."""
+    """The server's answer about some of the events."""
 
     sent: int
     accepted: int
@@ -237,20 +238,20 @@ class Poster:
     """Posts events to one stream of one server."""
 
     http: httpx2.Client
-    """Knows the server's address and the token."""
+    """A client with the server's address and the token."""
     path: str
     client: str
     """The JSON text of ``client``."""
     retries: int
-    """How often a request is made again, or FOREVER."""
+    """How often a request is repeated, or FOREVER."""
     say: Callable[[str], None]
-    """Takes a line for the person who waits."""
+    """Prints a line for the user."""
     wait: Callable[[float], None] = time.sleep
 
     def post(self, events: list[str]) -> Iterator[Result]:
-        """Send all ``events`` and yield a result for each request that the server took.
+        """Send all ``events`` and yield a result for each request that the server accepted.
 
-        Raises PostingError where the server cannot be reached or wants none of them.
+        Raises PostingError where the server cannot be reached or refuses the request.
         """
         for start in range(0, len(events), MAX_EVENTS):
             yield from self._post(events[start : start + MAX_EVENTS], start)
@@ -269,15 +270,15 @@ class Poster:
             yield Result(1, 0, 0, [Rejection(first, code, message)])
 
     def _answer(self, body: bytes) -> httpx2.Response:
-        """Return the first answer that trying again would not change. Raises PostingError."""
+        """Return the first answer that a retry would not change. Raises PostingError."""
         for attempt in range(self.retries + 1):
             try:
                 answer = self.http.post(self.path, content=body)
             except httpx2.TransportError as error:
-                problem, least_s = f"cannot be reached: {_words(error)}", 0.0
+                problem, least_s = f"cannot be reached: {_reason(error)}", 0.0
             except (httpx2.RequestError, httpx2.InvalidURL, UnicodeError) as error:
-                # No answer that can be read, or a name that no resolver takes: that does not pass.
-                message = f"{self.http.base_url} cannot be asked: {_words(error)}"
+                # An unreadable answer or an invalid host name is no temporary reason.
+                message = f"cannot send a request to {self.http.base_url}: {_reason(error)}"
                 raise PostingError(message) from error
             else:
                 if answer.status_code < 500 and answer.status_code != 429:
@@ -285,23 +286,22 @@ class Poster:
                 problem = f"answered {answer.status_code}: {_error(answer)[1]}"
                 least_s = _retry_after_s(answer)
             if attempt < self.retries:
-                # From a second on; after a week of this no float would hold the power by itself.
+                # The power stays an integer: after a week it would be too large for a float.
                 delay_s = min(2**attempt, _LONGEST_DELAY_S)
-                # Up to half as long again, so that many trackers do not come back together.
-                # Spreads clients that failed together; nothing secret hangs on it.
-                delay_s *= random.uniform(1.0, 1.5)  # noqa: S311
+                # Up to half of it in addition, so that many trackers do not retry at the same moment.
+                delay_s *= random.uniform(1.0, 1.5)  # noqa: S311 -- no secret depends on it
                 delay_s = min(max(delay_s, least_s), _LONGEST_DELAY_S)
                 self.say(f"{self.http.base_url} {problem}; trying again in {delay_s:.0f} s")
                 self.wait(delay_s)
         raise PostingError(f"{self.http.base_url} {problem}")
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
 def _retry_after_s(answer: httpx2.Response) -> float:
-    """Return the seconds that the server asks to wait, 0 where it does not (RFC 9110, 10.2.3)."""
+    """Return the seconds of ``Retry-After``, 0 without that header (RFC 9110, section 10.2.3)."""
     given = answer.headers.get("retry-after", "")
     if given.isdecimal():
         return float(given[:9])
@@ -313,7 +313,7 @@ def _retry_after_s(answer: httpx2.Response) -> float:
 
 
 def _error(answer: httpx2.Response) -> tuple[str, str]:
-    """Return code and message of an error body, or what the status says where there is none."""
+    """Return code and message of an error body, or the status where the body is no error body."""
     try:
         body = answer.json()
         return str(body["error"]), str(body.get("message", body["error"]))
@@ -322,7 +322,7 @@ def _error(answer: httpx2.Response) -> tuple[str, str]:
 
 
 def _result(answer: httpx2.Response, sent: int, first: int) -> Result:
-    """Return what became of ``sent`` events, the first of which is number ``first``."""
+    """Return the result of ``sent`` events, the first of which has the index ``first``."""
     match answer.status_code:
         case 200:
             try:
@@ -337,16 +337,16 @@ def _result(answer: httpx2.Response, sent: int, first: int) -> Result:
                     ],
                 )
             except (ValueError, TypeError, KeyError) as error:
-                raise PostingError(f"{answer.url} is no ingest endpoint") from error
+                raise PostingError(f"{answer.url} is not an ingest endpoint") from error
         case 401 | 403:
             code, message = _error(answer)
-            # What stands between us and the server may have its own reasons to refuse everybody.
+            # A proxy in front of the server may refuse requests for reasons of its own.
             problem = RefusedError if code in _REFUSALS else PostingError
-            raise problem(f"the token is refused: {message}")
+            raise problem(f"the server refuses the token: {message}")
         case status if 300 <= status < 400 and "location" in answer.headers:
             raise PostingError(f"{answer.url} has moved to {answer.headers['location']}")
         case 404 | 405:
             raise PostingError(
-                f"{answer.url} is no ingest endpoint: it answered {answer.status_code}"
+                f"{answer.url} is not an ingest endpoint: it answered {answer.status_code}"
             )
     raise PostingError(f"{answer.url} answered {answer.status_code}: {_error(answer)[1]}")

@@ -107,9 +107,11 @@ def test_a_bad_token_is_one_line(filled: Watch, server: str, alice: Person, tmp_
 
     mistyped, gone, too_weak = try_with("svc_dt_x"), try_with(revoked), try_with(weak)
 
-    assert mistyped.stderr == "Error: the token is none of this service; is it whole?\n"
-    assert gone.stderr.startswith("Error: the token is refused: the token is unknown")
-    assert too_weak.stderr == "Error: the token is refused: ingest:app_sessions is required\n"
+    assert mistyped.stderr == "Error: this is not a token of this service; is it complete?\n"
+    assert gone.stderr.startswith("Error: the server refuses the token: the token is unknown")
+    assert (
+        too_weak.stderr == "Error: the server refuses the token: ingest:app_sessions is required\n"
+    )
     assert mistyped.exit_code == gone.exit_code == too_weak.exit_code == 1
     right = try_with(alice.token())
     assert right.stdout.splitlines()[0] == "app-sessions: accepted 2, duplicates 0, rejected 0"
@@ -125,7 +127,7 @@ def test_an_address_of_something_else_is_one_line(
     none = run("--url", "127.0.0.1:5600", token=token, server=server, directory=tmp_path)
 
     assert re.fullmatch(r"Error: http://127\.0\.0\.1:1 cannot be reached: .+\n", nobody.stderr)
-    assert other.stderr == f"Error: {server} is no ActivityWatch\n"
+    assert other.stderr == f"Error: {server} is not an ActivityWatch server\n"
     assert none.stderr.startswith("Error: the server's address must begin with http://")
     assert nobody.exit_code == other.exit_code == none.exit_code == 1
 
@@ -223,11 +225,13 @@ def test_what_may_pass_is_waited_for_and_a_refused_token_is_not(
     wait_beside(waiting, err, lambda: "looking again every 1 s" in err.read_text())
     waiting.send_signal(signal.SIGTERM)
     assert waiting.wait(timeout=20) == 0
-    assert "is no ingest endpoint" in err.read_text()
+    assert "is not an ingest endpoint" in err.read_text()
 
     refused = staying(server)
     assert refused.wait(timeout=60) == 1
-    assert err.read_text() == "Error: the token is refused: ingest:app_sessions is required\n"
+    assert (
+        err.read_text() == "Error: the server refuses the token: ingest:app_sessions is required\n"
+    )
 
 
 def wait_beside(process: subprocess.Popen[bytes], err: Path, condition: Callable[[], bool]) -> None:

@@ -194,7 +194,7 @@ def test_a_state_file_of_something_else_is_not_overwritten(
     crossing.state_file.parent.mkdir()
     crossing.state_file.write_text(content)
 
-    with pytest.raises(BridgeError, match="is no state of a bridge"):
+    with pytest.raises(BridgeError, match="is not a state file"):
         crossing.run("09:00:00")
 
     assert crossing.state_file.read_text() == content

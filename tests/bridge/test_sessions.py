@@ -200,7 +200,9 @@ def test_presence_that_is_noted_late_is_no_loss(
 
     assert days_later == {}
     assert sessions(alice) == [("Code", "09:00:00.000", "09:04:00.000")]
-    assert crossing.said == [f"{WINDOWS!r} waits for a later word on whether somebody was there"]
+    assert crossing.said == [
+        f"{WINDOWS!r} waits for its presence watcher, which has sent nothing for an hour"
+    ]
 
 
 def test_an_event_that_comes_a_little_late_and_out_of_order_is_sent(
@@ -365,7 +367,7 @@ def test_a_bucket_that_cannot_be_read_is_named_once_and_holds_up_no_other(
     done = crossing.run("09:10:00")
 
     assert done == {"app-sessions": (1, 0, 0)}
-    assert crossing.said == ["'a/b' cannot be read: ActivityWatch said 404"]
+    assert crossing.said == ["'a/b' cannot be read: ActivityWatch answered 404"]
 
 
 def imported(watch: Watch, bucket: str, *events: dict[str, Any]) -> None:

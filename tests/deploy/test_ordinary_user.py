@@ -248,7 +248,7 @@ def test_events_are_posted_without_the_servers_secrets(login: Login, closed: Pat
     )
 
     assert result.returncode == 1
-    assert result.stderr == "Error: the token is none of this service; is it whole?\n"
+    assert result.stderr == "Error: this is not a token of this service; is it complete?\n"
 
 
 def test_a_data_directory_that_cannot_be_read_is_named(login: Login, closed: Path) -> None:

@@ -220,7 +220,7 @@ def test_events_that_do_not_say_what_they_are_need_their_stream() -> None:
     done = load(b"[]", address="http://127.0.0.1:1", token="any")
 
     assert done.exit_code == 1
-    assert done.stderr == ("Error: - is no export: say with --stream what its events are\n")
+    assert done.stderr == ("Error: - is not an export: name the stream with --stream\n")
 
 
 def test_an_export_that_was_broken_off_is_none() -> None:
@@ -234,8 +234,8 @@ def test_an_export_that_was_broken_off_is_none() -> None:
 
     for length in range(1, len(whole)):
         with pytest.raises(PostingError, match="is not JSON: "):
-            posting.find_events(whole[:length])
-    assert [found.stream for found in posting.find_events(whole)] == [
+            posting.parse_events(whole[:length])
+    assert [found.stream for found in posting.parse_events(whole)] == [
         "app-sessions",
         "coding-sessions",
     ]
@@ -249,11 +249,11 @@ def test_of_an_export_only_sessions_are_kept_in_memory() -> None:
     ).encode()
 
     tracemalloc.start()
-    found = posting.find_events(content)
+    found = posting.parse_events(content)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert found == [posting.Found(["1", "2"], stream="app-sessions")]
+    assert found == [posting.EventList(["1", "2"], stream="app-sessions")]
     # The text itself, which is as long as the file, and little else.
     assert len(content) < peak < 1.2 * len(content)
 
@@ -265,10 +265,10 @@ def test_of_an_export_only_sessions_are_kept_in_memory() -> None:
         (b"[1 2]", "-: is not JSON: Expecting ',' delimiter in line 1"),
         (b"[1] 2", "-: is not JSON: Extra data in line 1"),
         (b'{"a":1}\n{"a":\n', "-: is not JSON: Expecting value in line 3"),
-        (b"[NaN]", "-: is not JSON: NaN is no number"),
+        (b"[NaN]", "-: is not JSON: NaN is not a number"),
         (b'["\xff"]', "-: is not UTF-8 at byte 2"),
         (b'{"events":5}', "-: events: must be an array"),
-        (b"[" * 100_000, "-: is nested too deep"),
+        (b"[" * 100_000, "-: is nested too deeply"),
     ],
 )
 def test_a_bad_file_is_one_line_and_nothing_is_sent(content: bytes, message: str) -> None:
@@ -299,10 +299,12 @@ def test_a_bad_token_is_one_line(address: str, alice: Person) -> None:
     revoked = run("-", address=address, token=token, stdin=event)
     too_weak = run("-", address=address, token=other_scope, stdin=event)
 
-    assert mistyped.stderr == "Error: the token is none of this service; is it whole?\n"
-    assert revoked.stderr.startswith("Error: the token is refused: the token is unknown")
+    assert mistyped.stderr == "Error: this is not a token of this service; is it complete?\n"
+    assert revoked.stderr.startswith("Error: the server refuses the token: the token is unknown")
     assert revoked.stderr.count("\n") == 1
-    assert too_weak.stderr == "Error: the token is refused: ingest:app_sessions is required\n"
+    assert (
+        too_weak.stderr == "Error: the server refuses the token: ingest:app_sessions is required\n"
+    )
     assert mistyped.exit_code == revoked.exit_code == too_weak.exit_code == 1
     assert revoked.stdout == "accepted 0, duplicates 0, rejected 0, not sent 1\n"
 
@@ -317,14 +319,14 @@ TOO_MUCH = "the server's address must have no user, password, query or fragment"
         ("localhost:8401", NO_SCHEME),
         ("ftp://localhost", NO_SCHEME),
         ("http://", NO_SCHEME),
-        ("http://[::1", "the server's address is none: Invalid port: ':1'"),
+        ("http://[::1", "the server's address is invalid: Invalid port: ':1'"),
         ("http://alice:secret@127.0.0.1:1", TOO_MUCH),
         ("http://@127.0.0.1:1", TOO_MUCH),
         ("http://127.0.0.1:1/?x=1", TOO_MUCH),
         ("http://127.0.0.1:1/#top", TOO_MUCH),
         (
             f"http://{'a' * 70}.org",
-            f"http://{'a' * 70}.org cannot be asked: encoding with 'idna' codec failed"
+            f"cannot send a request to http://{'a' * 70}.org: encoding with 'idna' codec failed"
             " (UnicodeError: label empty or too long)",
         ),
     ],
@@ -342,7 +344,7 @@ def test_an_address_of_something_else_is_one_line(address: str, alice: Person) -
 
     assert done.exit_code == 1
     assert done.stderr == (
-        f"Error: {address}/other/api/v1/ingest/app-sessions is no ingest endpoint:"
+        f"Error: {address}/other/api/v1/ingest/app-sessions is not an ingest endpoint:"
         " it answered 404\n"
     )
 
@@ -480,7 +482,7 @@ def test_an_answer_that_cannot_be_read_is_not_asked_for_again(script: Script) ->
     trial = Trial(script.address)
     script.answers = [(200, {"Content-Encoding": "gzip"}, b"no gzip")]
 
-    with pytest.raises(PostingError, match="cannot be asked: "):
+    with pytest.raises(PostingError, match="cannot send a request to "):
         trial.post(["1"])
 
     assert trial.waits == []
@@ -523,8 +525,8 @@ def test_a_batch_that_is_too_large_is_halved_and_keeps_its_numbers(script: Scrip
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ((200, {}, b"<html>"), "is no ingest endpoint$"),
-        ((200, {}, []), "is no ingest endpoint$"),
+        ((200, {}, b"<html>"), "is not an ingest endpoint$"),
+        ((200, {}, []), "is not an ingest endpoint$"),
         ((308, {"Location": "https://x"}, b""), "has moved to https://x$"),
         ((400, {}, {"error": "invalid_request"}), "answered 400: invalid_request$"),
         ((418, {}, b"{"), "answered 418: I'm a Teapot$"),
