@@ -1,1 +1,1 @@
-"""The description of the service: for programs (OpenAPI), for people, and of this deployment."""
+"""Descriptions of the service: OpenAPI, the page ``/docs``, probes and capabilities."""

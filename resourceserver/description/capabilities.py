@@ -1,4 +1,7 @@
-"""What this deployment offers, from its configuration alone; needs no credential and no database."""
+"""``GET /api/v1/capabilities``: the features of this deployment, from its configuration alone.
+
+The answer needs no credential and no database.
+"""
 
 from typing import Final, Literal
 
@@ -18,11 +21,11 @@ from shared.scopes import SCOPES
 from shared.settings import Settings
 
 ACCESS_TOKEN_LIFETIME_MS: Final = 3_600_000
-"""As the specification has it for applications' tokens."""
+"""The lifetime of applications' tokens in the specification."""
 
 
 class IngestFeatures(Body):
-    """Which streams take events."""
+    """Which streams accept events."""
 
     app_sessions: bool
     coding_sessions: bool
@@ -48,14 +51,14 @@ class OAuthFeature(Body):
 
 
 class ExportFeature(Body):
-    """Everything at once."""
+    """The export of all data."""
 
     enabled: bool
     formats: list[str]
 
 
 class Features(Body):
-    """What is there, and what is not."""
+    """Which features this deployment has."""
 
     ingest: IngestFeatures
     mcp: MCPFeature
@@ -64,14 +67,14 @@ class Features(Body):
     correlation: bool
     summaries: bool
     insights: bool
-    """Whether something here writes them; the endpoint answers in any case."""
+    """Whether this deployment writes insights; the endpoint exists in any case."""
     transcription: bool
     billing: bool
     organizations: bool
 
 
 class IntegrationOffer(Body):
-    """A provider that data may come from."""
+    """A provider from which data may be imported."""
 
     provider: str
     kind: str
@@ -79,12 +82,12 @@ class IntegrationOffer(Body):
 
 
 class Limits(Body):
-    """What one client may do at most."""
+    """Limits for each client."""
 
     max_events_per_batch: Count
     access_token_lifetime_ms: Milliseconds
     rate_limit: None
-    """There is none for reading and writing data."""
+    """Null: reading and writing data has no rate limit."""
 
 
 class CapabilitiesBody(Body):
@@ -108,7 +111,7 @@ CAPABILITIES: Final = Operation(
 
 
 def of(chosen: Settings) -> CapabilitiesBody:
-    """Return what the service has that is configured by ``chosen``."""
+    """Return the capabilities of a deployment with the settings ``chosen``."""
     paths = {endpoint.path for endpoint in ENDPOINTS}
     open_streams = {stream.name for stream in ingest.STREAMS}
     streams = [scope.removeprefix("ingest:") for scope in SCOPES if scope.startswith("ingest:")]
@@ -140,7 +143,7 @@ def of(chosen: Settings) -> CapabilitiesBody:
 
 
 def routes(chosen: Settings) -> list[Route]:
-    """Return the route of the capabilities, which change with the configuration alone."""
+    """Return the route of the capabilities, whose answer is constant while the server runs."""
     body = of(chosen).model_dump_json().encode()
 
     async def capabilities(_: Request) -> Response:

@@ -1,7 +1,8 @@
-"""The description for people: ``/docs``, a page that asks nobody but this server.
+"""``/docs``: the OpenAPI description as a page, which loads everything from this server.
 
-The page and its script are ours, the renderer is Swagger UI (``static/swagger-ui/README.md``). It needs
-no credential and holds no data; who tries a request out pastes a token, which stays in the page.
+The page and its script are ours, the renderer is Swagger UI (``static/swagger-ui/README.md``). The page
+needs no credential and contains no data. A person who sends a request from it pastes a token, which stays
+in the page.
 """
 
 import gzip
@@ -23,7 +24,7 @@ _TYPES: Final = {
     ".css": "text/css",
     ".js": "text/javascript",
 }
-# The renderer sets the style of single elements, and its style sheet holds its pictures.
+# The renderer sets styles of single elements, and its style sheet contains images as data.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -32,27 +33,27 @@ _POLICY: Final = (
 
 @dataclass(frozen=True)
 class Asset:
-    """A file as browsers get it."""
+    """A file that the server sends to browsers."""
 
     path: Path
 
     @cached_property
     def plain(self) -> bytes:
-        """What is in it."""
+        """The contents of the file."""
         return self.path.read_bytes()
 
     @cached_property
     def packed(self) -> bytes:
-        """The same, compressed once and for all."""
+        """The contents, compressed once for all requests."""
         return gzip.compress(self.plain, mtime=0)
 
     @cached_property
     def tag(self) -> str:
-        """What tells it from another version of itself."""
+        """The entity tag of this version of the file."""
         return f'"{hashlib.sha256(self.plain).hexdigest()[:16]}"'
 
     def answer(self, request: Request) -> Response:
-        """Return the file, or that the browser has it already (RFC 9110, section 13.1.2)."""
+        """Return the file, or 304 if the browser has this version (RFC 9110, section 13.1.2)."""
         headers = {
             "Cache-Control": "public, no-cache",
             "Content-Security-Policy": _POLICY,
@@ -70,7 +71,7 @@ class Asset:
 
 
 def routes() -> list[Route]:
-    """Return the route of the page and those of the files that it is made of."""
+    """Return the routes of the page and of the files that it loads."""
     files = {
         PATH: _STATIC / "docs.html",
         **{f"{PATH}/{name}": _STATIC / name for name in ("docs.css", "docs.js")},

@@ -1,9 +1,9 @@
-"""What the service says of itself to programs: its OpenAPI 3.1 description.
+"""``/openapi.json``: the OpenAPI 3.1 description of the service.
 
-Nothing of what the service does is written here a second time. Paths, parameters, bodies and scopes are
-taken from the declarations that routes are made of, failures from the answers that they would get, and
-only what no declaration says (what a status means, how to get a token) has its words here. What a good
-answer looks like stands beside, one file for each operation in ``examples/``, made by hand.
+It is derived. Paths, parameters, bodies and scopes come from the declarations from which the routes are
+derived, and failures from the answers that clients would get. Only what no declaration contains is written
+here: the meaning of a status, how to get a token. ``examples/`` has an example answer of each operation,
+written by hand.
 """
 
 import json
@@ -47,53 +47,54 @@ PATH: Final = "/openapi.json"
 EXAMPLES: Final = Path(__file__).with_name("examples")
 
 _ABOUT: Final = """\
-Read and written by whoever they let in.
+The data that people measure about their own lives, for clients to which they grant access.
 
-- Every request but the few marked so needs a token, sent as `Authorization: Bearer svc_dt_...`: an API
-  token that its owner made [in their settings]({auth_url}/settings/api-access), or an access token that
-  an application got through OAuth 2.0. The token says whose data is meant; nothing else in a request does.
-- Times are UTC. A range of instants ends before `to`; a range of calendar days includes it.
-- Durations are whole milliseconds. Other units stand in the names: `_m`, `_percent`, `_bpm`.
-- A documented member is always there: null where nothing is known, `[]` where there is nothing. Ignore
-  members that you do not know; there may be more one day.
-- A list with `has_more` goes on with `cursor` set to its `next_cursor`, and everything else as before.
+- Requests need a token, sent as `Authorization: Bearer svc_dt_...`: an API token that its owner created
+  [in Settings]({auth_url}/settings/api-access), or an access token that an application got through
+  OAuth 2.0. The token alone decides whose data is read or written. A few operations need no token and say so.
+- Times are UTC. A range of instants excludes `to`; a range of calendar days includes it.
+- Durations are whole milliseconds. Names contain other units: `_m`, `_percent`, `_bpm`.
+- A documented member is always present: null for an unknown value, `[]` for an empty list. Ignore
+  unknown members; later versions may add some.
+- If a list has `has_more`, get its next page with `cursor` set to `next_cursor`, and all other parameters
+  unchanged.
 - A failure is a JSON object with `error` for programs and `message` for people. Each answer has an
-  `X-Request-Id`, which our log has too.
-- Assistants ask at `POST /mcp`, which speaks the Model Context Protocol and describes itself.
+  `X-Request-Id`, which is also in the server's log.
+- Assistants use `POST /mcp`, which implements the Model Context Protocol and describes itself.
 """
 _TAGS: Final = {
-    "Activity": "Applications, sites and coding: where the time went.",
+    "Activity": "Time spent in applications, on sites and on coding.",
     "Code hosting": "Commits, pull requests and reviews.",
     "Health": "Samples, heart rate, recovery and sleep.",
-    "Location": "Where somebody was.",
-    "Music": "What somebody listened to.",
+    "Location": "Places and visits.",
+    "Music": "Listening history.",
     "Content": "Recordings, insights, watch history and calendar.",
-    "Profile": "Who the caller is, and what they are connected to.",
-    INGEST: "What trackers write.",
-    SERVICE: "What runs here. Needs no token.",
+    "Profile": "The token's owner, their integrations and organizations.",
+    INGEST: "Events from trackers.",
+    SERVICE: "This deployment. Needs no token.",
 }
-"""The parts of the service. Those of somebody's data are the domains of scopes."""
+"""The parts of the service. For personal data they are the domains of the scopes."""
 
 _MEANINGS: Final = {
-    400: "The request is malformed; `parameter` names what is wrong with it, where that has a name.",
-    401: "There is no token, or it is unknown, revoked, expired or made for another resource.",
-    403: "The token is good and lacks the scope.",
-    404: "There is no such route, or no such row of the caller's.",
-    413: "There is more in the body than one request may hold.",
+    400: "The request is malformed; `parameter` names the invalid parameter or field, if it has a name.",
+    401: "The token is missing, unknown, revoked, expired or bound to another resource.",
+    403: "The token is valid but lacks the scope.",
+    404: "The route does not exist, or the caller has no such row.",
+    413: "The body is larger than a request may be.",
     414: "The address is longer than 16 KiB.",
-    415: "The body is of a type or an encoding that is not read here.",
+    415: "The server does not accept the type or the encoding of the body.",
     431: "The headers are larger than 32 KiB.",
-    500: "Something went wrong on our side; the log has it under the request's id.",
-    503: "The database does not answer in time, or there is no room for one more of such requests.",
+    500: "The server failed; its log has the reason under the request's id.",
+    503: "The database does not answer in time, or too many such requests are running.",
 }
 _HEADERS: Final = {
-    "WWW-Authenticate": "What is wanted (RFC 6750) and where to learn who gives it out (RFC 9728).",
-    "Retry-After": "In how many seconds to try again.",
+    "WWW-Authenticate": "The required scope (RFC 6750) and the address of the resource metadata (RFC 9728).",
+    "Retry-After": "The number of seconds to wait before the next attempt.",
 }
 
 
 def routes(chosen: Settings) -> list[Route]:
-    """Return the route of the description, which is made once."""
+    """Return the route of the description, which is rendered once."""
     body = text(chosen).encode()
 
     async def openapi(_: Request) -> Response:
@@ -104,12 +105,12 @@ def routes(chosen: Settings) -> list[Route]:
 
 
 def text(chosen: Settings) -> str:
-    """Return the description as it is served."""
+    """Return the description as JSON text."""
     return json.dumps(document(chosen), indent=2, ensure_ascii=False) + "\n"
 
 
 def operations() -> list[Operation]:
-    """Return everything that is described, in the order of the description."""
+    """Return all described operations, in the order of the description."""
     return [
         *map(_read, ENDPOINTS),
         *map(route.operation, route.STREAMS),
@@ -135,12 +136,12 @@ def _read(endpoint: Endpoint) -> Operation:
 
 
 def document(chosen: Settings) -> dict[str, Any]:
-    """Return the description of the service at the addresses of ``chosen``."""
+    """Return the description of a service with the settings ``chosen``."""
     described = operations()
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
     bodies = {body for each in described for body in each.answers.values()}
     _, models = models_json_schema(
-        # In one order, since each name is given where it is met first.
+        # Sorted, since the first model with a name decides about the name.
         [(body, "serialization") for body in sorted(bodies, key=lambda body: body.__qualname__)],
         ref_template=_SCHEMA.format("{model}"),
         schema_generator=_Schema,
@@ -153,7 +154,7 @@ def document(chosen: Settings) -> dict[str, Any]:
         "info": {
             "title": "Personal Activity Analytics Service",
             "version": API_VERSION,
-            "summary": "One person's own measured activity.",
+            "summary": "The data that people measure about their own lives.",
             "description": _ABOUT.format(auth_url=chosen.auth_url),
         },
         "servers": [{"url": chosen.base_url}],
@@ -173,7 +174,7 @@ def document(chosen: Settings) -> dict[str, Any]:
 
 _SCHEMA: Final = "#/components/schemas/{}"
 _ANYWHERE: Final = (NotFound(), AddressTooLong(), HeadersTooLarge(), InternalError())
-"""What may become of any request, whatever it asks for."""
+"""Failures that every operation may return."""
 
 _ERROR: Final = {
     "type": "object",
@@ -182,40 +183,40 @@ _ERROR: Final = {
     "properties": {
         "error": {
             "type": "string",
-            "description": "A word for programs; there may be new ones.",
+            "description": "A code for programs; later versions may add codes.",
         },
         "message": {"type": "string", "description": "A sentence for people."},
         "parameter": {
             "type": "string",
-            "description": "The parameter, or the field of the body, that is at fault.",
+            "description": "The invalid parameter or field of the body.",
         },
     },
 }
 _REQUEST_ID: Final = {
-    "description": "Names the request in our log.",
+    "description": "The id of the request in the server's log.",
     "schema": {"type": "string"},
     "example": "3f9c1be0a72d4458",
 }
 
 
 class _Schema(GenerateJsonSchema):
-    """JSON Schema without titles, which would only say the names of members again."""
+    """JSON Schema without titles, which would only repeat the names of members."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- pydantic calls it with the schema
-        """Say that no field has a title."""
+        """Return False: no field has a title."""
         return False
 
 
 def _published(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Return the schema of an object as clients may rely on it: there may be more members one day."""
-    return {name: value for name, value in _in_markdown(schema).items() if name not in _UNSAID}
+    """Return the schema of an object without what may change, such as the absence of further members."""
+    return {name: value for name, value in _in_markdown(schema).items() if name not in _OMITTED}
 
 
-_UNSAID: Final = {"additionalProperties", "title"}
+_OMITTED: Final = {"additionalProperties", "title"}
 
 
 def _in_markdown(value: Any) -> Any:
-    """Return ``value`` with the descriptions in it as Markdown; docstrings quote with two backticks."""
+    """Return ``value`` with its descriptions as Markdown, which quotes code with one backtick."""
     if isinstance(value, dict):
         return {
             name: " ".join(each.replace("``", "`").split())
@@ -253,18 +254,18 @@ def _operation(described: Operation, answers: Answers) -> dict[str, Any]:
 
 
 def _needs(described: Operation) -> str:
-    """Return in words what a token needs."""
+    """Return a sentence about the scopes that an operation needs."""
     if described.scope is None:
         return "Needs no token."
     needs_more = "scopes" in vars(described.params)
-    rest = ", and that of every other domain that is asked about" if needs_more else ""
+    rest = ", and the scope of each other requested domain" if needs_more else ""
     return f"Needs the scope `{described.scope}`{rest}."
 
 
 def _parameters(params: type[Params]) -> list[dict[str, Any]]:
     schema = _in_markdown(params.model_json_schema(schema_generator=_Schema))
     required = schema.get("required", [])
-    # What must be there comes first.
+    # Required parameters come first.
     names = sorted(schema["properties"], key=lambda name: name not in required)
     return [
         _parameter(name, schema["properties"][name], is_required=name in required) for name in names
@@ -272,7 +273,7 @@ def _parameters(params: type[Params]) -> list[dict[str, Any]]:
 
 
 def _parameter(name: str, schema: JsonSchemaValue, *, is_required: bool) -> dict[str, Any]:
-    """Return the description of a query parameter. One that may be absent is never null."""
+    """Return the description of a query parameter. An optional one is absent, never null."""
     rest = dict(schema)
     described: dict[str, Any] = {
         "name": name,
@@ -302,7 +303,7 @@ def _responses(described: Operation, answers: Answers) -> dict[str, Any]:
 
 
 def _problems(described: Operation) -> list[Problem]:
-    """Return what may go wrong with an operation and not with every other."""
+    """Return the failures of an operation, without those of every operation."""
     problems = list(described.problems)
     if described.params.model_fields:
         problems += _parameter_problems(described.params)
@@ -318,7 +319,7 @@ def _problems(described: Operation) -> list[Problem]:
 
 
 def _parameter_problems(params: type[Params]) -> list[ParameterProblem]:
-    """Return what becomes of a request without parameters, and of one whose last one is malformed."""
+    """Return the failures of a request without parameters, and of one whose last parameter is malformed."""
     examples = {
         name: str(field.examples[0])
         for name, field in (
@@ -327,13 +328,13 @@ def _parameter_problems(params: type[Params]) -> list[ParameterProblem]:
         if field.examples
     }
     last = list(params.model_json_schema()["properties"])[-1]
-    found = []
+    problems = []
     for given in ({}, {**examples, last: "\0"}):
         try:
             parameters.parse(params, QueryParams(given))
         except ParameterProblem as problem:
-            found.append(problem)
-    return found
+            problems.append(problem)
+    return problems
 
 
 def _by_status(problems: Iterable[Problem]) -> dict[int, list[Problem]]:
@@ -370,7 +371,7 @@ def _success(described: Operation, status: int) -> dict[str, Any]:
 
 
 def _failure(problems: list[Problem], answers: Answers) -> dict[str, Any]:
-    """Return the description of a failure; its examples are the very answers that clients get."""
+    """Return the description of a failure; its examples are the answers that clients get."""
     given = [(problem, answers.of(problem)) for problem in problems]
     examples: dict[str, Any] = {}
     for problem, answer in given:
@@ -394,7 +395,7 @@ def _failure(problems: list[Problem], answers: Answers) -> dict[str, Any]:
 
 
 def _headers(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the description of those headers of an answer that a client may want to read."""
+    """Return the description of the headers of an answer that concern clients."""
     return {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}} | {
         name: {"description": text, "schema": {"type": "string"}, "example": given[name]}
         for name, text in _HEADERS.items()
@@ -408,14 +409,13 @@ def _security_schemes(chosen: Settings) -> dict[str, Any]:
             "type": "http",
             "scheme": "bearer",
             "bearerFormat": "svc_dt_...",
-            "description": "A token that the owner of the data made for a program of their own, in"
-            f" {chosen.auth_url}/settings/api-access. It lives until it is revoked, or for as long as"
-            " its owner chose.",
+            "description": "A token that the owner of the data created for their own program, in"
+            f" {chosen.auth_url}/settings/api-access. It is valid until it expires or is revoked.",
         },
         "oauth": {
             "type": "oauth2",
-            "description": "For applications that other people's data is shared with: authorization"
-            " code with PKCE (S256), public clients, open registration. Everything else stands in"
+            "description": "For applications to which people grant access to their data: authorization"
+            " code with PKCE (S256), public clients, open registration. The metadata is at"
             f" {chosen.auth_url}/.well-known/oauth-authorization-server.",
             "flows": {
                 "authorizationCode": {
@@ -430,6 +430,6 @@ def _security_schemes(chosen: Settings) -> dict[str, Any]:
 
 
 def _example(name: str) -> dict[str, Any]:
-    """Return the example of that name; a test says where there is none."""
+    """Return the example with a name; a test finds missing ones."""
     path = EXAMPLES / f"{name}.json"
     return {"example": json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}

@@ -1,4 +1,4 @@
-"""The probes (shared/probes.py) as they are described: whether the server lives, and whether it is ready."""
+"""The description of the probes ``/healthz`` and ``/readyz`` (shared/probes.py)."""
 
 from typing import Final, Literal
 
@@ -8,15 +8,15 @@ from shared import probes
 
 
 class Database(Body):
-    """How the database answered."""
+    """The state of the database."""
 
     status: Literal["ok", "unreachable"]
     latency_ms: Milliseconds | None
-    """Null where it did not answer in time."""
+    """Null if the database did not answer in time."""
 
 
 class Build(Body):
-    """What is running."""
+    """The build that runs."""
 
     version: str
     commit: str
@@ -24,7 +24,7 @@ class Build(Body):
 
 
 class Alive(Body):
-    """All is well."""
+    """The server and its database answer."""
 
     status: Literal["ok"]
     database: Database

@@ -1,12 +1,11 @@
-// Shows the description of the service, as this server gives it.
+// Renders the OpenAPI description of this server.
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", follow);
 follow();
 
-// Who tries a request out here pastes a token of their own. The way of an application leads through
-// a registration, which this page has not.
+// People paste a token of their own here. The OAuth flow needs a registered client, and this page is none.
 const tokensOnly = () => ({
   statePlugins: {
     auth: {
@@ -22,7 +21,7 @@ const answer = await fetch("/openapi.json");
 const spec = await answer.json();
 
 SwaggerUIBundle({
-  // Requests go to where this page came from, under whatever name that was reached.
+  // Requests go to the origin of this page, whatever its name.
   spec: { ...spec, servers: [{ url: window.location.origin }] },
   dom_id: "#description",
   plugins: [tokensOnly],
