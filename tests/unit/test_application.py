@@ -33,6 +33,14 @@ async def another_hello(_: Request) -> Response:
     return PlainTextResponse("never seen")
 
 
+def sync(_: Request) -> Response:
+    return PlainTextResponse("sync")
+
+
+async def named(request: Request) -> Response:
+    return PlainTextResponse(request.path_params["name"])
+
+
 async def known(_: Request) -> Response:
     raise MoreThanKnown
 
@@ -94,6 +102,8 @@ def client() -> Iterator[AppClient]:
             Route("/hello", hello, name="hello"),
             Route("/hello", another_hello, name="another"),
             Route("/hello", hello, methods=["PUT"], name="put"),
+            Route("/sync", sync),
+            Route("/named/{name}", named),
             Route("/known", known),
             Route("/unknown", unknown),
             Route("/fails-twice", fails_twice),
@@ -126,6 +136,11 @@ def test_the_first_route_of_a_path_and_method_answers(client: AppClient) -> None
     assert client.get("/hello").text == "hello by GET"
     assert client.put("/hello").text == "hello by PUT"
     assert client.head("/hello").status_code == 200
+
+
+def test_functions_that_are_not_async_and_paths_with_parameters_work_too(client: AppClient) -> None:
+    assert client.get("/sync").text == "sync"
+    assert client.get("/named/alice").text == "alice"
 
 
 def test_other_methods_and_paths_are_refused_by_the_framework(client: AppClient) -> None:
