@@ -173,8 +173,8 @@ async def add(server: Server, request: Request) -> Response:
         return await _preview(server, visit, draft)
     problem = await _add(server, visit, draft)
     if problem is not None:
-        told = {"pattern": problem}
-        return await _answer(server, visit, draft, problems=told, status=_status(problem))
+        problems = {"pattern": problem}
+        return await _answer(server, visit, draft, problems=problems, status=_status(problem))
     return server.pages.redirect_browser(f"{PATH}?done=added", visit.browser)
 
 
@@ -231,9 +231,9 @@ async def score(server: Server, request: Request) -> Response:
         wanted = {"category": score_choice.category, "score": scores.get(score_choice.score)}
         problem = await _outcome(server, visit, "score", wanted)
     if problem is not None:
-        told = {"scored": problem}
+        problems = {"scored": problem}
         return await _answer(
-            server, visit, problems=told, score_choice=score_choice, status=_status(problem)
+            server, visit, problems=problems, score_choice=score_choice, status=_status(problem)
         )
     return server.pages.redirect_browser(f"{PATH}?done=scored", visit.browser)
 
@@ -374,13 +374,13 @@ async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
     try:
         found = await _query(server, visit, Preview, "preview", given)
     except _TIMED_OUT:
-        told = {"pattern": _BUSY}
-        return await _answer(server, visit, draft, problems=told, is_slow=True, status=503)
+        problems = {"pattern": _BUSY}
+        return await _answer(server, visit, draft, problems=problems, is_slow=True, status=503)
     if not found:
         raise SignInNeeded(visit.browser, PATH)
     if found[0].problem is not None:
-        told = {"pattern": PROBLEMS[found[0].problem]}
-        return await _answer(server, visit, draft, problems=told, status=400)
+        problems = {"pattern": PROBLEMS[found[0].problem]}
+        return await _answer(server, visit, draft, problems=problems, status=400)
     return await _answer(server, visit, draft, preview=found[0])
 
 
@@ -401,9 +401,9 @@ async def _out_of_date(
     score_choice: ScoreChoice | None = None,
     into: str = "",
 ) -> Response:
-    told = sign_in.OUT_OF_DATE
+    problem = sign_in.OUT_OF_DATE
     return await _answer(
-        server, visit, draft, problem=told, score_choice=score_choice, into=into, status=403
+        server, visit, draft, problem=problem, score_choice=score_choice, into=into, status=403
     )
 
 

@@ -49,7 +49,7 @@ class UnknownTimezone(Exception):
 
 
 class LinkUsed(Exception):
-    """The link was used, has expired, or another one took its place."""
+    """The link was used, has expired, or was replaced."""
 
 
 @dataclass(frozen=True, repr=False)

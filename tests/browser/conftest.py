@@ -47,7 +47,7 @@ with_and_without_scripts = pytest.mark.parametrize(
 asserts which pages have one, and walks through every page without JavaScript."""
 
 without_scripts = pytest.mark.parametrize("scripts", [False], ids=["no scripts"], indirect=True)
-"""For what is meant for browsers without JavaScript."""
+"""Browser options without JavaScript."""
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +81,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Watch:
-    """What a browser did besides showing pages, in all of its tabs."""
+    """The requests, errors and messages of a browser, in all of its tabs."""
 
     errors: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
@@ -112,8 +112,8 @@ def page(
 ) -> Iterator[Page]:
     """A page of a fresh browser.
 
-    Afterwards: nothing went wrong in it, it opened pages on this machine alone, nothing that they consist
-    of came from anywhere but the issuer's origin, and nothing was asked for but an export.
+    Afterwards it checks that there were no errors, that all pages were on this machine, that all their
+    resources came from the issuer's origin, and that scripts requested nothing but an export.
     """
     context = chromium.new_context(java_script_enabled=scripts)
     context.set_default_timeout(WAITS_MS)
@@ -133,7 +133,7 @@ def page(
 
 @pytest.fixture(scope="session")
 def password_hash() -> str:
-    """What is stored for PASSWORD."""
+    """The stored hash of PASSWORD."""
     return PasswordHasher().hash(PASSWORD)
 
 
@@ -158,8 +158,8 @@ OpenSignedIn = Callable[..., None]
 def open_signed_in(service: Service, owner: psycopg.Connection[Any], person: str) -> OpenSignedIn:
     """Opens a path of the authorization server in a browser where alice has just signed in.
 
-    Her session is a row and a cookie, as sign-in would make them. A sign-in costs 0.2 s of computing, most
-    of it for the password's hash, and has tests of its own (test_authorization.py).
+    Her session is a row and a cookie, as sign-in creates them. A sign-in takes 0.2 s of computing, most of
+    it for the password's hash, and has tests of its own (test_authorization.py).
     """
     signer = sessions.signer(service.settings)
     row = owner.execute("select user_id from identity.user where email = %s", [person]).fetchone()
@@ -245,7 +245,7 @@ class Application:
 
 @pytest.fixture(scope="session")
 def http() -> Iterator[httpx2.Client]:
-    """One HTTP client, for all that asks the servers without a browser: a new one takes 0.02 s."""
+    """A shared HTTP client for requests without a browser; creating one takes 0.02 s."""
     # A kept connection may be closed by the server at the moment it is used again.
     with httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0)) as client:
         yield client
@@ -255,7 +255,7 @@ def http() -> Iterator[httpx2.Client]:
 def application(
     service: Service, http: httpx2.Client, owner: psycopg.Connection[Any]
 ) -> Iterator[Application]:
-    """A registered application; its callback redirects once more before it says that all is done."""
+    """A registered application. Its callback redirects once more before the final page."""
     listening = Application(service, http)
 
     class Callback(BaseHTTPRequestHandler):

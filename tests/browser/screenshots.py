@@ -23,7 +23,7 @@ WIDTHS: Final = {"phone": 360, "desktop": 1100}
 
 
 def take(directory: Path) -> None:
-    """Take all pictures into ``directory``, which is made anew."""
+    """Take all pictures into ``directory``, which is emptied first."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     scratch = Path(tempfile.mkdtemp(prefix="svc-screenshots-"))

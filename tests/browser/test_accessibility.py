@@ -1,4 +1,4 @@
-"""Every page as people meet it who see little, use a small window, or use the keyboard alone."""
+"""Accessibility of every page: contrast, small windows, and use by keyboard only."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.browser.tour import Tour, server_with_provider
 TEMPLATES: Final = Path(authserver.app.__file__).parent / "web" / "templates"
 
 ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server", "/healthz", "/readyz"}
-"""What answers GET and is no page."""
+"""Paths for GET that are not pages."""
 
 HAVE_SCRIPTS: Final = {
     "sign_in.html": "test_authorization.py",
@@ -32,7 +32,7 @@ HAVE_SCRIPTS: Final = {
 """The pages with a script, and which tests of them run with JavaScript and without it."""
 
 OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
-"""The rules whose outcome depends on colours. Nothing else differs between light and dark."""
+"""The rules whose outcome depends on colours, which are all that differs between light and dark mode."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def served(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> It
         yield chosen
 
 
-# One walk of all pages takes a minute and more where other work takes the processors.
+# A walk through all pages takes a minute or more on a busy machine.
 @pytest.mark.timeout(300)
 @with_and_without_scripts
 def test_no_page_breaks_a_rule_of_accessibility_or_is_wider_than_a_small_phone(
@@ -101,7 +101,7 @@ def run_axe(page: Page, options: dict[str, Any]) -> list[str]:
 
 
 def pages_of(chosen: Settings) -> set[str]:
-    """Return the paths that may be asked for with GET."""
+    """Return the paths that accept GET."""
     routes = authserver.app.create(chosen).routes
     return {
         route.path

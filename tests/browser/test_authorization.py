@@ -187,7 +187,7 @@ def test_back_after_consent_with_a_cached_page_and_a_second_submit(
         sign_in(page, person)
         page.get_by_role("button", name="Allow").click()
         expect(page).to_have_title("Done")
-        # A little later, for what is evaluated has to have its answer before the page is gone.
+        # A little later: the evaluation must return before the page is gone.
         page.evaluate("setTimeout(() => history.back())")
         page.wait_for_url("**/oauth/consent?*", wait_until="commit")
         allow = page.get_by_role("button", name="Allow")
@@ -200,7 +200,7 @@ def test_back_after_consent_with_a_cached_page_and_a_second_submit(
 
 
 def late(owner: psycopg.Connection[Any]) -> None:
-    """Let a quarter of an hour pass for what waits."""
+    """Make pending requests older by a quarter of an hour."""
     owner.execute("update oauth.authorization_request set expires_at = now() - interval '1 s'")
 
 

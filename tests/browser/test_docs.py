@@ -1,4 +1,4 @@
-"""The page that shows the description: rendered by what this server gives alone, and good for trying out."""
+"""The documentation page: it loads only files of this server, and can send requests."""
 
 import hashlib
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ RENDERER: Final = Path(resourceserver.__file__).parent / "description" / "static
 
 @pytest.fixture(scope="module")
 def docs(chromium: Browser, service: Service) -> Iterator[Page]:
-    """The page, opened once, for it is 2 MB of script: on a phone and in the dark.
+    """The page, opened once because it has 2 MB of scripts, on a phone and in dark mode.
 
-    Afterwards: nothing went wrong in it, and it asked nobody but its own server.
+    Afterwards it checks that there were no errors and that it sent requests only to its own server.
     """
     context = chromium.new_context(color_scheme="dark", viewport={"width": 360, "height": 800})
     context.set_default_timeout(WAITS_MS)

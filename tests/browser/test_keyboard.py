@@ -13,7 +13,7 @@ MOST_STOPS = 60
 
 
 def tab_to(page: Page, wanted: Locator) -> None:
-    """Press Tab until something has the focus; everything on the way shows that it has it."""
+    """Press Tab until an element has the focus; each element on the way must show its focus."""
     expect(wanted).to_have_count(1)
     # A key that is pressed while a page is still loading moves no focus.
     page.wait_for_load_state()

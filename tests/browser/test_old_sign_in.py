@@ -1,4 +1,4 @@
-"""A sign-in that grows old while somebody types, in a real browser."""
+"""A sign-in that becomes too old while a person fills in a form, in a real browser."""
 
 import re
 from typing import Any

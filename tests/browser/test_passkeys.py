@@ -27,7 +27,7 @@ AUTHENTICATOR = {
 
 @pytest.fixture
 def authenticator(page: Page) -> tuple[CDPSession, str]:
-    """A passkey provider built into the device, which verifies whoever is asked for."""
+    """A virtual authenticator of the device, which verifies its user."""
     tools = page.context.new_cdp_session(page)
     tools.send("WebAuthn.enable")
     made = tools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
@@ -140,7 +140,7 @@ def test_a_replayed_response_is_refused(
         page.get_by_role("button", name="Sign in with a passkey").click()
         expect(page.get_by_text("alice@example.org")).to_be_visible()
 
-    # Somebody who has all of it: the form as it was sent, and the cookie as it was.
+    # An attacker with all of it: the submitted form and the cookie.
     assert page.context.browser is not None
     thief = page.context.browser.new_context()
     thief.add_cookies(

@@ -1,6 +1,6 @@
-"""Signing in through a provider that nobody here wrote: oidc-provider, on this machine.
+"""Sign-in through a real provider, oidc-provider, on this machine.
 
-``make proof`` installs it, and there these tests are not left out.
+``make proof`` installs it and runs these tests.
 """
 
 import shutil
@@ -43,7 +43,7 @@ def installed(request: pytest.FixtureRequest) -> str:
 def issuer(
     installed: str, deployment: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Both servers, of an operator who trusts the provider with example.org; and the provider."""
+    """Both servers and the provider; the operator allows the domain example.org."""
     directory = tmp_path_factory.mktemp("provider")
     (port,) = processes.free_ports(1)
     chosen = Provider(
@@ -77,13 +77,13 @@ def issuer(
 
 @pytest.fixture
 def service(issuer: Service) -> Service:
-    """The servers with a provider, for whoever asks for servers here."""
+    """The servers with a provider, for the fixtures of this folder."""
     return issuer
 
 
 @pytest.fixture
 def bob(owner: Rows) -> str:
-    """Somebody who has an account already."""
+    """A person with an account."""
     owner.execute("insert into identity.user (email) values ('bob@example.org')")
     return "bob@example.org"
 
@@ -125,7 +125,7 @@ def test_after_connecting_one_click_signs_in(page: Page, service: Service, perso
     expect(page.get_by_text("alice@elsewhere.example")).to_be_visible()
 
     page.get_by_role("button", name="Sign out").click()
-    # The provider knows who sits there by now, and does not ask.
+    # The provider has a session of its own by now and does not ask again.
     page.get_by_role("button", name=f"Sign in with {NAME}").click()
     expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
 
@@ -239,7 +239,7 @@ def test_an_account_with_only_the_provider_confirms_there(
     owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
     page.goto(f"{service.auth_url}{METHODS}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Confirm that it is you")
-    # It asks once more, though it knows who sits there.
+    # It asks once more, in spite of its own session.
     through_provider(page, "alice@example.org", words="Confirm with")
 
     expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")

@@ -1,7 +1,7 @@
 """`svc up` behind the reverse proxies of deploy/proxy: two names on one port, over https.
 
-The proxies are Debian's, and their configurations are the files that operators copy. Only what such a file
-itself says to replace is replaced: names, addresses, and the certificate.
+The proxies are Debian's, and their configurations are the files that operators copy. Only the names,
+addresses and the certificate are replaced, as the comments in these files describe.
 """
 
 import hashlib
@@ -93,7 +93,7 @@ class OnThisMachine(httpx2.HTTPTransport):
 
 @contextmanager
 def client(site: Site, url: str, *, source: str = "127.0.0.1") -> Iterator[httpx2.Client]:
-    """A client that trusts the site's certificate, and comes from the address ``source``."""
+    """A client that trusts the site's certificate and connects from the address ``source``."""
     trust = ssl.create_default_context(cafile=str(site.certificate.chain))
     transport = OnThisMachine(verify=trust, local_address=source)
     with httpx2.Client(base_url=url, transport=transport, timeout=60) as opened:
@@ -170,7 +170,7 @@ def site(deployment: Settings) -> Iterator[Site]:
 
 
 def replaced(sample: Path, changes: dict[str, str]) -> str:
-    """Return the text of a sample with what its first comment says to replace."""
+    """Return the text of a sample file with the replacements that its first comment lists."""
     text = sample.read_text()
     for old, new in changes.items():
         assert old in text, old
@@ -196,7 +196,7 @@ def nginx(site: Site) -> list[str]:
         | {
             "/etc/ssl/svc/chain.pem": str(site.certificate.chain),
             "/etc/ssl/svc/key.pem": str(site.certificate.key),
-            # Ports that an ordinary user may have, and nobody else can reach.
+            # Ports that need no privileges and are reachable only from this machine.
             "listen 443 ": f"listen 127.0.0.1:{site.port} ",
             "listen [::]:443 ": f"listen [::1]:{site.port} ",
             "listen 80;": f"listen 127.0.0.1:{site.plain_port};",
@@ -421,7 +421,7 @@ def test_an_export_is_streamed_through_the_proxy(
 
 @contextmanager
 def slow_locks(owner: Rows) -> Iterator[None]:
-    """Have the reader wait for a lock as long as for anything else."""
+    """Set the lock timeout of the reader's role to 20 s."""
     row = owner.execute("select current_database()").fetchone()
     assert row is not None
     setting = f'alter role svc_reader in database "{row[0]}"'

@@ -1,8 +1,7 @@
 """A walk through every page, in the order in which a new person meets them.
 
-Each stop leaves the browser on a page, for whoever follows to look at. The accessibility test does, and
-so does whoever takes the pictures (``make screenshots``). The service is one where people may sign in
-through a provider as well, so that its buttons and what becomes of them are among what is seen.
+Each stop leaves the browser on a page for the caller to examine: the accessibility test, or the script that
+takes pictures (``make screenshots``). The service has a provider, so that the pages about it are included.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,9 +29,9 @@ PROVIDER: Final = "Example"
 
 @contextmanager
 def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings]:
-    """Run the authorization server to the end of the block, and a provider that anybody may sign in through.
+    """Run the authorization server and a provider with open sign-in until the end of the block.
 
-    Its pages name the address of the resource server, which no page asks for anything by itself.
+    Its pages contain the address of the resource server, but no page sends a request to it by itself.
     """
     auth_port, base_port = processes.free_ports(2)
     with listening() as issuer:
@@ -66,16 +65,16 @@ def reset_link(chosen: Settings, email: str) -> str:
 
 @dataclass
 class Tour:
-    """One person's walk in one browser, on a service where nobody has an account."""
+    """A walk of one person in one browser, on a service without accounts."""
 
     page: Page
     settings: Settings
     owner: psycopg.Connection[Any]
     seen: set[str] = field(default_factory=set)
-    """The paths that were asked for with GET."""
+    """The paths that were requested with GET."""
 
     def stops(self) -> Iterator[str]:
-        """Go from page to page; yields the name of each while it is shown."""
+        """Go from page to page, and yield the name of each while it is open."""
         self.page.on("request", self._note)
         for part in (
             self._joining,
@@ -105,7 +104,7 @@ class Tour:
         self._click(self.page.get_by_role("button", name=name, exact=True).first)
 
     def _click(self, control: Locator) -> None:
-        """Click what leads to another page, and wait for it: a stop is never the page before."""
+        """Click a link or button and wait for the next page."""
         with self.page.expect_navigation():
             control.click()
 
@@ -170,7 +169,7 @@ class Tour:
         return f"/oauth/authorize?{query}"
 
     def _grant(self, client_id: str) -> None:
-        """Have let an application in before, so that what it asks for besides is new."""
+        """Consent to an application, so that a later request with more scopes marks them as new."""
         self.owner.execute(
             """
             with granted as (

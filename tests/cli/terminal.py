@@ -17,7 +17,7 @@ class Terminal:
     settings: Settings
 
     def run(self, line: str, typed: str | bytes | None = None) -> Result:
-        """Run a command line, with what is typed or read from standard input."""
+        """Run a command line with the given standard input."""
         words = shlex.split(line)
         found = {command.name: command for command in people.COMMANDS}
         return CliRunner().invoke(found[words[0]], words[1:], input=typed, obj=self.settings)

@@ -280,7 +280,7 @@ def test_a_consent_in_progress_does_not_survive_the_revocation_of_its_client(
         target=lambda: outputs.append(terminal.run(f"client revoke {application.client_id}").stdout)
     )
 
-    # The consent's transaction is held open at its end: it has to write where somebody is writing.
+    # The consent's transaction is kept open at its end: it must write a row that is locked.
     with other.transaction():
         other.execute(
             "select from oauth.client where client_id = %s for share", [application.client_id]

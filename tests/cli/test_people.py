@@ -1,4 +1,4 @@
-"""The commands for people: accounts, sign-ins and what happened."""
+"""The commands about accounts, sign-in sessions and security events."""
 
 import re
 from dataclasses import replace
@@ -307,7 +307,7 @@ def test_without_the_database_a_command_fails_with_one_line(words: str) -> None:
 
 @pytest.fixture
 def empty(settings: Settings) -> Terminal:
-    """A terminal at a database in which there is nothing of ours."""
+    """A terminal with an empty database."""
     url = make_conninfo(database.role_url(settings, "authserver"), dbname="postgres")
     return Terminal(replace(settings, role_urls={"authserver": url}))
 

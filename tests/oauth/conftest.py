@@ -1,4 +1,4 @@
-"""The authorization server, asked without a network but with everything else."""
+"""The authorization server, called without a network but otherwise complete."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -43,20 +43,20 @@ def auth_client(settings: Settings) -> Iterator[TestClient]:
 
 @pytest.fixture
 def server(auth_client: TestClient, owner: psycopg.Connection[Any]) -> TestClient:
-    """The authorization server on data that is committed, and gone after the test."""
+    """The authorization server with committed data, which is deleted after the test."""
     assert not owner.closed
     return auth_client
 
 
 @pytest.fixture
 def visitor(server: TestClient) -> Visitor:
-    """Somebody whose browser has never been here."""
+    """A browser without cookies."""
     return Visitor(server)
 
 
 @pytest.fixture(scope="session")
 def password_hash() -> str:
-    """What is stored for PASSWORD."""
+    """The stored hash of PASSWORD."""
     return CHEAP.hash(PASSWORD)
 
 
@@ -67,7 +67,7 @@ Welcome = Callable[[Person], Visitor]
 def welcome(
     server: TestClient, settings: Settings, owner: psycopg.Connection[Any], password_hash: str
 ) -> Welcome:
-    """Gives a person a password, and a browser in which they are signed in."""
+    """Gives a person a password and returns a browser in which they are signed in."""
     signer = sessions.signer(settings)
 
     def sign_in(person: Person) -> Visitor:
@@ -123,7 +123,7 @@ def terminal(settings: Settings, owner: psycopg.Connection[Any]) -> Terminal:
 
 @pytest.fixture
 def status(api: TestClient) -> Opens:
-    """Asks the resource server with a token, and tells the status of its answer."""
+    """Sends a request with a token to the resource server and returns its status."""
 
     def ask(access_token: str, path: str = "/api/v1/me") -> int:
         response: Response = api.get(path, headers={"Authorization": f"Bearer {access_token}"})

@@ -1,4 +1,4 @@
-"""What the authorization server may do, taken from it for a while."""
+"""Temporary removal of privileges of the authorization server's role."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -36,7 +36,7 @@ def expire_access_tokens(person: Person) -> None:
 
 @dataclass
 class Kept:
-    """Where the SDK keeps what it was given (its TokenStorage)."""
+    """The SDK's storage of tokens and client information (its TokenStorage)."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -56,7 +56,7 @@ class Kept:
 
 @dataclass
 class Program:
-    """The SDK's OAuth provider as the authentication of an HTTP client, and what it did."""
+    """The SDK's OAuth provider as the authentication of an HTTP client, with a record of its requests."""
 
     service: Service
     browser: Visitor
@@ -65,7 +65,7 @@ class Program:
     kept: Kept = field(default_factory=Kept)
     decision: str = "allow"
     changes: dict[str, str | None] = field(default_factory=dict)
-    """What a stranger on the way changes in the answer to an authorization request."""
+    """A change that an attacker makes to the authorization response."""
 
     asked: list[dict[str, str]] = field(default_factory=list)
     """The authorization requests with which its person was bothered."""
@@ -93,7 +93,7 @@ class Program:
             return [await client.get(path) for path in paths]
 
     def http(self) -> httpx2.AsyncClient:
-        """Return an HTTP client that is let in by itself."""
+        """Return an HTTP client that gets its own access token."""
         return httpx2.AsyncClient(
             base_url=self.service.base_url,
             auth=self.provider,

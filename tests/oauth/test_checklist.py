@@ -1,4 +1,4 @@
-"""The checklist of the authorization server: each of its lines has a test that says it guards it."""
+"""The checklist of the authorization server: each of its lines has a test that names it."""
 
 import ast
 import re

@@ -78,7 +78,7 @@ def test_markup_in_a_name_is_shown_as_text(register: Register, alice_browser: Vi
 @pytest.mark.parametrize(
     ("sent", "shown"),
     [
-        # Letters of other scripts that look like ours are somebody's own letters.
+        # Letters of other scripts that look like Latin ones are legitimate letters.
         ("W\u0435\u0435kly R\u0435port", "W\u0435\u0435kly R\u0435port"),
         ("\uff37eekly\u2215Report", "\uff37eekly\u2215Report"),
         ("\u202eyl\u043feeW\u202c & <Report>", "yl\u043feeW &amp; &lt;Report&gt;"),

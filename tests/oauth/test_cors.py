@@ -1,4 +1,4 @@
-"""Which origins may read what (the CORS protocol)."""
+"""Which origins may read which responses (the CORS protocol)."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -31,7 +31,7 @@ REQUEST_ID = "a11ce0a11ce0"
 
 @pytest.fixture(scope="module")
 def auth_client(settings: Settings) -> Iterator[TestClient]:
-    """The authorization server, asked from one address and under one request id."""
+    """The authorization server, called from one address with one request id."""
     app = authserver.app.create(settings, hasher=Hasher(CHEAP))
     with AppClient(
         app,
@@ -45,7 +45,7 @@ def auth_client(settings: Settings) -> Iterator[TestClient]:
 
 @dataclass(frozen=True)
 class Journal:
-    """What was noted since the test began, in the table and in the log."""
+    """The events recorded since the test began, in the table and in the log."""
 
     owner: Rows
     log: pytest.LogCaptureFixture

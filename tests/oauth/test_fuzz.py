@@ -1,9 +1,8 @@
-"""Requests that nobody means, to every route of both servers: checklist line 60.
+"""Malformed requests to every route of both servers: checklist line 60.
 
-Routes are the applications' own, so that a new one is tried without being named here. Requests are
-handed over as a web server does it, byte for byte, since a test client would put right what is wrong
-with them. Most are damaged good ones: what is wrong from the start is refused at the start, and never
-gets to where it could do harm.
+The routes are those of the applications, so that new ones are covered automatically. Requests are passed
+byte for byte, as a web server does, because a test client would correct them. Most are valid requests with
+some damage: entirely random ones would be refused by the first check.
 """
 
 import gzip
@@ -40,7 +39,7 @@ Rows = psycopg.Connection[Any]
 Headers = tuple[tuple[bytes, bytes], ...]
 Fields = list[tuple[bytes, bytes]]
 Values = Mapping[str, Callable[[], str]]
-"""What stands for {name} in a request: made when it is sent, since much of it is good for once."""
+"""The values for {name} in a request: created when it is sent, because many work only once."""
 
 
 def paths(app: Starlette) -> list[str]:
@@ -54,7 +53,7 @@ def paths(app: Starlette) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-# Applications that are asked for their routes, and for nothing else.
+# Applications that are used only for their routes.
 NOWHERE: Final = Settings(
     cookie_key="0" * 64,
     role_urls=dict.fromkeys(
@@ -81,19 +80,19 @@ class Sent:
     pieces: tuple[bytes, ...] = field(default=(), repr=False)
     """The body, in pieces."""
     ends: bool = True
-    """Whether the body has an end; else the client goes away after its last piece."""
+    """Whether the body is complete; otherwise the client disconnects after the last piece."""
 
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int = 0
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: bytes = field(default=b"")
 
     def header(self, name: str) -> str | None:
-        """Return a header that comes once or not at all."""
+        """Return a header that is present at most once."""
         found = [value for key, value in self.headers if key.lower() == name.encode()]
         assert len(found) <= 1, name
         return found[0].decode("latin-1") if found else None
@@ -113,7 +112,7 @@ def ask(client: TestClient, sent: Sent) -> Answer:
                 "more_body": bool(pieces) or not sent.ends,
             }
         if sent.ends:
-            # Who has sent all of it stays for the answer.
+            # A client that has sent the whole body waits for the response.
             await anyio.sleep_forever()
         return {"type": "http.disconnect"}
 
@@ -144,7 +143,7 @@ def ask(client: TestClient, sent: Sent) -> Answer:
     return answer
 
 
-# What requests are made of.
+# The parts of requests.
 
 ODD: Final = (
     b"",
@@ -206,7 +205,7 @@ DAMAGE: Final = st.lists(
 
 
 def damaged(good: Fields, damage: list[tuple[Any, ...]]) -> bytes:
-    """Return a form or query that is encoded, after ``damage`` to what was good."""
+    """Return an encoded form or query with ``damage``."""
     fields = list(good)
     for kind, *how in damage:
         if kind == "add":
@@ -223,7 +222,7 @@ def damaged(good: Fields, damage: list[tuple[Any, ...]]) -> bytes:
 
 
 def filled(template: bytes, values: Values) -> bytes:
-    """Return ``template`` with what stands for its names in it."""
+    """Return ``template`` with its names replaced by values."""
 
     def value(match: re.Match[bytes]) -> bytes:
         name = match[1].decode()
@@ -341,7 +340,7 @@ MEDIA_TYPES: Final = st.one_of(
     st.none(),
 )
 
-# A web server lets no control character through.
+# A web server refuses control characters.
 HEADER_VALUES: Final = st.one_of(
     st.sampled_from(
         (
@@ -408,7 +407,7 @@ COOKIES: Final = st.sampled_from(
 
 @dataclass(frozen=True)
 class Browser:
-    """What a browser has, of somebody who is signed in or of a stranger."""
+    """The cookie and form token of a browser, signed in or not."""
 
     cookie_name: str
     cookie: str
@@ -417,7 +416,7 @@ class Browser:
 
 @dataclass(frozen=True)
 class Fuzzed:
-    """The authorization server, and what a good request to it holds."""
+    """The authorization server, and the values of valid requests to it."""
 
     client: TestClient
     signer: sessions.Signer
@@ -427,7 +426,7 @@ class Fuzzed:
     application: Application
 
     def browser(self, *, is_signed_in: bool) -> Browser:
-        """Return a browser of alice's, or one in which nobody is signed in."""
+        """Return a browser of alice, or an anonymous one."""
         if is_signed_in:
             cookie = self.welcome(self.alice).cookies[self.signer.cookie_name]
         else:
@@ -440,7 +439,7 @@ class Fuzzed:
         )
 
     def values(self, path: str, browser: Browser) -> Values:
-        """Return what stands for the names in a request of this browser."""
+        """Return the values for the names in a request of this browser."""
         made: dict[str, str] = {}
 
         def once(name: str, make: Callable[[], str]) -> str:
@@ -475,7 +474,7 @@ class Fuzzed:
         return str(response.headers["location"].partition("=")[2])
 
     def link(self) -> str:
-        """Return a one-time link by which an account can be made."""
+        """Return an invitation link."""
         link = tokens.mint(tokens.LINK, tokens.NOBODY)
         self.owner.execute(
             "insert into identity.invitation (invitation_hash, expires_at) "
@@ -505,7 +504,7 @@ WAYS_ON: Final = re.compile(
 
 
 def check_any(sent: Sent, answer: Answer) -> None:
-    """Assert what holds for every answer of both servers."""
+    """Assert the properties of every response of both servers."""
     assert 200 <= answer.status < 500, (sent, answer)
     for name, value in answer.headers:
         assert not re.search(rb"[\r\n\0]", name + value), (sent, answer)
@@ -534,7 +533,7 @@ def check_authorization(sent: Sent, answer: Answer) -> None:
             assert re.fullmatch(r"[a-z_]+", body["error"]), (sent, answer)
             assert ALLOWED_IN_DESCRIPTIONS.fullmatch(body["error_description"]), (sent, answer)
     elif sent.path.startswith("/static/") and answer.status not in (404, 405):
-        # What is wrong with a Range header is said in the framework's own plain words.
+        # The framework reports a wrong Range header in plain text.
         assert (media_type or "").startswith(("text/", "multipart/byteranges;")), (sent, answer)
     else:
         assert media_type == "text/html; charset=utf-8", (sent, answer)
@@ -548,12 +547,12 @@ def check_resource(sent: Sent, answer: Answer) -> None:
     if answer.status == 204 or sent.method == "HEAD":
         return
     if sent.path.startswith("/docs") and answer.status < 400:
-        # The page that shows the description, and what it is made of.
+        # The documentation page and its files.
         assert (answer.header("content-type") or "").startswith("text/"), (sent, answer)
         return
     assert answer.header("content-type") == "application/json", (sent, answer)
     if answer.status == 200 and not sent.ends:
-        # What is written while it is read stops where nobody takes it any more.
+        # A streamed response stops when the client disconnects.
         return
     body = answer.body
     if answer.header("content-encoding") == "gzip":
@@ -561,7 +560,7 @@ def check_resource(sent: Sent, answer: Answer) -> None:
     content = json.loads(body)
     assert isinstance(content, dict), (sent, answer)
     if sent.path == "/mcp" and "jsonrpc" in content:
-        # What is wrong with the message itself is said in its own protocol.
+        # Errors in the message are reported in the protocol of the message.
         assert content.keys() == {"jsonrpc", "id", "error"}, (sent, answer)
         return
     if answer.status >= 400:

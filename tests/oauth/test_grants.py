@@ -1,12 +1,12 @@
 """The life cycle of a grant, held against a model of it.
 
-Hypothesis makes up stories of consents, exchanges, refreshes, revocations, passing time and deleted
-accounts, with everything that can be wrong in each, and sends them to the authorization server. The
-model knows what the server should believe: which code is spent, which token is live, with which scopes
-and for which resource. Each rule holds the answer against it. After each step every access token ever
-issued must open a session for the resource server exactly while the model says so.
+Hypothesis generates sequences of consents, exchanges, refreshes, revocations, passing time and deleted
+accounts, with every possible error in each, and sends them to the authorization server. The model knows the
+expected state: which code is spent, which token is live, with which scopes and for which resource. Each rule
+compares the response with it. After each step, every access token ever issued must open a session of the
+resource server exactly if the model says so.
 
-When a story fails, hypothesis prints it as a program, with a line that makes ``Life`` tell it again.
+When a sequence fails, hypothesis prints it as a program, with a line that makes ``Life`` repeat it.
 """
 
 import asyncio
@@ -56,14 +56,14 @@ SCOPES: Final = ("read:activity", "read:music", "read:profile", "ingest:app_sess
 MINUTE: Final = 60
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
-# All multiples of half a minute, as the lifetimes are: what is live at the end of a story was live with
-# half a minute to spare, which no story takes.
+# All multiples of half a minute, as the lifetimes are: what is live at the end of a sequence was live with
+# half a minute to spare, which no sequence takes.
 AMOUNTS: Final = (30, MINUTE, HOUR - 30, HOUR - 30, HOUR, 89 * DAY, 90 * DAY)
 
 
 @dataclass
 class User:
-    """Somebody with an account, and the browser in which they are signed in."""
+    """A person with an account, and the browser in which they are signed in."""
 
     person: Person
     browser: Visitor = field(repr=False)
@@ -72,7 +72,7 @@ class User:
 
 @dataclass
 class Grant:
-    """What somebody agreed to."""
+    """A grant of the model."""
 
     grant_id: UUID
     user: User
@@ -80,7 +80,7 @@ class Grant:
     scopes: tuple[str, ...]
     resource: str | None
     pairs: list["Pair"] = field(default_factory=list, repr=False)
-    """All that were issued; the last is what the application holds."""
+    """All issued ones; the application holds the last."""
     code: "Code | None" = field(default=None, repr=False)
     is_revoked: bool = False
 
@@ -92,7 +92,7 @@ class Grant:
 
 @dataclass
 class Code:
-    """A code, and what has to be presented with it."""
+    """A code, and the parameters that must be presented with it."""
 
     text: str = field(repr=False)
     grant: Grant
@@ -102,7 +102,7 @@ class Code:
     is_spent: bool = False
 
     def presented(self) -> dict[str, str | None]:
-        """Return what the application that it was made for presents with it."""
+        """Return the correct parameters for it."""
         return {
             "client_id": self.grant.application.client_id,
             "redirect_uri": self.redirect_uri,
@@ -135,7 +135,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Request:
-    """What an application asks somebody for, and what they would rather keep to themselves."""
+    """The scopes that an application requests, and those that the person unticks."""
 
     user: int
     client: int
@@ -147,19 +147,19 @@ class Request:
 
 @dataclass(frozen=True)
 class World:
-    """What all stories share: the database, and the means to make people."""
+    """The database and the factories that all sequences share."""
 
     settings: Settings
     owner: Rows
     reader: Rows
     aging: list[str]
-    """Statements that make everything older."""
+    """Statements that shift all times into the past."""
     welcome: Welcome
     applications: tuple[Application, Application]
 
 
 def verifier_and_challenge(number: int) -> tuple[str, str]:
-    """Return the verifier of one authorization request and what is sent of it (RFC 7636)."""
+    """Return the verifier of one authorization request and its challenge (RFC 7636)."""
     verifier = f"a-verifier-of-at-least-forty-three-characters-{number}"
     digest = hashlib.sha256(verifier.encode()).digest()
     return verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -173,10 +173,10 @@ def in_order(scopes: Iterable[str]) -> tuple[str, ...]:
 WIDTHS: Final = st.sets(st.sampled_from(SCOPES), min_size=1).map(in_order)
 WHICH: Final = st.sampled_from((0, 1))
 WRONG_WITH_A_TOKEN: Final = ("other client", "stranger", *RESOURCES, FOREIGN_RESOURCE)
-"""What somebody presents that may not go with a token; a resource may be the very one."""
+"""Wrong parameters beside a token; a wrong resource may equal the right one."""
 WRONG_WITH_A_CODE: Final = (*WRONG_WITH_A_TOKEN, "no resource", "redirect_uri", "code_verifier")
 FIRST: Final = ("nothing", "a minute passes", "its owner revokes it", *WRONG_WITH_A_CODE)
-"""What happens between a consent and the exchange; a wrong presentation spends nothing."""
+"""Wrong requests between a consent and the exchange; they must not spend the code."""
 REQUESTS: Final = st.builds(
     Request,
     user=WHICH,
@@ -189,7 +189,7 @@ REQUESTS: Final = st.builds(
 
 
 def refused(response: Response, error: str) -> None:
-    """Assert that an answer is this OAuth error and nothing else."""
+    """Assert that a response is exactly this OAuth error."""
     assert response.status_code == (401 if error == "invalid_client" else 400), response.text
     assert response.json().keys() == {"error", "error_description"}
     assert response.json()["error"] == error
@@ -230,7 +230,7 @@ def grant_of(world: World, code: str) -> UUID:
 
 
 def revoke_as_owner(world: World, user: User, grant: Grant) -> bool:
-    """Take a grant back as ``user``; tell whether there was anything to take back."""
+    """Revoke a grant as ``user`` and return whether it was live."""
 
     async def revoke() -> bool:
         async with rows.connected(world.settings) as database:
@@ -263,19 +263,19 @@ STORIES: Final = hypothesis.settings(
     max_examples=hypothesis.settings().max_examples * 3 // 2,
     stateful_step_count=15,
     print_blob=True,
-    # Which lines only failing stories ran is seldom what is wrong, and takes minutes to find out.
+    # Finding the lines that only failing sequences ran takes minutes and seldom helps.
     phases=set(hypothesis.Phase) - {hypothesis.Phase.explain},
 )
 
 
 class GrantLifeCycle(RuleBasedStateMachine):
-    """Stories of two people, two applications and what comes of it."""
+    """Sequences with two people and two applications."""
 
     codes: Bundle[Code] = Bundle("codes")
     pairs: Bundle[Pair] = Bundle("pairs")
 
     def __init__(self, world: World) -> None:
-        """Begin a story: nobody has agreed to anything."""
+        """Begin without grants."""
         super().__init__()
         self.world = world
         self.users = [self.new_user("alice"), self.new_user("bob")]
@@ -288,7 +288,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
         self.world.owner.execute("delete from identity.user")
 
     def new_user(self, name: str) -> User:
-        """Return somebody who has just joined and signed in."""
+        """Return a person who has just joined and signed in."""
         row = self.world.owner.execute(
             "insert into identity.user (email) values (%s) returning user_id",
             [f"{name}@example.org"],
@@ -298,7 +298,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
         return User(person, self.world.welcome(person))
 
     def client_id(self, grant: Grant, whose: str) -> str:
-        """Return a client id, by what it is to whoever holds a code or token of ``grant``."""
+        """Return a client id, right or wrong, for a code or token of ``grant``."""
         others = (each for each in self.world.applications if each is not grant.application)
         return {
             "own client": grant.application.client_id,
@@ -309,7 +309,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
     def replacement(
         self, wrong: str, grant: Grant, redirect_uri: str | None = None
     ) -> dict[str, str | None]:
-        """Return what is presented in place of something that goes with a code or token of ``grant``."""
+        """Return a wrong value for a parameter beside a code or token of ``grant``."""
         if wrong in ("own client", "other client", "stranger"):
             return {"client_id": self.client_id(grant, wrong)}
         if wrong == "redirect_uri":
@@ -350,16 +350,16 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(target=codes, request=REQUESTS)
     def authorize(self, request: Request) -> Code:
-        """Somebody lets an application in."""
+        """A person consents to an application."""
         return self.consent(request)
 
     @rule(target=pairs, request=REQUESTS, first=st.sampled_from(FIRST))
     def connect(self, request: Request, first: str) -> MultipleResults[Pair]:
-        """Somebody lets an application in, and its code is presented, if not rightly at first."""
+        """A person consents to an application, which redeems the code after some wrong requests."""
         return self.present_at_last(self.consent(request), first)
 
     def consent(self, request: Request) -> Code:
-        """Let an application at what stays ticked of what it asks for, all of it where that is nothing."""
+        """Consent to the scopes that stay ticked, or to all of them if none does."""
         user, application = self.users[request.user], self.world.applications[request.client]
         granted = in_order(set(request.asked) - set(request.unticked)) or request.asked
         self.requests += 1
@@ -388,14 +388,14 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(target=pairs, code=codes, wrong=st.sampled_from(WRONG_WITH_A_CODE))
     def exchange_wrongly(self, code: Code, wrong: str) -> MultipleResults[Pair]:
-        """Somebody presents a code and something that may not go with it, for the first time or again."""
+        """A code is presented with possibly wrong parameters, for the first time or again."""
         return self.present_code(code, **self.replacement(wrong, code.grant, code.redirect_uri))
 
     @rule(
         target=pairs, pair=pairs, whose=st.sampled_from(("own client", "other client", "stranger"))
     )
     def exchange_again(self, pair: Pair, whose: str) -> MultipleResults[Pair]:
-        """Somebody presents a code that is spent, whoever they are."""
+        """A spent code is presented, by any client."""
         code = pair.grant.code
         assert code is not None
         return self.present_code(code, client_id=self.client_id(pair.grant, whose))
@@ -414,7 +414,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
         return self.present_code(code)
 
     def present_code(self, code: Code, **replaced: str | None) -> MultipleResults[Pair]:
-        """Present a code with what goes with it, but for what is replaced, as the model expects."""
+        """Present a code with its parameters and some replacements, and check the response."""
         presented = code.presented() | replaced
         expected = self.error_of_exchange(code, presented)
 
@@ -427,7 +427,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
         return multiple(self.issued_pair(response, code.grant))
 
     def error_of_exchange(self, code: Code, presented: dict[str, str | None]) -> str | None:
-        """Return what an exchange has to be refused with, None where it is not; a replay revokes."""
+        """Return the expected error of an exchange, or None; a replay revokes the grant of the model."""
         if code.is_spent and not code.grant.user.is_deleted:
             code.grant.is_revoked = True
             return "invalid_grant"
@@ -456,7 +456,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(target=pairs, pair=pairs)
     def refresh_twice_in_time(self, pair: Pair) -> MultipleResults[Pair]:
-        """The application comes back each time just before its refresh token expires."""
+        """The application refreshes each time just before its refresh token expires."""
         self.grow_older(89 * DAY)
         self.present_refresh_token(pair.grant.pairs[-1])
         self.grow_older(89 * DAY)
@@ -464,32 +464,32 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(target=pairs, pair=pairs, wrong=st.sampled_from(("own client", *WRONG_WITH_A_TOKEN)))
     def refresh_with_an_old_token(self, pair: Pair, wrong: str) -> MultipleResults[Pair]:
-        """Somebody presents a refresh token of some time ago, and something that may not go with it."""
+        """An old refresh token is presented with possibly wrong parameters."""
         old = pair.grant.pairs[0] if pair is pair.grant.pairs[-1] else pair
         return self.present_refresh_token(old, **self.replacement(wrong, pair.grant))
 
     @rule(target=pairs, pair=pairs, wrong=st.sampled_from(WRONG_WITH_A_TOKEN))
     def refresh_wrongly(self, pair: Pair, wrong: str) -> MultipleResults[Pair]:
-        """Somebody presents the newest refresh token and something that may not go with it."""
+        """The newest refresh token is presented with possibly wrong parameters."""
         return self.present_refresh_token(
             pair.grant.pairs[-1], **self.replacement(wrong, pair.grant)
         )
 
     @rule(target=pairs, pair=pairs, left=st.sampled_from(SCOPES))
     def narrow(self, pair: Pair, left: str) -> MultipleResults[Pair]:
-        """The application asks for less than it has, or as much where it would be left with nothing."""
+        """The application requests fewer scopes than it has, or the same if none would be left."""
         kept = in_order(set(pair.grant.scopes) - {left}) or pair.grant.scopes
         return self.present_refresh_token(pair.grant.pairs[-1], scope=" ".join(kept))
 
     @rule(target=pairs, pair=pairs, wanted=WIDTHS)
     def widen(self, pair: Pair, wanted: tuple[str, ...]) -> MultipleResults[Pair]:
-        """The application asks for something that it has not, or no longer."""
+        """The application requests a scope that it does not have, or no longer has."""
         beyond = set(SCOPES) - set(pair.grant.scopes) or {"read:health"}
         wider = sorted({*wanted, *beyond})
         return self.present_refresh_token(pair.grant.pairs[-1], scope=" ".join(wider))
 
     def present_refresh_token(self, pair: Pair, **replaced: str | None) -> MultipleResults[Pair]:
-        """Present a refresh token with what goes with it, but for what is replaced, as the model expects."""
+        """Present a refresh token with its parameters and some replacements, and check the response."""
         grant = pair.grant
         presented = {
             "client_id": grant.application.client_id,
@@ -509,7 +509,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
         return multiple(self.issued_pair(response, grant))
 
     def error_of_refresh(self, pair: Pair, presented: dict[str, str | None]) -> str | None:
-        """Return what a refresh has to be refused with, None where it is not; a replay revokes."""
+        """Return the expected error of a refresh, or None; a replay revokes the grant of the model."""
         grant = pair.grant
         if pair.is_rotated and not grant.user.is_deleted:
             grant.is_revoked = True
@@ -538,19 +538,19 @@ class GrantLifeCycle(RuleBasedStateMachine):
     def revoke_by_client(
         self, pair: Pair, is_refresh: bool, says_who: bool, goes_on: bool
     ) -> MultipleResults[Pair]:
-        """The application gives a token back, and may refresh after that as if it had not."""
+        """The application revokes a token, and may try to refresh afterwards."""
         self.give_back(pair, is_refresh=is_refresh, says_who=says_who)
         return self.present_refresh_token(pair.grant.pairs[-1]) if goes_on else multiple()
 
     @rule(pair=pairs, says_who=st.booleans())
     def refresh_and_revoke_by_the_old_token(self, pair: Pair, says_who: bool) -> None:
-        """The application refreshes, and gives back the refresh token that it had before."""
+        """The application refreshes, and revokes its previous refresh token."""
         before = pair.grant.pairs[-1]
         self.present_refresh_token(before)
         self.give_back(before, is_refresh=True, says_who=says_who)
 
     def give_back(self, pair: Pair, *, is_refresh: bool, says_who: bool) -> None:
-        """Revoke a token as its application, or as somebody who does not say who they are."""
+        """Revoke a token with or without the client id."""
         token = pair.refresh_token if is_refresh else pair.access_token
         client_id = pair.grant.application.client_id if says_who else ""
 
@@ -564,7 +564,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(pair=pairs, client=st.sampled_from(("other client", "stranger")))
     def revoke_by_another_client(self, pair: Pair, client: str) -> None:
-        """Another application, registered or not, gives both tokens back, which changes nothing."""
+        """Another application, registered or not, revokes both tokens, which changes nothing."""
         client_id = self.client_id(pair.grant, client)
 
         for token in (pair.access_token, pair.refresh_token):
@@ -573,12 +573,12 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(held=st.one_of(codes, pairs), is_owner=st.booleans())
     def revoke_by_owner(self, held: Code | Pair, is_owner: bool) -> None:
-        """Somebody takes back what they agreed to, or tries to take back what another did."""
+        """A person revokes a grant of their own, or tries to revoke another person's."""
         other = next(user for user in self.users if user is not held.grant.user)
         self.take_back(held.grant, held.grant.user if is_owner else other)
 
     def take_back(self, grant: Grant, user: User) -> None:
-        """Revoke a grant as ``user``, in vain where it is another's or ended before."""
+        """Revoke a grant as ``user``; it fails if the grant is another person's or has ended."""
         is_theirs = user is grant.user
 
         is_revoked = revoke_as_owner(self.world, user, grant)
@@ -588,7 +588,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from(AMOUNTS))
     def time_passes(self, seconds: int) -> None:
-        """Nobody does anything for a while."""
+        """Time passes."""
         self.grow_older(seconds)
 
     def grow_older(self, seconds: int) -> None:
@@ -599,7 +599,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @rule(user=WHICH)
     def delete_user(self, user: int) -> None:
-        """Somebody deletes their account, and joins again under the same address."""
+        """A person deletes their account and joins again with the same address."""
         gone = self.users[user]
         self.world.owner.execute(
             "delete from identity.user where user_id = %s", [gone.person.user_id]
@@ -607,7 +607,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
         gone.is_deleted = True
         self.users[user] = self.new_user(gone.person.email.partition("@")[0])
 
-    # What holds after each step.
+    # The invariants after each step.
 
     @invariant()
     def an_access_token_opens_a_session_exactly_while_it_should(self) -> None:
@@ -623,7 +623,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @invariant()
     def what_is_live_is_what_somebody_was_given(self) -> None:
-        """Count what lives in the database: all that was sent, nothing else, no second refresh token."""
+        """The live tokens in the database are those of the model, with one refresh token per grant."""
         row = self.world.owner.execute(
             """
             select (select count(*) from oauth.live_access_token),

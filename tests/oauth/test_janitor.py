@@ -1,4 +1,4 @@
-"""The janitor: what goes, what stays, and that nobody notices."""
+"""The janitor: what it deletes, what it keeps, and that it disturbs no requests."""
 
 import asyncio
 import logging
@@ -63,7 +63,7 @@ async def connected(settings: Settings) -> Connection:
 
 @pytest.fixture
 def clean(settings: Settings, owner: Rows) -> Clean:
-    """Has the janitor come once, and tells what was removed."""
+    """Runs the janitor once and returns what it deleted."""
     assert not owner.closed
 
     def run(**options: Any) -> dict[str, int]:
@@ -78,7 +78,7 @@ def clean(settings: Settings, owner: Rows) -> Clean:
 
 @pytest.fixture
 def let_pass(owner: Rows) -> Pass:
-    """Makes everything that there is older by an interval."""
+    """Makes all rows older by an interval."""
     columns = owner.execute(
         """
         select format('update %I.%I set ', table_schema, table_name)
@@ -110,7 +110,7 @@ def count(owner: Rows, table: str) -> int:
     return int(row[0])
 
 
-# What goes, and what stays.
+# What is deleted, and what is kept.
 
 
 def test_an_expired_request_is_deleted(
@@ -911,7 +911,7 @@ def test_a_consent_in_progress_keeps_its_client(
         target=lambda: decided.append(alice_browser.submit(page, decision="allow"))
     )
 
-    # Somebody keeps the person's row, so that the consent waits in the midst of its work.
+    # The person's row is locked, so that the consent waits in the middle of its statement.
     with other.transaction():
         other.execute("select from identity.user for update")
         consent.start()
@@ -999,7 +999,7 @@ def consent_to(application: Application, browser: Visitor) -> int:
     return page.status_code
 
 
-# How it finds what is to be removed.
+# How it finds the rows to delete.
 
 
 def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Person) -> None:
@@ -1051,7 +1051,7 @@ def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Perso
         given = ", ".join(values[name] for name in statement.parameters)
         owner.execute(f"prepare look_{number} ({declared}) as {statement.text.decode()}")
         pages = []
-        # The first time, and once the table is analyzed, a plan is made, which reads the catalogue.
+        # Planning reads the catalogue, the first time and after the table was analyzed.
         for _ in range(4):
             plan = owner.execute(
                 f"explain (analyze, buffers, format json) execute look_{number} ({given})"

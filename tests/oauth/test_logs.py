@@ -1,4 +1,4 @@
-"""What is written down of a request: its line, and no secret of anybody's."""
+"""The log line of a request, which has no secrets."""
 
 import logging
 from collections.abc import Callable

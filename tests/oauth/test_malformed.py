@@ -183,7 +183,7 @@ def listening(
 
 
 def answer_to(address: tuple[str, int], request: Iterator[bytes]) -> bytes:
-    """Return what is answered to a request, of which no more is sent once the answer has begun."""
+    """Send a request until the response begins, and return the response."""
     with socket.create_connection(address, timeout=10) as connection:
         try:
             for piece in request:
@@ -280,7 +280,7 @@ BYTES = st.one_of(
 def test_no_body_is_an_internal_error(
     server: TestClient, owner: Rows, path: str, body: bytes, is_json: bool
 ) -> None:
-    # Else most of many registrations would be refused before anybody reads them.
+    # Otherwise most of the registrations would be throttled before their bodies are read.
     owner.execute("delete from identity.throttle")
     kind = "application/json" if is_json else FORM["Content-Type"]
 

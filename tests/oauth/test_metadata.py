@@ -1,4 +1,4 @@
-"""What both servers say of themselves (RFC 8414, RFC 9728): checklist lines 1 to 4."""
+"""The metadata of both servers (RFC 8414, RFC 9728): checklist lines 1 to 4."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -1,4 +1,4 @@
-"""What every page has, under which name it is shown, and what an error looks like."""
+"""Properties of every page: headers, canonical host and error pages."""
 
 import re
 from collections.abc import Iterator

@@ -65,7 +65,7 @@ def application(client: httpx2.Client) -> Application:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rival was told."""
+    """The response to one of the concurrent requests."""
 
     status: int
     body: dict[str, Any]
@@ -95,7 +95,7 @@ def at_once(url: str, requests: list[Request]) -> list[Answer]:
 
 
 def answer(connection: socket.socket) -> Answer:
-    """Return the answer that comes on a connection."""
+    """Return the response on a connection."""
     with HTTPResponse(connection) as response:
         response.begin()
         content = response.read()
@@ -123,7 +123,7 @@ def refresh(application: Application, pair: dict[str, Any]) -> Request:
 
 
 def revoke(pair: dict[str, Any]) -> Request:
-    """Return the request that gives a refresh token back."""
+    """Return a request that revokes a refresh token."""
     return "/oauth/revoke", {"token": pair["refresh_token"]}
 
 
@@ -144,7 +144,7 @@ def assert_dead(service: Service, application: Application, pair: dict[str, Any]
 
 @dataclass(frozen=True)
 class Stored:
-    """What the database has of alice's newest grant."""
+    """The rows of alice's newest grant."""
 
     is_revoked: bool
     codes: int
@@ -156,7 +156,7 @@ class Stored:
 
 
 def stored(alice: Person) -> Stored:
-    """Return what there is of alice's newest grant."""
+    """Return the rows of alice's newest grant."""
     with alice.connection.cursor(row_factory=class_row(Stored)) as cursor:
         found = cursor.execute(
             """

@@ -1,4 +1,4 @@
-"""Which redirect URIs are taken, which match, and what is added to them."""
+"""Redirect URIs: registration rules, matching, and response parameters."""
 
 from urllib.parse import parse_qsl, urlsplit
 

@@ -1,8 +1,8 @@
-"""A whole run against real processes, and then a search for every secret that it has seen.
+"""A run against real processes, and then a search for every secret that occurred in it.
 
-The run signs up, signs in, consents, exchanges, refreshes and revokes, and does each of them wrongly
-too, with secrets in every place where somebody might put one by mistake. What a client sends and is
-given is taken down as it passes. Afterwards a dump of the database and all logs are searched.
+The run joins, signs in, consents, exchanges, refreshes and revokes, and does each of them wrongly too, with
+secrets in every place where they could end up by mistake. All secrets that a client sends or receives are
+recorded. Afterwards a dump of the database and all logs are searched for them.
 """
 
 import base64
@@ -44,20 +44,20 @@ FORM_TOKEN: Final = re.compile(r'name="csrf" value="([^"]+)"')
 
 @dataclass
 class Secrets:
-    """The secrets of a run, each with what it is."""
+    """The secrets of a run, each with a description."""
 
     forbidden: dict[str, str] = field(default_factory=dict)
-    """What may be neither in the database nor in a log."""
+    """Secrets that must be neither in the database nor in a log."""
     unlogged: dict[str, str] = field(default_factory=dict)
-    """What the database keeps, for a while or for good, and no log may show."""
+    """Secrets that the database may hold, but no log."""
 
     def note(self, what: str, secret: str) -> str:
-        """Take down a secret that the run makes up itself, and return it."""
+        """Record a secret that the run creates, and return it."""
         self.forbidden[secret] = what
         return secret
 
     def note_unlogged(self, what: str, text: str) -> str:
-        """Take down what only logs may not show, and return it."""
+        """Record a secret that only logs must not contain, and return it."""
         self.unlogged[text] = what
         return text
 
@@ -66,7 +66,7 @@ class Secrets:
         self._see([str(request.url), *request.headers.values(), request.read().decode("latin-1")])
 
     def see_response(self, response: httpx2.Response) -> None:
-        """Take down every token, cookie and form token that a client is given."""
+        """Record every token, cookie and form token that a client receives."""
         response.read()
         self._see([*response.headers.values(), response.text])
         for header in response.headers.get_list("set-cookie"):
@@ -81,10 +81,10 @@ class Secrets:
 
 
 def disguises(secret: str) -> set[str]:
-    """Return how a secret may look, all in lower case: itself, escaped, in hex, and in base64.
+    """Return the encodings of a secret, in lower case: plain, escaped, hex and base64.
 
-    Base64 within something longer starts at any of three places; what comes before and after changes the
-    characters at the ends, which are left out. Of a token, a piece of its random part is enough.
+    Within a longer text, base64 has three alignments; the neighbouring bytes change the characters at both
+    ends, which are left out. For a token, a piece of its random part is enough.
     """
     raw = secret.encode()
     found = {
@@ -105,7 +105,7 @@ def disguises(secret: str) -> set[str]:
 
 
 def found_in(text: str, secrets: dict[str, str]) -> list[str]:
-    """Return what of the secrets is in a text, in whatever disguise."""
+    """Return the secrets that a text contains in any encoding."""
     lowered = text.lower()
     return sorted(
         f"{what}: {secret}"
@@ -150,7 +150,7 @@ def challenge_of(verifier: str) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """What happens: a person, an application, and everybody's mistakes."""
+    """The actions of the run: a person, an application, and mistakes of both."""
 
     service: Service
     secrets: Secrets
@@ -158,7 +158,7 @@ class Run:
     api: httpx2.Client
 
     def svc(self, *words: str) -> str:
-        """Return what a command prints, which may be a secret."""
+        """Return the output of a command, which may be a secret."""
         printed = processes.run(
             list(words),
             self.service.settings,
@@ -249,7 +249,7 @@ class Run:
         ]
 
     def decline(self, visitor: Visitor, application: Application) -> None:
-        """Say no, and ask for what there is not."""
+        """Decline, and request things that do not exist."""
         for changed in ({}, {"scope": "read:minds"}):
             state = self.secrets.note_unlogged(
                 "state", f"state-declined-{len(changed)}-of-a-client"
@@ -260,7 +260,7 @@ class Run:
             assert parameters(asked)["state"] == [state]
 
     def misplace(self, application: Application, given: list[str]) -> None:
-        """Put tokens, dead and alive, where none belongs, and send some that are none."""
+        """Send valid, expired and malformed tokens in wrong places."""
         note = self.secrets.note
         api_token = self.svc("token", "create", EMAIL, "--scope", "read:profile")
         assert self.me(api_token) == 200
@@ -320,7 +320,7 @@ class Run:
         assert refused.status_code in (400, 401)
 
     def speak_nonsense(self, token: str) -> None:
-        """Send what is no HTTP, to both servers, with a token in it."""
+        """Send text that is not HTTP to both servers, with a token in it."""
         for url in (self.service.auth_url, self.service.base_url):
             with socket.create_connection(("127.0.0.1", port_of(url)), timeout=10) as connection:
                 connection.sendall(f"GET /{token} HTTP/9\r\n{token}\r\n\r\n".encode())
@@ -366,7 +366,7 @@ class Run:
 
 @contextmanager
 def observed(secrets: Secrets, url: str) -> Iterator[httpx2.Client]:
-    """A client of the server at ``url`` whose secrets are taken down as they pass."""
+    """A client of the server at ``url`` that records all secrets."""
     hooks: dict[str, list[Callable[..., Any]]] = {
         "request": [secrets.see_request],
         "response": [secrets.see_response],

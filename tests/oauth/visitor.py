@@ -102,7 +102,7 @@ class Visitor:
 
 
 def signed_in(client: Client, email: str, password: str) -> Visitor:
-    """Return a browser in which somebody has signed in on the page for it."""
+    """Sign in on the page and return the browser."""
     visitor = Visitor(client)
     response = visitor.submit(visitor.get("/sign-in"), email=email, password=password)
     assert response.status_code == 303, response.text
@@ -122,7 +122,7 @@ class Application:
         return "/oauth/authorize?" + urlencode(self.authorize_parameters(**changed))
 
     def authorize_parameters(self, **changed: str | None) -> dict[str, str]:
-        """Return the parameters of a good authorization request, but for what is changed."""
+        """Return the parameters of a valid authorization request with changes."""
         given = {
             "response_type": "code",
             "client_id": self.client_id,
@@ -161,17 +161,17 @@ class Application:
         return self.client.post("/oauth/token", data=given)
 
     def revoke(self, token: str, **fields: str) -> Response:
-        """Give a token back."""
+        """Revoke a token."""
         return self.client.post("/oauth/revoke", data={"token": token} | fields)
 
     def code(self, visitor: Visitor, *, ticked: list[str] | None = None, **changed: Any) -> str:
-        """Return a code that a signed-in visitor agreed to, with what is ticked or all of it."""
+        """Consent to the ticked scopes, by default all, and return the code."""
         page = visitor.follow(visitor.get(self.authorize_path(**changed)))
         scopes: dict[str, Any] = {} if ticked is None else {"scope": ticked}
         return parameters(visitor.submit(page, decision="allow", **scopes))["code"][0]
 
     def pair(self, visitor: Visitor, **changed: Any) -> dict[str, Any]:
-        """Return the token response to a code that a signed-in visitor agreed to."""
+        """Consent, redeem the code and return the token response."""
         sent_again = {"resource": changed["resource"]} if "resource" in changed else {}
         response = self.exchange(self.code(visitor, **changed), **sent_again)
         assert response.status_code == 200, response.text

@@ -28,7 +28,7 @@ def read(text: str) -> bytes:
 
 
 def options(page: Response) -> dict[str, Any]:
-    """Return what the one passkey form of a page asks for."""
+    """Return the options of the only passkey form of a page."""
     found = re.search(r'data-options="([^"]+)"', page.text)
     assert found is not None, page.text
     asked: dict[str, Any] = json.loads(html.unescape(found[1]))
@@ -37,7 +37,7 @@ def options(page: Response) -> dict[str, Any]:
 
 @dataclass
 class Authenticator:
-    """One passkey; its counter goes up by ``step`` with each answer."""
+    """A passkey. Its counter increases by ``step`` with each response."""
 
     step: int = 1
     key: ec.EllipticCurvePrivateKey = field(
@@ -50,7 +50,7 @@ class Authenticator:
     def make(
         self, asked: dict[str, Any], *, origin: str = ORIGIN, flags: int = PRESENT | VERIFIED
     ) -> str:
-        """Answer what a page asks for that adds a passkey."""
+        """Return the response to the options of a page that adds a passkey."""
         self.user_handle = read(asked["user"]["id"])
         numbers = self.key.public_key().public_numbers()
         public_key = cbor2.dumps(
@@ -78,7 +78,7 @@ class Authenticator:
         user_handle: bytes | None = None,
         client_data: dict[str, Any] | None = None,
     ) -> str:
-        """Answer what a page asks for that lets somebody in."""
+        """Return the response to the options of a sign-in page."""
         self.count += self.step
         data = self._data(rp_id or asked["rpId"], flags)
         collected = _client_data("get", asked, origin, **(client_data or {}))

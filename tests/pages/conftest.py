@@ -1,4 +1,4 @@
-"""The pages that people meet, asked as the authorization server's tests ask it."""
+"""The fixtures of tests/oauth, for tests of pages."""
 
 from tests.oauth.conftest import (
     alice_browser,

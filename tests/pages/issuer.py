@@ -1,8 +1,7 @@
-"""A provider of these tests: it does what an OpenID Connect provider does, or as wrong as it is told.
+"""An OpenID Connect provider for tests, which can be configured to behave wrongly.
 
-The browser's side of it, which asks a person who they are, is ``authorize``, and for a real browser a page
-with two links; the rest is over HTTP. What real providers do is shown with one that nobody here wrote, in
-``tests/browser/test_provider.py``.
+``authorize`` plays the browser's part of the sign-in; for a real browser there is a page with two links. The
+rest works over HTTP. ``tests/browser/test_provider.py`` has tests with a real provider.
 """
 
 import base64
@@ -41,13 +40,13 @@ class Issuer:
             "email_verified": True,
         }
     )
-    """Who sits in front of it, as the ID token says."""
+    """The signed-in person, as in the ID token."""
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What it says of itself differently; None leaves a member out."""
+    """Changes to the metadata; None leaves a member out."""
     claims: dict[str, Any] = field(default_factory=dict)
-    """What the ID token says differently; None leaves a claim out."""
+    """Changes to the claims of the ID token; None leaves a claim out."""
     userinfo: dict[str, Any] = field(default_factory=dict)
-    """What it tells beside the subject, to whoever has an access token."""
+    """The claims of the userinfo response, besides the subject."""
     key: Key = field(default_factory=lambda: new_key("one"))
     algorithm: str = "ES256"
     published: list[dict[str, Any]] = field(default_factory=list)
@@ -57,9 +56,9 @@ class Issuer:
     held: dict[str, threading.Event] = field(default_factory=dict)
     """By path: requests for it are not answered before this."""
     id_token: str | None = None
-    """In place of one that is made."""
+    """An ID token to send instead of a created one."""
     asked: list[str] = field(default_factory=list)
-    """The paths that were asked for."""
+    """The requested paths."""
     used_post: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[str] = field(default_factory=list)
@@ -79,7 +78,7 @@ class Issuer:
         vars(self).update(vars(Issuer(self.url)))
 
     def authorize(self, location: str, **changed: str | None) -> str:
-        """Return where the browser is sent back to by somebody who agrees, with ``changed`` parameters."""
+        """Return the callback URL after the person agrees, with ``changed`` parameters."""
         parts = urlsplit(location)
         assert f"{parts.scheme}://{parts.netloc}{parts.path}" == f"{self.url}/authorize"
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -217,7 +216,7 @@ def listening() -> Iterator[Issuer]:
                 self.end_headers()
                 self.wfile.write(body)
             except OSError:
-                # Whoever asked has had enough.
+                # The client has disconnected.
                 self.close_connection = True
 
         def log_message(self, *_: object) -> None:

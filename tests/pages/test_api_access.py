@@ -1,4 +1,4 @@
-"""Settings, API access: what is shown, what is made of a form, and what is said to a bad one."""
+"""Settings → API access."""
 
 import re
 import threading
@@ -30,7 +30,7 @@ FORM = 1
 
 
 def fill(browser: Visitor, page: Response | None = None, **changed: Any) -> Response:
-    """Send the form of a page with good values, but for what is changed."""
+    """Submit the form of a page with valid values and changes."""
     good = {"name": "Weekly chart", "preset": "choose", "scope": ["read:profile"], "expiry": "90"}
     return browser.submit(page or browser.get(PATH), form=FORM, **(good | changed))
 
@@ -42,7 +42,7 @@ def token_in(page: Response) -> str:
 
 
 def text_of(page: Response) -> str:
-    """Return what people read on a page, in one line."""
+    """Return the text of a page, in one line."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
@@ -62,7 +62,7 @@ def grants_of(owner: Rows, person: Person) -> list[tuple[str, list[str], datetim
 
 
 def make_old(owner: Rows) -> None:
-    """Make all sign-ins older than what counts as fresh."""
+    """Make all sign-ins too old to be fresh."""
     owner.execute(
         "update identity.session set authenticated_at = now() - interval '15 minutes 1 second'"
     )

@@ -1,4 +1,4 @@
-"""Settings → Categories: what has no category, rules and scores."""
+"""Settings → Categories: time without a category, rules and scores."""
 
 import html
 import re

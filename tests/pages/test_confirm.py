@@ -1,4 +1,4 @@
-"""The question that comes before what could harm an account."""
+"""The confirmation before sensitive actions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Settings, connected apps: who has been let in, and how that ends."""
+"""Settings → Connected apps."""
 
 import re
 from html import unescape
@@ -21,7 +21,7 @@ FORM = 1
 
 
 def text_of(page: Response) -> str:
-    """Return what people read on a page, in one line."""
+    """Return the text of a page, in one line."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
@@ -30,7 +30,7 @@ def links(page: Response) -> list[str]:
 
 
 def spoken(page: Response) -> list[str]:
-    """Return what the links to revoke are called for those who hear them."""
+    """Return the accessible names of the revoke links."""
     return [unescape(label) for label in re.findall(r'aria-label="(Revoke [^"]*)"', page.text)]
 
 

@@ -1,4 +1,4 @@
-"""Settings → Account → Delete: what ends at once, what goes afterwards, and what stays."""
+"""Settings → Account → Delete: what ends at once, what is deleted afterwards, and what is kept."""
 
 import asyncio
 import threading
@@ -32,10 +32,10 @@ Clean = Callable[..., int]
 PATH: Final = "/settings/account/delete"
 INGEST: Final = "/api/v1/ingest/app-sessions"
 
-# What is known of somebody after their account is gone, and for how long: SECURITY.md.
+# The tables that keep rows of deleted accounts for a time: SECURITY.md.
 KEPT: Final = {"identity.security_event", "identity.departed_user"}
 
-# Where what a tracker sends goes.
+# The tables that ingest writes.
 TRACKED: Final = {
     "activity.app_session",
     "activity.device",
@@ -50,7 +50,7 @@ def ask(browser: Visitor, email: str) -> Response:
 
 
 def send(api: TestClient, person: Person, count: int, *, device: str = "laptop") -> None:
-    """Have a tracker of somebody's send app sessions."""
+    """Send app sessions as a tracker of a person."""
     events = [
         {
             "idempotency_key": f"{device} {number}",
@@ -68,7 +68,7 @@ def send(api: TestClient, person: Person, count: int, *, device: str = "laptop")
 
 
 def tables_of_people(owner: Rows) -> list[str]:
-    """Return every table there is with a column for the user, in whichever schema."""
+    """Return every table with a column for the user, in all schemas."""
     found = owner.execute(
         """
         select format('%s.%s', nspname, relname)
@@ -84,7 +84,7 @@ def tables_of_people(owner: Rows) -> list[str]:
 
 
 def left(owner: Rows, person: Person) -> dict[str, int]:
-    """Return how many rows of somebody there are, by table, where there are any."""
+    """Return the number of rows of a person by table, without empty tables."""
     counted = {}
     for name in tables_of_people(owner):
         row = owner.execute(
@@ -100,7 +100,7 @@ def left(owner: Rows, person: Person) -> dict[str, int]:
 
 @pytest.fixture
 def clean(settings: Settings) -> Clean:
-    """Has the janitor come once, and tells how many rows of people who left it removed."""
+    """Runs the janitor once and returns how many rows of deleted accounts it deleted."""
 
     def run(**options: Any) -> int:
         async def once() -> list[janitor.Removal]:
@@ -125,7 +125,7 @@ def life(
     terminal: Terminal,
     owner: Rows,
 ) -> Callable[[Person], Visitor]:
-    """Gives somebody something of everything that there is, and returns a browser of theirs."""
+    """Creates rows of every kind for a person, and returns a signed-in browser."""
 
     def live(person: Person) -> Visitor:
         browser = welcome(person)
@@ -149,7 +149,7 @@ def life(
 
 
 def add_what_is_not_invented(owner: Rows, person: Person) -> None:
-    """Store the summary of a day, which else a job would make in a while, and what somebody pays."""
+    """Store the summary of a day, which a job would compute later, and a subscription."""
     owner.execute(
         "insert into profile.subscription (user_id, plan, status, billing) "
         "values (%s, 'hosted', 'active', 'card')",
@@ -169,7 +169,7 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
 
 
 def fill(owner: Rows, person: Person) -> None:
-    """Put a row of somebody's into each table that is empty of them, with the least that it takes."""
+    """Insert a minimal row of a person into each table that has none of theirs."""
     for name in tables_of_people(owner):
         if name in KEPT or name in left(owner, person):
             continue
@@ -208,7 +208,7 @@ def test_all_rows_of_alice_are_deleted_and_bobs_are_kept(
     goodbye = ask(browser, alice.email)
     cleaned = clean()
 
-    # There was something in each of them, so that what is not left was removed.
+    # Each table had rows, so that an empty one proves a deletion.
     assert before.keys() == tables - {"identity.departed_user"}
     assert "activity.app_session" in tables
     assert goodbye.status_code == 200
@@ -293,7 +293,7 @@ def test_sessions_and_tokens_end_with_the_response(
     assert other.get("/").status_code == 303
     signing_in = stranger.submit(stranger.get("/sign-in"), email=alice.email, password=PASSWORD)
     assert signing_in.status_code == 400
-    # All of that without the janitor: the data is there yet, and nobody can reach it.
+    # The janitor has not run: the data still exists, and nobody can access it.
     assert left(owner, alice).keys() == KEPT | TRACKED
 
 
@@ -529,7 +529,7 @@ def test_rows_of_a_concurrent_ingest_are_deleted(
         holder.commit()
     writing.join()
 
-    # The end of the account waited for nobody. What came afterwards is found the next time.
+    # The deletion did not wait. Rows committed afterwards are found by the next run.
     assert goodbye.status_code == 200
     assert first == 5
     assert left(owner, alice)["activity.device"] == 1

@@ -1,4 +1,4 @@
-"""Forms for which somebody has to have proved who they are, when that grows old while they type."""
+"""Forms that require a fresh sign-in, when the sign-in becomes too old while a person types."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ SAID = "Your sign-in is older than 15 minutes, so nothing was done yet."
 
 @dataclass(frozen=True)
 class Filling:
-    """A form of a page, what somebody types into it, and what is to be seen of that afterwards."""
+    """A form of a page, the typed values, and the values that must be kept."""
 
     path: str
     action: str
@@ -33,7 +33,7 @@ class Filling:
     kept: list[str]
     is_done: Callable[[Response], bool]
     credential: bool = False
-    """Whether the browser makes a passkey for it."""
+    """Whether the form needs a new passkey."""
 
     def form(self, page: Response) -> int:
         """Return which form of a page it is."""
@@ -47,7 +47,7 @@ class Filling:
         return browser.submit(page, form=self.form(page), **typed)
 
     def send_again(self, browser: Visitor, page: Response) -> Response:
-        """Send it as it stands, but for what browsers do not keep."""
+        """Submit it as it is, except for values that browsers do not keep."""
         again: dict[str, Any] = {}
         if self.credential:
             again["credential"] = Authenticator().make(options(page))
@@ -128,7 +128,7 @@ FILLINGS = {
 
 @pytest.fixture(params=FILLINGS)
 def filling(request: pytest.FixtureRequest, alice_browser: Visitor) -> Filling:
-    """Each form that asks for a sign-in of a moment ago; there is a passkey to remove."""
+    """Each form that requires a fresh sign-in; there is a passkey to remove."""
     add(alice_browser, "Old phone")
     return FILLINGS[request.param]
 
@@ -138,7 +138,7 @@ def make_old(owner: Rows) -> None:
 
 
 def confirm(browser: Visitor) -> Response:
-    """Confirm in another tab who sits there, as the link says."""
+    """Confirm the sign-in in another tab, by the link on the page."""
     page = browser.follow(browser.get("/confirmed"))
     asking = [form.action for form in forms(page)].index("/confirm")
     return browser.follow(browser.submit(page, form=asking, password=PASSWORD))
@@ -269,7 +269,7 @@ def sent(page: Response, filling: Filling) -> Form:
 def test_a_form_of_an_anonymous_session_is_refused_after_sign_in(
     visitor: Visitor, alice_browser: Visitor
 ) -> None:
-    # Somebody may have planted the session in this browser, and know what its forms carry.
+    # An attacker may have planted the session in this browser, and know its form tokens.
     page = visitor.get("/sign-in")
     planted = dict(forms(page)[0].fields)["csrf"]
     visitor.submit(page, email="alice@example.org", password=PASSWORD)

@@ -157,7 +157,7 @@ def test_a_counter_that_does_not_increase_is_refused_and_recorded(
 def test_a_replayed_response_is_refused(
     visitor: Visitor, alice_browser: Visitor, owner: Rows
 ) -> None:
-    # One that does not count, so that nothing but the challenge can tell.
+    # Without a counter, so that only the challenge can reveal the replay.
     authenticator = add(alice_browser, step=0)
     page = visitor.get("/sign-in")
     answer = authenticator.sign(options(page))
@@ -324,7 +324,7 @@ MALFORMED = [
 
 
 def damaged(answer: str) -> list[str]:
-    """Return good answers, each with one member that is none."""
+    """Return valid responses, each with one malformed member."""
     results = []
     odd: tuple[Any, ...] = (None, 7, "", "*", "é", [], {}, "AAAA", "A" * 15_000)
     for member in ("id", "rawId", "type", "response"):
@@ -355,7 +355,7 @@ def test_malformed_responses_at_sign_in_get_a_page_with_a_message(
         if response.status_code == 400:
             assert 'role="alert"' in response.text
         else:
-            # A member that nobody needs.
+            # An optional member.
             harmless += 1
             visitor = Visitor(visitor.client)
             page = visitor.get("/sign-in")

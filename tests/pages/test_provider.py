@@ -1,4 +1,4 @@
-"""Signing in through a provider: whose account it opens, and every answer that opens none."""
+"""Sign-in through the provider: valid responses, and every kind of invalid one."""
 
 import base64
 import json
@@ -53,7 +53,7 @@ def listener() -> Iterator[Issuer]:
 
 @dataclass
 class Clock:
-    """By what the server forgets what it knows of the provider."""
+    """Clears the cached metadata and keys of the provider."""
 
     ahead_s: float
 
@@ -103,7 +103,7 @@ def browser(client: TestClient) -> Visitor:
 
 @pytest.fixture
 def known(owner: Rows, issuer: Issuer, alice: Person) -> Person:
-    """Alice, whose account is connected to who she is at the provider."""
+    """Alice, whose account is connected to her identity at the provider."""
     connect(owner, issuer, alice, SUBJECT)
     return alice
 
@@ -136,7 +136,7 @@ def sign_in(browser: Visitor, issuer: Issuer, path: str = "/sign-in", **changed:
 
 
 def who(browser: Visitor) -> str:
-    """Return the page that greets whoever is signed in, or nothing."""
+    """Return the start page of the signed-in person, or an empty text."""
     response = browser.get("/")
     return response.text if response.status_code == 200 else ""
 
@@ -198,7 +198,7 @@ def test_the_button_leads_to_the_provider_with_pkce_nonce_and_state(
     assert len(query["nonce"]) == 43
     assert query["state"].startswith("svc_st_")
     assert "prompt" not in query
-    # Nobody has to sign in there once more for it, but when they did is told.
+    # It forces no new sign-in there, but makes the provider send the time of the last one.
     assert query["max_age"] == "31536000"
 
 
@@ -717,7 +717,7 @@ def test_a_confirmation_in_progress_does_not_move_to_another_person(
         "insert into identity.password (user_id, password_hash) values (%s, %s)",
         [bob.user_id, password_hash],
     )
-    # No page of ours lets bob sign in while alice is, but any form's token does.
+    # No page has a sign-in form for bob while alice is signed in, but any form's token works.
     csrf = dict(forms(browser.get("/"))[0].fields)["csrf"]
     browser.post("/sign-in", {"csrf": csrf, "email": "bob@example.org", "password": PASSWORD})
 
@@ -840,7 +840,7 @@ HOUR = timedelta(hours=1)
 
 
 def when(value: object) -> object:
-    """Return the number that a claim says a time by, where one from now is meant."""
+    """Return the NumericDate of a time relative to now."""
     return time.time() + value.total_seconds() if isinstance(value, timedelta) else value
 
 
@@ -1437,7 +1437,7 @@ def test_sign_in_methods_are_changed_only_by_signed_in_people(browser: Visitor) 
     assert location(browser.post(DISCONNECT, {"csrf": "x"})).startswith("/sign-in?next=")
 
 
-# Whether it is proved anew who sits there.
+# Fresh authentication.
 
 SETTINGS = (
     *("/settings/api-access", "/settings/apps", "/settings/account"),

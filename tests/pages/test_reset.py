@@ -1,4 +1,4 @@
-"""The one-time link by which somebody chooses another password."""
+"""The one-time link to choose a new password."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The page of how somebody signs in: its password, and passkeys that go again."""
+"""Settings → Account → How you sign in: the password, and removing passkeys."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ NEW = "seven green herons wade"
 
 
 def form_to(page: Response, path: str, number: int = 0) -> int:
-    """Return which form of a page is the first one, or another, that goes to a path below the page's."""
+    """Return the index of a form by its action below the page's path, the first one by default."""
     found = [index for index, form in enumerate(forms(page)) if form.action == f"{PAGE}/{path}"]
     return found[number]
 

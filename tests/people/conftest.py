@@ -1,4 +1,4 @@
-"""People and how they sign in, asked as the authorization server's tests ask it."""
+"""The fixtures of tests/oauth, for tests of people and sign-in."""
 
 from tests.oauth.conftest import (
     alice_browser,

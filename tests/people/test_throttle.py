@@ -1,4 +1,4 @@
-"""How often somebody may try: wrong passwords slow down (checklist line 56), and registrations too."""
+"""Throttling of password guesses (checklist line 56) and of client registrations."""
 
 import re
 import threading
@@ -47,7 +47,7 @@ WRONG: Final = "not the password"
 
 
 def attempt(db: Rows, *free: int, forgotten_after: str = "1 hour") -> list[tuple[Any, ...]]:
-    """Count an attempt under keys of which so many are free; a row for each: its wait and its delay."""
+    """Count an attempt under keys with free attempts; return a row for each: its wait and its delay."""
     parameters = {
         "key_hashes": [f"\\x{number:064x}" for number, _ in enumerate(free)],
         "free": list(map(str, free)),
@@ -64,7 +64,7 @@ def attempt(db: Rows, *free: int, forgotten_after: str = "1 hour") -> list[tuple
 
 
 def delays(db: Rows, number: int, free: int, **options: str) -> list[Any]:
-    """Return the delay that each of so many attempts causes, made as soon as the last one is over."""
+    """Return the delays of consecutive attempts, each made as soon as the last delay is over."""
     caused = []
     for _ in range(number):
         caused.append(attempt(db, free, **options)[0][1])
@@ -204,7 +204,7 @@ def proxied(settings: Settings) -> Iterator[TestClient]:
 
 @dataclass
 class Place:
-    """An address from which browsers come that have never been here."""
+    """An address without previous sign-ins."""
 
     client: Client
     address: str
@@ -225,7 +225,7 @@ class Place:
 
 @pytest.fixture
 def home(proxied: TestClient, alice: Person, owner: Rows, password_hash: str) -> Place:
-    """Where alice lives, who has a password."""
+    """The address from which alice, who has a password, signs in."""
     owner.execute("insert into identity.password values (%s, %s)", [alice.user_id, password_hash])
     return Place(proxied, HOME)
 
@@ -241,7 +241,7 @@ Guess = Callable[..., None]
 
 @pytest.fixture
 def guess(settings: Settings, owner: Rows) -> Guess:
-    """Counts a guess at an account from each of some addresses, as the server does; nobody waits."""
+    """Counts a guess at an account from each address, as the server does, without waiting."""
 
     def count_all(email: str, *addresses: str) -> None:
         async def count() -> None:
@@ -265,7 +265,7 @@ def everything(owner: Rows) -> list[Any]:
 
 
 def without_form(page: Response, email: str) -> str:
-    """Return a page but for what differs from browser to browser, and what was typed."""
+    """Return a page without tokens, challenges and typed values."""
     text = re.sub(r'name="csrf" value="[^"]+"|data-options="[^"]+"', "", page.text)
     return text.replace(email, "EMAIL")
 
@@ -364,7 +364,7 @@ def test_the_correct_password_clears_the_counts_of_the_account(
 
     signed_in = home.enter("alice@example.org", PASSWORD)
     turn_back(owner)
-    # With what was counted before, the first would be the last that is free.
+    # Together with the earlier counts, the first would be the last free one.
     from_elsewhere = elsewhere.statuses(1, "alice@example.org")
     turn_back(owner)
     from_elsewhere += elsewhere.statuses(1, "alice@example.org")
@@ -631,7 +631,7 @@ async def serving_with(settings: Settings, hasher: Hasher) -> AsyncIterator[Serv
 
 
 def authenticate(settings: Settings, hasher: Hasher, email: str, password: str) -> str | int:
-    """Return who signed in, or the status of the refusal."""
+    """Return the account that signed in, or the status of the refusal."""
 
     async def ask() -> str | int:
         async with serving_with(settings, hasher) as this:
@@ -799,7 +799,7 @@ GOOD: Final = {"redirect_uris": ["https://app.example/callback"]}
 
 @pytest.fixture
 def registered(settings: Settings, owner: Rows) -> Callable[[int], None]:
-    """Counts so many registrations from HOME; nobody waits."""
+    """Counts registrations from HOME, without waiting."""
 
     def count_all(number: int) -> None:
         async def count() -> None:
@@ -903,7 +903,7 @@ def serving(
 def behind_proxy(
     deployment: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Client]:
-    """A client on this machine, whose word about addresses a server with two workers takes."""
+    """A client on this machine, which a server with two workers trusts as a proxy."""
     directory = tmp_path_factory.mktemp("throttle")
     with (
         serving(deployment, directory, ("127.0.0.0/8", "::1"), workers=2) as url,
@@ -942,7 +942,7 @@ def test_behind_a_trusted_proxy_each_client_has_its_own_delay(
     assert status(HOME) == 429
     assert status(f"{HOME}:50123") == 429
     assert status(ELSEWHERE) == 400
-    # What stands before the address that the proxy saw comes from the client.
+    # The addresses before the one that the proxy saw are the client's own claim.
     assert status(f"{ELSEWHERE}, {HOME}") == 429
     assert status(f"{HOME}, {ELSEWHERE}") == 400
 
