@@ -112,10 +112,10 @@ def _address(request: Request) -> str | None:
     A proxy may forward any text; text that is not an address is neither stored nor logged.
     """
     try:
-        found = ip_address(request.client.host.partition("%")[0] if request.client else "")
+        ip = ip_address(request.client.host.partition("%")[0] if request.client else "")
     except ValueError:
         return None
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def log_client_id(request: Request, client_id: str | None) -> None:
@@ -137,9 +137,9 @@ async def execute(
     ``preceded_by`` runs first, in the same transaction and with the same parameters.
     """
     given = {**parameters, **origin.parameters}
-    happened = await rows.every(database, Event, statement, given, preceded_by=preceded_by)
-    write_log(happened, origin)
-    return happened
+    new_events = await rows.every(database, Event, statement, given, preceded_by=preceded_by)
+    write_log(new_events, origin)
+    return new_events
 
 
 async def record_failed_sign_in(
@@ -163,9 +163,9 @@ async def account_events(
     return await rows.every(database, AccountEvent, SQL["event_page"], parameters)
 
 
-def write_log(happened: Iterable[Event], origin: RequestOrigin) -> None:
+def write_log(new_events: Iterable[Event], origin: RequestOrigin) -> None:
     """Write committed events to the log."""
-    for event in happened:
+    for event in new_events:
         log.info(
             "event=%s user_id=%s client_id=%s grant_id=%s address=%s request_id=%s",
             event.event,

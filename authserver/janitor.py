@@ -165,6 +165,6 @@ def _log_removals(removals: list[Removal]) -> None:
     for removal in removals:
         if removal.error is not None:
             log.warning("could not remove %s: %s", removal.kind, removal.error)
-    found = [f"{removal.count} {removal.kind}" for removal in removals if removal.count]
-    if found:
-        log.info("removed: %s", "; ".join(found))
+    counts = [f"{removal.count} {removal.kind}" for removal in removals if removal.count]
+    if counts:
+        log.info("removed: %s", "; ".join(counts))

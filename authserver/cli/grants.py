@@ -113,10 +113,10 @@ def revoke_client(chosen: Settings, client_id: str) -> None:
 
 
 async def _registration(database: Database, client_id: str) -> Registration:
-    found = await clients.registration(database, client_id)
-    if found is None:
+    registration = await clients.registration(database, client_id)
+    if registration is None:
         raise click.ClickException(f"there is no client {client_id}")
-    return found
+    return registration
 
 
 @click.group()

@@ -73,10 +73,10 @@ def log_on_stderr() -> Iterator[None]:
 
 async def account(database: Database, email: str) -> Account:
     """Return the account of ``email``. Raises ClickException if there is none."""
-    found = await accounts.find(database, email)
-    if found is None:
+    account_row = await accounts.find(database, email)
+    if account_row is None:
         raise click.ClickException(f"there is no account {email}")
-    return found
+    return account_row
 
 
 def text(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -27,7 +27,7 @@ def canonical(text: str, base_url: str) -> str:
     if parts is None:
         raise InvalidTarget("the resource must be an absolute URI without a fragment")
     rest = "" if parts["rest"] == "/" else parts["rest"]
-    asked = f"{parts['scheme'].lower()}://{parts['host'].lower()}{rest}"
-    if asked not in (base_url, f"{base_url}/mcp"):
+    resource = f"{parts['scheme'].lower()}://{parts['host'].lower()}{rest}"
+    if resource not in (base_url, f"{base_url}/mcp"):
         raise InvalidTarget(f"the resource must be {base_url} or {base_url}/mcp")
-    return asked
+    return resource

@@ -78,13 +78,13 @@ def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
         query.check()
         require_code_response(query)
         code_challenge = s256_challenge(query)
-        asked = known_scopes(query, client)
+        requested = requested_scopes(query, client)
         resource = audience.known(query, rules.base_url)
     except OAuthError as error:
         if not error.may_redirect:
             raise
         return replace(bare, error=error.error, error_description=error.description)
-    return replace(bare, scopes=list(asked), resource=resource, code_challenge=code_challenge)
+    return replace(bare, scopes=list(requested), resource=resource, code_challenge=code_challenge)
 
 
 def readable_query(request: Request) -> Form:
@@ -145,16 +145,16 @@ def s256_challenge(query: Form) -> str:
     return code_challenge
 
 
-def known_scopes(query: Form, client: Client) -> tuple[str, ...]:
+def requested_scopes(query: Form, client: Client) -> tuple[str, ...]:
     """Return the requested scopes: those of the request, else of the registration, else the default.
 
     Raises InvalidScope.
     """
     try:
-        asked = scopes.parse(query.get("scope") or "")
+        requested = scopes.parse(query.get("scope") or "")
     except scopes.UnknownScopeError as error:
         raise InvalidScope(str(error)) from error
-    return asked or tuple(client.scopes or ()) or (scopes.DEFAULT,)
+    return requested or tuple(client.scopes or ()) or (scopes.DEFAULT,)
 
 
 def error_location(server: Server, pending: PendingRequest) -> str:

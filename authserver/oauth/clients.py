@@ -108,15 +108,15 @@ async def remove(
     interrupted deletion can be repeated. A person may consent to the client until the last statement, which
     deletes that grant as well.
     """
-    whose = {"client_id": client_id, "batch": batch}
+    parameters = {"client_id": client_id, "batch": batch}
     ended: list[Event] = []
-    while await rows.execute(database, SQL["unrevoked"], whose):
+    while await rows.execute(database, SQL["unrevoked"], parameters):
         ended += await events.execute(
-            database, SQL["revoke"], whose, origin, preceded_by=SQL["lock_client"]
+            database, SQL["revoke"], parameters, origin, preceded_by=SQL["lock_client"]
         )
     for statement in ("remove_refresh_tokens", "remove_access_tokens", "remove_grants"):
-        while await rows.execute(database, SQL[statement], whose) == batch:
+        while await rows.execute(database, SQL[statement], parameters) == batch:
             pass
     return ended + await events.execute(
-        database, SQL["remove"], whose, origin, preceded_by=SQL["lock_client"]
+        database, SQL["remove"], parameters, origin, preceded_by=SQL["lock_client"]
     )

@@ -36,10 +36,10 @@ async def show(server: Server, request: Request) -> Response:
     if pending.error is not None:
         await requests.take(server.database, waiting)
         return server.pages.redirect_browser(error_location(server, pending), browser)
-    known = await grants.scopes_of_client(
+    granted_before = await grants.scopes_of_client(
         server.database, browser.person.user_id, pending.client_id
     )
-    return server.pages.render(_page(pending, request_id, known, server), browser)
+    return server.pages.render(_page(pending, request_id, granted_before, server), browser)
 
 
 async def decide(server: Server, request: Request) -> Response:
@@ -89,13 +89,13 @@ async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Respon
     return server.pages.render(page, browser)
 
 
-def _decision(form: Form, asked: list[str]) -> tuple[str, ...]:
+def _decision(form: Form, requested: list[str]) -> tuple[str, ...]:
     """Return the granted scopes; no scopes means declined. Raises InvalidRequest."""
     decision = form.get("decision")
     if decision not in ("allow", "decline"):
         raise InvalidRequest("the decision must be allow or decline")
     ticked = set(form.all("scope"))
-    if not ticked <= set(asked):
+    if not ticked <= set(requested):
         raise InvalidRequest("only requested scopes can be granted")
     return scopes.ordered(ticked) if decision == "allow" else ()
 
@@ -118,9 +118,9 @@ async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest)
 
 
 def _page(
-    pending: PendingRequest, request_id: Token, known: frozenset[str], server: Server
+    pending: PendingRequest, request_id: Token, granted_before: frozenset[str], server: Server
 ) -> Page:
-    asked = pending.scopes or []
+    requested = pending.scopes or []
     return Page(
         "consent.html",
         {
@@ -128,10 +128,10 @@ def _page(
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
             "is_private_use": redirects.is_private_use(pending.redirect_uri),
-            "domains": scopes.by_domain(asked),
+            "domains": scopes.by_domain(requested),
             "sentences": SCOPES,
-            "new": {scope for scope in asked if known and scope not in known},
-            "is_known": bool(known),
+            "new": {scope for scope in requested if granted_before and scope not in granted_before},
+            "is_known": bool(granted_before),
             "resource": pending.resource or server.settings.base_url,
             "refresh_days": _REFRESH_DAYS,
             "request": request_id.text,

@@ -365,8 +365,8 @@ async def parties(database: Database, grant_id: UUID) -> Parties | None:
 async def scopes_of_client(database: Database, user_id: UUID, client_id: str) -> frozenset[str]:
     """Return the scopes of all live grants of a client from this person."""
     parameters = {"user_id": user_id, "client_id": client_id}
-    found = await rows.every(database, _Scope, SQL["granted_scopes"], parameters)
-    return frozenset(row.scope for row in found)
+    scope_rows = await rows.every(database, _Scope, SQL["granted_scopes"], parameters)
+    return frozenset(row.scope for row in scope_rows)
 
 
 def _pair_parameters(access_token: Token, refresh_token: Token) -> dict[str, object]:

@@ -134,12 +134,15 @@ def matches(registered: str, given: str, *, port_may_vary: bool) -> bool:
         return True
     if not port_may_vary:
         return False
-    ours, theirs = _LOOPBACK.fullmatch(registered), _LOOPBACK.fullmatch(given)
-    if ours is None or theirs is None:
+    registered_parts, given_parts = _LOOPBACK.fullmatch(registered), _LOOPBACK.fullmatch(given)
+    if registered_parts is None or given_parts is None:
         return False
-    if ours["before"] != theirs["before"] or ours["after"] != theirs["after"]:
+    if (
+        registered_parts["before"] != given_parts["before"]
+        or registered_parts["after"] != given_parts["after"]
+    ):
         return False
-    return theirs["port"] is None or 1 <= int(theirs["port"]) <= 65535
+    return given_parts["port"] is None or 1 <= int(given_parts["port"]) <= 65535
 
 
 def with_parameters(uri: str, parameters: Mapping[str, str | None]) -> str:

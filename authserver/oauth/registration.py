@@ -71,14 +71,14 @@ def _client(metadata: _Metadata) -> Client:
     for uri in metadata.redirect_uris:
         redirects.check(uri)
     try:
-        asked = scopes.parse(metadata.scope or "")
+        requested = scopes.parse(metadata.scope or "")
     except scopes.UnknownScopeError as error:
         raise InvalidScope(str(error)) from error
     return Client(
         client_id=tokens.mint_client_id(),
         client_name=_visible_name(metadata.client_name or ""),
         redirect_uris=list(dict.fromkeys(metadata.redirect_uris)),
-        scopes=list(asked) or None,
+        scopes=list(requested) or None,
     )
 
 

@@ -40,8 +40,8 @@ async def issue(server: Server, request: Request) -> Response:
     """
     form = await forms.read(request)
     origin = events.request_origin(request)
-    codes = mentioned(tokens.CODE, "code", request, form)
-    refresh_tokens = mentioned(tokens.REFRESH, "refresh_token", request, form)
+    codes = tokens_in(tokens.CODE, "code", request, form)
+    refresh_tokens = tokens_in(tokens.REFRESH, "refresh_token", request, form)
     events.log_client_id(request, form.get("client_id"))
     try:
         presented = presentation(request, form, server.settings.base_url)
@@ -58,14 +58,14 @@ async def issue(server: Server, request: Request) -> Response:
     return _answer(pair)
 
 
-def mentioned(prefix: str, name: str, request: Request, form: Form) -> list[Token]:
+def tokens_in(prefix: str, name: str, request: Request, form: Form) -> list[Token]:
     """Return the distinct tokens with ``prefix`` in all parameters ``name`` of form and query."""
     try:
         in_query = forms.decode(request.scope["query_string"]).all(name)
     except InvalidRequest:
         in_query = ()
-    found = (tokens.parse(prefix, text) for text in (*form.all(name), *in_query))
-    return list(dict.fromkeys(token for token in found if token is not None))
+    parsed = (tokens.parse(prefix, text) for text in (*form.all(name), *in_query))
+    return list(dict.fromkeys(token for token in parsed if token is not None))
 
 
 def presentation(
@@ -88,7 +88,7 @@ def presentation(
         return RefreshPresentation(
             refresh_token=tokens.parse(tokens.REFRESH, required(form, "refresh_token")),
             client_id=required(form, "client_id"),
-            scopes=known_scopes(form),
+            scopes=requested_scopes(form),
             resource=audience.known(form, base_url),
         )
     raise UnsupportedGrantType
@@ -129,7 +129,7 @@ def challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
-def known_scopes(form: Form) -> tuple[str, ...] | None:
+def requested_scopes(form: Form) -> tuple[str, ...] | None:
     """Return the scopes of a refresh request, or None if it has none. Raises InvalidScope."""
     try:
         return scopes.parse(form.get("scope") or "") or None

@@ -55,12 +55,12 @@ async def show(server: Server, request: Request) -> Response:
     """Show the profile and the links to the other pages about the account."""
     done = forms.decode(request.scope["query_string"]).get("done") or ""
     visit = await server.visit(request, PATH)
-    found = await rows.one(
+    stored = await rows.one(
         server.database, Profile, SQL["profile"], {"user_id": visit.person.user_id}
     )
-    if found is None:
+    if stored is None:
         raise SignInNeeded(visit.browser, PATH)
-    typed = _Typed(found.display_name or "", found.timezone, str(found.week_starts_on), {})
+    typed = _Typed(stored.display_name or "", stored.timezone, str(stored.week_starts_on), {})
     page = _page(typed, await server.zones.known(), done=_DONE.get(done))
     return server.pages.render(page, visit.browser)
 
@@ -84,8 +84,8 @@ async def save(server: Server, request: Request) -> Response:
 
 
 async def _save(database: Database, visit: Visit, wanted: Profile) -> None:
-    whose: dict[str, UUID] = {"user_id": visit.person.user_id}
-    if not await rows.execute(database, SQL["save_profile"], {**vars(wanted), **whose}):
+    key: dict[str, UUID] = {"user_id": visit.person.user_id}
+    if not await rows.execute(database, SQL["save_profile"], {**vars(wanted), **key}):
         raise SignInNeeded(visit.browser, PATH)
 
 

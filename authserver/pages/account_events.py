@@ -45,10 +45,10 @@ async def show(server: Server, request: Request) -> Response:
     given = forms.decode(request.scope["query_string"]).get("before")
     visit = await server.visit(request, PATH)
     before = events.NEWEST if given is None else _cursor(given)
-    found = await events.account_events(
+    newest_first = await events.account_events(
         server.database, visit.person.user_id, before, PAGE_SIZE + 1
     )
-    listed = found[:PAGE_SIZE]
+    listed = newest_first[:PAGE_SIZE]
     page = Page(
         "account_events.html",
         {
@@ -62,7 +62,7 @@ async def show(server: Server, request: Request) -> Response:
                 for event in listed
             ],
             "is_newest": given is None,
-            "older": _text(listed[-1]) if len(found) > PAGE_SIZE else None,
+            "older": _text(listed[-1]) if len(newest_first) > PAGE_SIZE else None,
         },
         current_path=PATH,
     )
@@ -82,7 +82,7 @@ def _text(event: AccountEvent) -> str:
 def _cursor(text: str) -> Cursor:
     """Return the position at which a page begins. Raises InvalidRequest if it is malformed."""
     # 17 digits of microseconds last until the year 5138.
-    found = re.fullmatch(r"([0-9]{1,17})-([0-9a-f]{32})", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,17})-([0-9a-f]{32})", text)
+    if match is None:
         raise InvalidRequest("the parameter before is not one of our links")
-    return events.cursor(int(found[1]), found[2])
+    return events.cursor(int(match[1]), match[2])

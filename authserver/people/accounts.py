@@ -222,10 +222,10 @@ async def reset_link(database: Database, chosen: Settings, account: Account) -> 
 async def open_reset(database: Database, link: Token) -> Reset:
     """Return the account whose password ``link`` resets. Raises LinkUsed."""
     parameters = {"user_id": link.user_id, "link_hash": link.hash}
-    found = await rows.one(database, Reset, SQL["reset"], parameters)
-    if found is None:
+    stored = await rows.one(database, Reset, SQL["reset"], parameters)
+    if stored is None:
         raise LinkUsed
-    return found
+    return stored
 
 
 async def reset_password(
@@ -276,10 +276,10 @@ async def invite(database: Database, chosen: Settings, email: str | None) -> str
 async def invitation(database: Database, link: Token) -> Invitation:
     """Return the invitation of a one-time link. Raises LinkUsed."""
     parameters = {"invitation_hash": link.hash}
-    found = await rows.one(database, Invitation, SQL["invitation"], parameters)
-    if found is None:
+    stored = await rows.one(database, Invitation, SQL["invitation"], parameters)
+    if stored is None:
         raise LinkUsed
-    return found
+    return stored
 
 
 async def join(

@@ -174,8 +174,8 @@ async def of_user(database: Database, user_id: UUID) -> list[Passkey]:
 async def sign_in_methods(server: Server, user_id: UUID) -> SignInMethods:
     """Return the sign-in methods of a person."""
     parameters = {"user_id": user_id, "issuer": server.provider_issuer}
-    found = await rows.one(server.database, SignInMethods, SQL["sign_in_methods"], parameters)
-    return found or SignInMethods(0, has_password=False, has_provider=False)
+    methods = await rows.one(server.database, SignInMethods, SQL["sign_in_methods"], parameters)
+    return methods or SignInMethods(0, has_password=False, has_provider=False)
 
 
 def _descriptors(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
@@ -258,7 +258,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
         known = await _stored_passkey(server, browser.person, credential)
         user_id = known.user_id
         session, session_parameters = sessions.new_session(browser, known.user_id, request)
-        happened = await events.execute(
+        recorded = await events.execute(
             server.database,
             SQL["sign_in_with_passkey"],
             {
@@ -271,7 +271,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
             },
             origin,
         )
-        if "signed_in" not in [each.event for each in happened]:
+        if "signed_in" not in [each.event for each in recorded]:
             raise ProofRefused(REFUSED)
     except ProofRefused:
         await events.record_failed_sign_in(server.database, user_id, origin)

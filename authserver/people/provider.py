@@ -313,9 +313,9 @@ class Provider:
         if header["alg"] not in ALGORITHMS:
             raise ProviderFailed("ID token: signed with an algorithm that is not accepted")
         for max_age_s in (_CACHE_S, _MIN_KEY_AGE_S):
-            found = _matching_key(await self._keys.get(max_age_s), header["alg"], header.get("kid"))
-            if found is not None:
-                return found
+            key = _matching_key(await self._keys.get(max_age_s), header["alg"], header.get("kid"))
+            if key is not None:
+                return key
         raise ProviderFailed("ID token: signed with a key that is not in the provider's key set")
 
     def _verified(self, id_token: str, nonce: str, key: Key) -> _Claims:
@@ -362,8 +362,8 @@ class Provider:
     async def _fetch_keys(self) -> list[tuple[str | None, Key]]:
         metadata = await self._metadata.get(_CACHE_S)
         request = self._http.build_request("GET", metadata.jwks_uri)
-        found = _parse(_Keys, await self._fetch("keys", request))
-        return [key for each in found.keys if (key := _import_key(each)) is not None]
+        key_set = _parse(_Keys, await self._fetch("keys", request))
+        return [key for each in key_set.keys if (key := _import_key(each)) is not None]
 
     async def _fetch(
         self, what: str, request: Request, credentials: httpx2.BasicAuth | None = None

@@ -195,12 +195,12 @@ def cookie(request: Request, name: str) -> str | None:
     pairs = "; ".join(request.headers.getlist("cookie"))
     if len(pairs) > _MAX_COOKIE_CHARACTERS:
         return None
-    found = None
+    last_value = None
     for pair in pairs.split(";"):
         key, separator, value = pair.strip(" \t").partition("=")
         if separator and key == name:
-            found = value
-    return found
+            last_value = value
+    return last_value
 
 
 def signer(chosen: Settings) -> Signer:

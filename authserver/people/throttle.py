@@ -108,11 +108,11 @@ class Attempt:
 def network(address: str | None, *, ipv6_bits: int = 64) -> str:
     """Return the network that counts as one address."""
     try:
-        found = ip_address(address or "")
+        ip = ip_address(address or "")
     except ValueError:
         return "unknown"
-    bits = ipv6_bits if isinstance(found, IPv6Address) else 32
-    return str(ip_network((found, bits), strict=False))
+    bits = ipv6_bits if isinstance(ip, IPv6Address) else 32
+    return str(ip_network((ip, bits), strict=False))
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,11 @@ class Failures:
 
         async def database_error(request: Request, error: Exception) -> Response:
             assert isinstance(error, psycopg.Error)  # noqa: S101 -- registered for psycopg's alone
-            found = schema.log_mismatch(error)
-            if found is None:
+            mismatch = schema.log_mismatch(error)
+            if mismatch is None:
                 log.warning("the database does not answer: %s", type(error).__name__)
             answer_error = (
-                OutdatedServer() if found is schema.OUTDATED_SERVER else TemporarilyUnavailable()
+                OutdatedServer() if mismatch is schema.OUTDATED_SERVER else TemporarilyUnavailable()
             )
             return self.answer(request.scope["path"], answer_error, {})
 

@@ -22,7 +22,7 @@ PATH = "/settings/account/events"
 KIND = re.compile(r"^ +'(\w+)',?$", re.MULTILINE)
 
 
-def told(page: Response) -> list[str]:
+def sentences(page: Response) -> list[str]:
     items = re.findall(r"<h2>(.*?)</h2>", page.text)
     return [re.sub(r"<[^>]+>", "", item) for item in items]
 
@@ -53,7 +53,7 @@ def test_events_are_described_newest_first(
 
     page = alice_browser.get(PATH)
 
-    assert told(page) == [
+    assert sentences(page) == [
         "The access of an application was ended: Weekly Report",
         "An application got its first tokens: Weekly Report",
         "You gave an application access: Weekly Report",
@@ -79,7 +79,7 @@ def test_an_event_of_a_deleted_application_has_no_name(
     application.pair(alice_browser)
     owner.execute("delete from oauth.client")
 
-    assert told(alice_browser.get(PATH)) == [
+    assert sentences(alice_browser.get(PATH)) == [
         "An application got its first tokens",
         "You gave an application access",
     ]
@@ -99,7 +99,7 @@ def test_failed_sign_ins_are_listed(
 ) -> None:
     visitor.submit(visitor.get("/sign-in"), email=alice.email, password="a wrong password")
 
-    assert told(alice_browser.get(PATH)) == ["Somebody tried to sign in as you and failed"]
+    assert sentences(alice_browser.get(PATH)) == ["Somebody tried to sign in as you and failed"]
 
 
 def test_older_events_are_listed_page_by_page_and_each_once(
@@ -148,7 +148,7 @@ def test_no_cursor_shows_events_of_another_person(
     page = alice_browser.get(link[1])
 
     assert page.status_code == 200
-    assert told(page) == []
+    assert sentences(page) == []
     assert "There are no events." in page.text
 
 
@@ -175,7 +175,7 @@ def test_a_cursor_at_either_end_of_time_is_accepted(
     page = alice_browser.get(f"{PATH}?before={cursor}-{'0' * 32}")
 
     assert page.status_code == 200
-    assert len(told(page)) == (0 if cursor == "0" else 1)
+    assert len(sentences(page)) == (0 if cursor == "0" else 1)
 
 
 def kinds(constraint: str) -> set[str]:

@@ -35,7 +35,7 @@ def signed_in(browser: Visitor) -> bool:
     return browser.get("/").status_code == 200
 
 
-def noted(owner: Rows, person: Person) -> list[str]:
+def event_names(owner: Rows, person: Person) -> list[str]:
     found = owner.execute(
         "select event from identity.security_event where user_id = %s order by occurred_at",
         [person.user_id],
@@ -90,7 +90,7 @@ def test_one_browser_is_signed_out(
     assert ended.headers["location"] == f"{PATH}?done=ended"
     assert "That browser is signed out." in alice_browser.follow(ended).text
     assert [signed_in(each) for each in (alice_browser, second, third)] == [True, False, True]
-    assert noted(owner, alice) == ["signed_out"]
+    assert event_names(owner, alice) == ["signed_out"]
 
 
 def test_the_browser_itself_can_be_signed_out(
@@ -104,7 +104,7 @@ def test_the_browser_itself_can_be_signed_out(
     assert ended.headers["location"] == "/sign-in"
     assert alice_browser.cookies != before
     assert [signed_in(each) for each in (alice_browser, other)] == [False, True]
-    assert noted(owner, alice) == ["signed_out"]
+    assert event_names(owner, alice) == ["signed_out"]
 
 
 def test_all_others_are_signed_out(
@@ -118,7 +118,7 @@ def test_all_others_are_signed_out(
     assert "All other browsers are signed out." in alice_browser.follow(ended).text
     stay = [signed_in(each) for each in (alice_browser, second, third, bobs)]
     assert stay == [True, False, False, True]
-    assert noted(owner, alice) == ["signed_out", "signed_out"]
+    assert event_names(owner, alice) == ["signed_out", "signed_out"]
     assert owner.execute(
         "select signed_out_at is not null from identity.user order by email"
     ).fetchall() == [(True,), (False,)]
@@ -134,7 +134,7 @@ def test_everything_is_signed_out(
     assert ended.headers["location"] == "/sign-in"
     assert "set-cookie" in ended.headers
     assert [signed_in(each) for each in (alice_browser, second, bobs)] == [False, False, True]
-    assert noted(owner, alice) == ["signed_out", "signed_out"]
+    assert event_names(owner, alice) == ["signed_out", "signed_out"]
 
 
 def test_a_pending_request_remains_for_the_next_sign_in(
@@ -172,7 +172,7 @@ def test_another_persons_session_is_not_found_and_not_ended(
     assert refused.status_code == 404
     assert "That browser is not signed in any more." in refused.text
     assert signed_in(bobs)
-    assert noted(owner, alice) == noted(owner, bob) == []
+    assert event_names(owner, alice) == event_names(owner, bob) == []
 
 
 @pytest.mark.parametrize("key", ["", "x", "00" * 32, "00", "é", "a" * 10_000, "<b>"])
@@ -193,7 +193,7 @@ def test_sending_it_twice_ends_one_and_says_so(
 
     assert [answer.status_code for answer in answers] == [303, 404]
     assert "not signed in any more" in answers[1].text
-    assert noted(owner, alice) == ["signed_out"]
+    assert event_names(owner, alice) == ["signed_out"]
 
 
 @pytest.mark.parametrize("what", [None, "everything", "one one"])

@@ -120,7 +120,7 @@ def button(page: Response, action: str = "/sign-in/provider") -> int:
     return [form.action for form in forms(page)].index(action)
 
 
-def depart(browser: Visitor, path: str = "/sign-in") -> Response:
+def start_sign_in(browser: Visitor, path: str = "/sign-in") -> Response:
     page = browser.get(path)
     assert page.status_code == 200, page.text
     return browser.submit(page, form=button(page))
@@ -132,10 +132,10 @@ def location(response: Response) -> str:
 
 
 def sign_in(browser: Visitor, issuer: Issuer, path: str = "/sign-in", **changed: Any) -> Response:
-    return browser.get(issuer.authorize(location(depart(browser, path)), **changed))
+    return browser.get(issuer.authorize(location(start_sign_in(browser, path)), **changed))
 
 
-def who(browser: Visitor) -> str:
+def signed_in_as(browser: Visitor) -> str:
     """Return the start page of the signed-in person, or an empty text."""
     response = browser.get("/")
     return response.text if response.status_code == 200 else ""
@@ -153,7 +153,7 @@ def failed(owner: Rows) -> list[UUID]:
     return [user_id for (user_id,) in owner.execute(noted)]
 
 
-def happened(owner: Rows) -> list[str]:
+def event_names(owner: Rows) -> list[str]:
     rows = owner.execute("select event from identity.security_event order by occurred_at, event")
     return [event for (event,) in rows]
 
@@ -203,7 +203,7 @@ def test_the_button_leads_to_the_provider_with_pkce_nonce_and_state(
 
 
 def test_each_sign_in_at_the_provider_has_its_own_secrets(browser: Visitor) -> None:
-    first, second = location(depart(browser)), location(depart(browser))
+    first, second = location(start_sign_in(browser)), location(start_sign_in(browser))
 
     one, other = parse_qs(urlsplit(first).query), parse_qs(urlsplit(second).query)
     assert one["state"] != other["state"]
@@ -214,7 +214,7 @@ def test_each_sign_in_at_the_provider_has_its_own_secrets(browser: Visitor) -> N
 def test_a_started_sign_in_expires_after_ten_minutes_and_stores_only_hashes(
     browser: Visitor, owner: Rows
 ) -> None:
-    query = parse_qs(urlsplit(location(depart(browser))).query)
+    query = parse_qs(urlsplit(location(start_sign_in(browser))).query)
 
     row = owner.execute(
         "select expires_at - created_at = '10 minutes', w::text from identity.provider_sign_in as w"
@@ -274,10 +274,10 @@ def test_a_known_identity_is_signed_in(
 
     used = owner.execute("select last_used_at is not null from identity.provider_identity")
     assert location(response) == "/"
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
     assert browser.cookies != before
     assert used.fetchone() == (True,)
-    assert happened(owner) == ["signed_in"]
+    assert event_names(owner) == ["signed_in"]
     assert rows_of(owner, "identity.provider_sign_in") == 0
 
 
@@ -287,7 +287,7 @@ def test_the_subject_identifies_a_person_and_not_the_e_mail_address(
     issuer.person["email"] = "bob@elsewhere.example"
 
     assert location(sign_in(browser, issuer)) == "/"
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
 
 
 def test_the_same_subject_of_another_issuer_is_unknown(
@@ -298,7 +298,7 @@ def test_the_same_subject_of_another_issuer_is_unknown(
     response = sign_in(browser, issuer)
 
     assert response.status_code == 403
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_a_pending_authorization_request_continues(
@@ -331,12 +331,12 @@ def test_new_people_of_a_listed_domain_get_an_account(
     response = sign_in(browser, issuer)
 
     assert location(response) == "/"
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
     assert owner.execute(
         "select email, is_admin from identity.user where email <> 'bob@example.org'"
     ).fetchall() == [("alice@example.org", False)]
     assert rows_of(owner, "identity.password") == 0
-    assert happened(owner) == ["account_created", "provider_connected", "signed_in"]
+    assert event_names(owner) == ["account_created", "provider_connected", "signed_in"]
     assert location(sign_in(Visitor(browser.client), issuer)) == "/"
 
 
@@ -368,7 +368,7 @@ def test_new_people_of_other_domains_need_an_invitation(
     assert button(response) >= 0
     assert rows_of(owner, "identity.user") == 1
     assert rows_of(owner, "identity.provider_identity") == 0
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_the_first_account_cannot_be_created_by_domain(
@@ -393,7 +393,7 @@ def test_an_account_with_the_same_address_is_not_signed_in_to(
     assert "There is an account here with your e-mail address" in response.text
     assert "connect Example &amp; Co under Account" in response.text
     assert rows_of(owner, "identity.provider_identity") == 0
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_an_unverified_address_does_not_reveal_an_account(
@@ -413,7 +413,7 @@ def test_the_address_of_userinfo_is_used(browser: Visitor, issuer: Issuer, bob: 
     issuer.userinfo = {"sub": SUBJECT, "email": "alice@example.org", "email_verified": True}
 
     assert location(sign_in(browser, issuer)) == "/"
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
 
 
 @pytest.mark.parametrize("subject", ["somebody else", None, 248289761001])
@@ -473,8 +473,8 @@ def test_an_invitation_creates_an_account_through_the_provider_from_any_domain(
     response = sign_in(browser, issuer, invite(settings))
 
     assert location(response) == "/"
-    assert "alice@elsewhere.example" in who(browser)
-    assert happened(owner) == ["account_created", "provider_connected", "signed_in"]
+    assert "alice@elsewhere.example" in signed_in_as(browser)
+    assert event_names(owner) == ["account_created", "provider_connected", "signed_in"]
 
 
 def test_an_invitation_for_an_address_sets_the_address_through_the_provider_too(
@@ -486,7 +486,7 @@ def test_an_invitation_for_an_address_sets_the_address_through_the_provider_too(
 
     kept = owner.execute("select email from identity.provider_identity").fetchall()
     assert location(response) == "/"
-    assert "alice@example.com" in who(browser)
+    assert "alice@example.com" in signed_in_as(browser)
     assert kept == [("alice@elsewhere.example",)]
 
 
@@ -551,7 +551,7 @@ def test_a_used_invitation_is_refused(
     link = invite(settings)
     late = Visitor(browser.client)
     page = late.get(link)
-    away = issuer.authorize(location(depart(late, link)))
+    away = issuer.authorize(location(start_sign_in(late, link)))
     sign_in(browser, issuer, link)
     issuer.person |= {"sub": "2", "email": "mallory@example.org"}
 
@@ -572,7 +572,7 @@ def test_an_expired_invitation_is_refused(
         "select expires_at - created_at = '1 day' from identity.invitation"
     ).fetchone()
     page = browser.get(link)
-    away = issuer.authorize(location(depart(browser, link)))
+    away = issuer.authorize(location(start_sign_in(browser, link)))
     owner.execute("update identity.invitation set expires_at = now()")
 
     assert lifetime == (True,)
@@ -607,7 +607,7 @@ def refused(response: Response, status: int = 400) -> str:
 
 
 def test_a_callback_works_once(browser: Visitor, issuer: Issuer, known: Person) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
 
     first = browser.get(back)
     # In the browser it is signed in by now, so it ends where it wanted to be.
@@ -624,7 +624,7 @@ def test_a_callback_works_once(browser: Visitor, issuer: Issuer, known: Person) 
 def test_of_eight_concurrent_callbacks_one_signs_in(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     rivals = [Visitor(browser.client, dict(browser.cookies)) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as at_once:
@@ -645,9 +645,9 @@ def test_the_second_of_two_tabs_continues_to_its_own_page(
         "/oauth/register", json={"redirect_uris": ["https://app.example/callback"]}
     )
     application = Application(client, registered.json()["client_id"])
-    first = issuer.authorize(location(depart(browser, "/sign-in?next=/settings/apps")))
+    first = issuer.authorize(location(start_sign_in(browser, "/sign-in?next=/settings/apps")))
     second = issuer.authorize(
-        location(depart(browser, location(browser.get(application.authorize_path()))))
+        location(start_sign_in(browser, location(browser.get(application.authorize_path()))))
     )
 
     arrived = browser.get(first)
@@ -665,16 +665,16 @@ def test_the_second_of_two_tabs_does_not_change_the_signed_in_person(
     browser: Visitor, issuer: Issuer, known: Person, bob: Person, owner: Rows
 ) -> None:
     connect(owner, issuer, bob, "bob")
-    first = issuer.authorize(location(depart(browser)))
-    second = issuer.authorize(location(depart(browser, "/sign-in?next=/settings/apps")))
+    first = issuer.authorize(location(start_sign_in(browser)))
+    second = issuer.authorize(location(start_sign_in(browser, "/sign-in?next=/settings/apps")))
     browser.get(first)
     issuer.person["sub"] = "bob"
 
     response = browser.get(second)
 
     assert location(response) == "/settings/apps"
-    assert "alice@example.org" in who(browser)
-    assert happened(owner) == ["signed_in"]
+    assert "alice@example.org" in signed_in_as(browser)
+    assert event_names(owner) == ["signed_in"]
 
 
 def test_a_tab_at_the_provider_continues_after_a_password_sign_in_in_another_tab(
@@ -684,7 +684,7 @@ def test_a_tab_at_the_provider_continues_after_a_password_sign_in_in_another_tab
         "insert into identity.password (user_id, password_hash) values (%s, %s)",
         [alice.user_id, password_hash],
     )
-    away = issuer.authorize(location(depart(browser, "/sign-in?next=/settings/apps")))
+    away = issuer.authorize(location(start_sign_in(browser, "/sign-in?next=/settings/apps")))
     browser.submit(browser.get("/sign-in"), email="alice@example.org", password=PASSWORD)
 
     assert location(browser.get(away)) == "/settings/apps"
@@ -694,12 +694,12 @@ def test_a_tab_at_the_provider_continues_after_a_password_sign_in_in_another_tab
 def test_an_invitation_in_another_tab_does_not_move_to_a_new_session(
     browser: Visitor, issuer: Issuer, known: Person, settings: Settings
 ) -> None:
-    away = issuer.authorize(location(depart(browser, invite(settings))))
+    away = issuer.authorize(location(start_sign_in(browser, invite(settings))))
     sign_in(browser, issuer)
     issuer.person |= {"sub": "another", "email": "bob@example.org"}
 
     assert location(browser.get(away)) == "/"
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
     assert len(issuer.redeemed) == 1
 
 
@@ -712,7 +712,7 @@ def test_a_confirmation_in_progress_does_not_move_to_another_person(
     password_hash: str,
 ) -> None:
     stale(browser, issuer, owner)
-    confirming = issuer.authorize(location(depart(browser, location(browser.get(METHODS)))))
+    confirming = issuer.authorize(location(start_sign_in(browser, location(browser.get(METHODS)))))
     owner.execute(
         "insert into identity.password (user_id, password_hash) values (%s, %s)",
         [bob.user_id, password_hash],
@@ -722,20 +722,20 @@ def test_a_confirmation_in_progress_does_not_move_to_another_person(
     browser.post("/sign-in", {"csrf": csrf, "email": "bob@example.org", "password": PASSWORD})
 
     assert location(browser.get(confirming)) == "/"
-    assert "bob@example.org" in who(browser)
+    assert "bob@example.org" in signed_in_as(browser)
 
 
 def test_signing_out_cancels_the_sign_in_of_a_tab_at_the_provider(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    away = issuer.authorize(location(depart(browser)))
+    away = issuer.authorize(location(start_sign_in(browser)))
     sign_in(browser, issuer)
     home = browser.get("/")
     browser.submit(home, form=button(home, "/sign-out"))
 
     refused(browser.get(away))
 
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_the_state_of_another_browser_is_refused(
@@ -743,11 +743,11 @@ def test_the_state_of_another_browser_is_refused(
 ) -> None:
     # Mallory would have alice use the account that mallory came back for.
     mallory = Visitor(browser.client)
-    back = issuer.authorize(location(depart(mallory)))
+    back = issuer.authorize(location(start_sign_in(mallory)))
     browser.get("/sign-in")
 
     assert "began in another browser" in refused(browser.get(back))
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
     assert issuer.redeemed == []
     assert location(mallory.get(back)) == "/"
 
@@ -755,7 +755,7 @@ def test_the_state_of_another_browser_is_refused(
 def test_a_callback_is_refused_after_ten_minutes(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     owner.execute("update identity.provider_sign_in set expires_at = now()")
 
     assert "longer than 10 minutes" in refused(browser.get(back))
@@ -765,7 +765,7 @@ def test_a_callback_is_refused_after_ten_minutes(
 def test_an_unknown_state_is_an_ordinary_error(
     browser: Visitor, issuer: Issuer, state: str | None
 ) -> None:
-    back = issuer.authorize(location(depart(browser)), state=state)
+    back = issuer.authorize(location(start_sign_in(browser)), state=state)
 
     refused(browser.get(back))
 
@@ -784,7 +784,7 @@ def test_a_response_of_another_issuer_is_refused_before_its_code_is_used(
     refused(sign_in(browser, issuer, iss=iss))
 
     assert "/token" not in issuer.asked
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_iss_is_optional_if_the_metadata_does_not_announce_it(
@@ -822,13 +822,13 @@ def test_a_response_without_a_valid_code_is_refused(
 
     assert "Signing in through Example &amp; Co did not work" in page
     assert "<b>" not in page
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_a_code_that_was_redeemed_before_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     issuer.redeemed.append(parse_qs(urlsplit(back).query)["code"][0])
 
     refused(browser.get(back))
@@ -884,7 +884,7 @@ def test_an_id_token_with_a_wrong_claim_is_refused(
     refused(sign_in(browser, issuer))
 
     assert issuer.redeemed != []
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_an_id_token_with_several_audiences_and_our_azp_is_accepted(
@@ -913,19 +913,19 @@ def good_claims(issuer: Issuer, back: str) -> dict[str, Any]:
 def test_an_id_token_without_a_signature_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     issuer.id_token = f"{part({'alg': 'none'})}.{part(good_claims(issuer, back))}."
 
     refused(browser.get(back))
 
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 @pytest.mark.parametrize("secret", ["key", "client secret"])
 def test_an_id_token_signed_with_a_shared_secret_is_refused(
     browser: Visitor, issuer: Issuer, known: Person, secret: str
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     public = json.dumps(issuer.key.as_dict(private=False)) if secret == "key" else CLIENT_SECRET
     issuer.id_token = jwt.encode(
         {"alg": "HS256", "kid": "one"},
@@ -938,7 +938,7 @@ def test_an_id_token_signed_with_a_shared_secret_is_refused(
 
     refused(browser.get(back))
 
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_a_shared_secret_among_the_providers_keys_is_ignored(
@@ -946,7 +946,7 @@ def test_a_shared_secret_among_the_providers_keys_is_ignored(
 ) -> None:
     shared = OctKey.generate_key(256, {"kid": "one"})
     issuer.published = [shared.as_dict(private=True)]
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     issuer.id_token = jwt.encode(
         {"alg": "HS256", "kid": "one"}, good_claims(issuer, back), shared, algorithms=["HS256"]
     )
@@ -961,13 +961,13 @@ def test_an_id_token_signed_with_another_key_under_a_known_id_is_refused(
 
     refused(sign_in(browser, issuer))
 
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 def test_a_changed_claim_breaks_the_signature(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     claims = good_claims(issuer, back)
     header, _, signature = issuer.sign(claims | {"sub": "another"}).split(".")
     issuer.id_token = f"{header}.{part(claims)}.{signature}"
@@ -1001,7 +1001,7 @@ def test_a_malformed_id_token_is_refused(
 def test_an_unknown_critical_header_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     issuer.id_token = f"{part({'alg': 'ES256', 'kid': 'one', 'crit': ['x'], 'x': 1})}.e30.e30"
 
     refused(browser.get(back))
@@ -1059,7 +1059,7 @@ def test_concurrent_sign_ins_share_one_fetch(client: TestClient, issuer: Issuer)
 
     with ThreadPoolExecutor(8) as at_once:
         with issuer.holding(METADATA):
-            departing = [at_once.submit(depart, visitor) for visitor in visitors]
+            departing = [at_once.submit(start_sign_in, visitor) for visitor in visitors]
             wait_for(lambda: METADATA in issuer.asked, "the provider to be asked")
         responses = [each.result() for each in departing]
 
@@ -1083,7 +1083,7 @@ def test_unreadable_keys_are_skipped(browser: Visitor, issuer: Issuer, known: Pe
 def test_an_id_token_without_a_key_id_is_accepted_with_one_key(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     issuer.id_token = issuer.sign(good_claims(issuer, back), kid=None)
 
     assert location(browser.get(back)) == "/"
@@ -1096,7 +1096,7 @@ def test_an_id_token_without_a_key_id_is_refused_with_two_keys(
         issuer.key.as_dict(private=False),
         new_key("two").as_dict(private=False),
     ]
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     issuer.id_token = issuer.sign(good_claims(issuer, back), kid=None)
 
     refused(browser.get(back))
@@ -1130,7 +1130,7 @@ def test_a_provider_with_wrong_metadata_is_not_used(
         for name, value in metadata.items()
     }
 
-    page = refused(depart(browser), 503)
+    page = refused(start_sign_in(browser), 503)
 
     assert "Example &amp; Co does not answer" in page
     assert rows_of(owner, "identity.provider_sign_in") == 0
@@ -1159,14 +1159,14 @@ def test_any_malformed_response_of_the_provider_is_an_ordinary_failure(
     issuer.instead[path] = answer
     issuer.claims = {"email": None}
 
-    response = depart(browser)
+    response = start_sign_in(browser)
     if path != METADATA:
         response = browser.get(issuer.authorize(location(response)))
 
     assert response.status_code == (503 if path == METADATA or answer[0] == 500 else 400)
     refused(response, response.status_code)
     assert "/elsewhere" not in issuer.asked
-    assert who(browser) == ""
+    assert signed_in_as(browser) == ""
 
 
 @pytest.mark.parametrize(("padding", "status"), [(200_000, 303), (300_000, 503)])
@@ -1176,14 +1176,14 @@ def test_a_response_that_is_too_long_is_refused(
     _, good = issuer.answer(METADATA, "", {})
     issuer.instead[METADATA] = (200, good + b" " * padding)
 
-    assert depart(browser).status_code == status
+    assert start_sign_in(browser).status_code == status
 
 
 def test_a_provider_is_used_again_after_a_failure(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
     issuer.instead[METADATA] = (500, b"")
-    down = depart(browser)
+    down = start_sign_in(browser)
     issuer.instead.clear()
 
     assert down.status_code == 503
@@ -1195,7 +1195,7 @@ def test_an_unreachable_provider_is_an_ordinary_failure(settings: Settings, owne
     app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
 
     with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
-        page = refused(depart(Visitor(client)), 503)
+        page = refused(start_sign_in(Visitor(client)), 503)
 
     assert "Try again in a while, or sign in another way." in page
 
@@ -1212,7 +1212,7 @@ def test_a_slow_provider_times_out(
     issuer.claims = {"email": None}
 
     with issuer.holding(path):
-        response = depart(browser)
+        response = start_sign_in(browser)
         if path != METADATA:
             response = browser.get(issuer.authorize(location(response)))
 
@@ -1251,7 +1251,7 @@ def test_the_log_has_the_reason_and_no_secret(
     browser: Visitor, issuer: Issuer, known: Person, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.claims = {"nonce": "another", "email": "private@example.org"}
-    back = issuer.authorize(location(depart(browser)))
+    back = issuer.authorize(location(start_sign_in(browser)))
     code = parse_qs(urlsplit(back).query)["code"][0]
 
     with caplog.at_level("DEBUG"):
@@ -1312,7 +1312,7 @@ def test_the_provider_is_connected_and_disconnected(
     assert location(signed_in) == "/"
     assert "It is disconnected." in at_home.follow(disconnected).text
     assert rows_of(owner, "identity.provider_identity") == 0
-    assert happened(owner) == [
+    assert event_names(owner) == [
         "signed_in",
         "provider_connected",
         "signed_in",
@@ -1333,7 +1333,7 @@ def test_the_last_sign_in_method_is_not_disconnected(
     assert "cannot be disconnected" in at_home.get(METHODS).text
     assert DISCONNECT not in at_home.get(METHODS).text
     assert rows_of(owner, "identity.provider_identity") == 1
-    assert "provider_disconnected" not in happened(owner)
+    assert "provider_disconnected" not in event_names(owner)
 
 
 def test_a_second_click_on_disconnect_does_nothing_more(
@@ -1345,7 +1345,7 @@ def test_a_second_click_on_disconnect_does_nothing_more(
     second = at_home.submit(page, form=button(page, DISCONNECT))
 
     assert (first.status_code, second.status_code) == (303, 303)
-    assert happened(owner).count("provider_disconnected") == 1
+    assert event_names(owner).count("provider_disconnected") == 1
 
 
 def test_an_identity_of_another_account_is_not_connected(
@@ -1481,7 +1481,7 @@ def test_signing_out_and_in_again_without_authentication_is_not_fresh(
 
     sign_in(browser, issuer)
 
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
     assert location(browser.get(METHODS)).startswith("/confirm")
 
 
@@ -1509,7 +1509,7 @@ def test_a_sign_in_without_a_recent_authentication_still_succeeds(
     assert cleaned.exit_code == 0, cleaned.output
     assert [page.status_code for page in pages] == [200] * 5
     assert len(listed) == 1
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
 
 
 # Confirming that it is still the same person.
@@ -1525,7 +1525,7 @@ def test_a_confirmation_through_the_provider_requires_a_new_authentication(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
-    away = location(depart(browser, location(browser.get(METHODS))))
+    away = location(start_sign_in(browser, location(browser.get(METHODS))))
 
     response = browser.get(issuer.authorize(away))
 
@@ -1583,7 +1583,7 @@ def test_a_refused_sign_in_of_an_unknown_person_is_not_recorded(
 ) -> None:
     sign_in(browser, issuer, code=None, error="login_required")
 
-    assert happened(owner) == []
+    assert event_names(owner) == []
 
 
 def test_another_person_at_the_provider_cannot_confirm(
@@ -1597,7 +1597,7 @@ def test_another_person_at_the_provider_cannot_confirm(
 
     assert response.status_code == 400
     assert "is not the one that is connected" in response.text
-    assert "alice@example.org" in who(browser)
+    assert "alice@example.org" in signed_in_as(browser)
     assert failed(owner) == [known.user_id]
 
 
@@ -1648,8 +1648,8 @@ def test_of_two_sign_in_methods_removed_at_once_one_stays(
 def test_the_janitor_deletes_sign_ins_that_were_not_completed(
     browser: Visitor, terminal: Terminal, owner: Rows
 ) -> None:
-    depart(browser)
-    depart(browser)
+    start_sign_in(browser)
+    start_sign_in(browser)
     owner.execute(
         "update identity.provider_sign_in set expires_at = now() "
         "where state_hash = (select min(state_hash::text)::bytea from identity.provider_sign_in)"
