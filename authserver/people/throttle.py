@@ -192,6 +192,7 @@ class Throttle:
 
     async def count_provider_sign_in(self, address: str | None) -> None:
         """Count a redirect to the identity provider. Raises TooManyRequests."""
+        # The text of a key must not change: stored counts are found by its HMAC.
         keys = self._address_keys("departure", address, _FREE_PROVIDER_SIGN_INS)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
 
