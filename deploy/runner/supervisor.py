@@ -7,7 +7,7 @@
 ``svc up`` replaces its own image by this module once the database is ready, since this process lives as long
 as the service: it imports only what watching needs, and no database driver.
 
-The children are sessions of their own, so that Ctrl-C reaches this process alone and it stops them
+Each child has its own session, so that Ctrl-C reaches this process alone and it stops them
 in order. Both servers hold the reading end of a pipe whose writing end only this process has: if it is
 killed, they notice and end too. The next start finds and stops a database that was left behind like that.
 

@@ -186,7 +186,7 @@ def bridge() -> None:
     type=click.IntRange(1, 86_400),
     default=60,
     show_default=True,
-    help="The pause between two looks at ActivityWatch.",
+    help="The pause between two runs.",
 )
 @click.pass_obj
 def activitywatch(
