@@ -1,6 +1,6 @@
 """A real ActivityWatch with nothing in it, our resource server as a process, and a bridge between them.
 
-`make test` installs ActivityWatch into an environment of its own.
+`make test` installs ActivityWatch into a separate environment.
 """
 
 import json
@@ -62,16 +62,16 @@ class Watch:
     http: httpx2.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        """Know where it will listen."""
+        """Choose its port."""
         self.http = httpx2.Client(base_url=self.address, timeout=30)
 
     @property
     def address(self) -> str:
-        """Where it answers."""
+        """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it on what it held before, and wait until it answers."""
+        """Start it with its earlier data, and wait until it answers."""
         places = ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -84,7 +84,7 @@ class Watch:
         wait_for(self.answers, "ActivityWatch to answer")
 
     def answers(self) -> bool:
-        """Tell whether it answers by now; fails with its log where it has ended."""
+        """Return whether it answers; fail with its log if it has ended."""
         assert self.process is not None
         assert self.process.poll() is None, (self.directory / "log").read_text()
         try:
@@ -94,7 +94,7 @@ class Watch:
         return True
 
     def stop(self) -> None:
-        """End it as a person does, or by force where it does not end within five seconds."""
+        """Interrupt it, or kill it if it does not end within five seconds."""
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
         try:
@@ -105,10 +105,10 @@ class Watch:
             self.process.wait()
 
     def clear(self) -> None:
-        """Take everything out of it."""
+        """Remove all its buckets."""
         for bucket in self.http.get("/api/0/buckets/").json():
             self.http.delete(f"{path(bucket)}?force=1")
-        # It goes on to prolong the newest event of a bucket that has been deleted, and its API has no
+        # The server continues to prolong the newest event of a deleted bucket, and its API has no
         # words for a bucket with a slash in its name.
         if self.has_beaten or self.http.get("/api/0/buckets/").json():
             self.has_beaten = False
@@ -129,12 +129,12 @@ class Watch:
         self, bucket: str, kind: str, *, host: str = "laptop", client: str | None = None
     ) -> None:
         """Make a bucket."""
-        made = {"type": kind, "client": client or bucket.rsplit("_", 1)[0], "hostname": host}
-        self.http.post(path(bucket), json=made).raise_for_status()
+        description = {"type": kind, "client": client or bucket.rsplit("_", 1)[0], "hostname": host}
+        self.http.post(path(bucket), json=description).raise_for_status()
 
     def insert(self, bucket: str, *events: dict[str, Any]) -> None:
         """Write events as they are."""
-        # In ASCII, as a lone surrogate can be told in no other way.
+        # In ASCII, which is the only way to send a lone surrogate.
         self.post(f"{path(bucket)}/events", json.dumps(events))
 
     def beat(self, bucket: str, time_of_day: str, **data: Any) -> None:
@@ -149,7 +149,7 @@ class Watch:
         return list(reversed(answer.json()))
 
     def ask(self, query: str, *, date: str = "2025-06-16") -> Any:
-        """Return what ActivityWatch's own query language says about a day."""
+        """Return the result of a query in ActivityWatch's own language about a day."""
         body = {"query": [query], "timeperiods": [f"{date}T00:00:00Z/{date}T23:59:59.999Z"]}
         answer = self.http.post("/api/0/query/", json=body)
         assert answer.status_code == 200, answer.text
@@ -200,14 +200,14 @@ def served(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def server(served: str, owner: psycopg.Connection[Any]) -> str:
-    """The resource server on data that is committed, and gone after the test."""
+    """The resource server on committed data, which is removed after the test."""
     assert owner
     return served
 
 
 @dataclass
 class Crossing:
-    """A bridge as often as one runs it, and what it said."""
+    """A bridge that a test can run several times, and the lines that it prints."""
 
     watch: Watch
     server: str
@@ -215,8 +215,8 @@ class Crossing:
     state_file: Path
     account: str = "account"
     page: int = 100
-    """Less than a real one, so that fewer events fill several."""
-    said: list[str] = field(default_factory=list)
+    """Smaller than a real page, so that fewer events fill several."""
+    lines: list[str] = field(default_factory=list)
 
     def run(self, time_of_day: str) -> dict[str, tuple[int, int, int]]:
         """Run it once at a time of its clock; return accepted, duplicates and rejected by stream."""
@@ -242,7 +242,7 @@ class Crossing:
             httpx2.Client(base_url=self.server, headers=headers, timeout=30) as http,
         ):
             posters = {
-                stream: Poster(http, f"/api/v1/ingest/{stream}", client, 0, self.said.append)
+                stream: Poster(http, f"/api/v1/ingest/{stream}", client, 0, self.lines.append)
                 for stream in STREAMS
             }
             yield from Bridge(
@@ -250,7 +250,7 @@ class Crossing:
                 posters,
                 self.state_file,
                 self.account,
-                self.said.append,
+                self.lines.append,
                 now_ms=lambda: ms(time_of_day),
             ).run()
 
@@ -263,7 +263,7 @@ def crossing(watch: Watch, server: str, alice: Person, tmp_path: Path) -> Crossi
 
 
 def sessions(person: Person) -> list[tuple[str, str, str]]:
-    """Return somebody's app sessions by start: app, start and end in UTC."""
+    """Return a person's app sessions by start: app, start and end in UTC."""
     return person.connection.execute(
         """
         select app,
@@ -278,7 +278,7 @@ def sessions(person: Person) -> list[tuple[str, str, str]]:
 
 
 def keys(person: Person) -> list[str]:
-    """Return the keys of somebody's app sessions, by start."""
+    """Return the keys of a person's app sessions, by start."""
     rows = person.connection.execute(
         """
         select idempotency_key from activity.app_session

@@ -40,7 +40,7 @@ def run(*words: str, token: str, server: str, directory: Path) -> Result:
 
 @pytest.fixture
 def filled(watch: Watch) -> Watch:
-    """Two windows and an edit that nobody prolongs any more."""
+    """Two windows and an edit that have ended."""
     watch.make(WINDOWS, "currentwindow")
     watch.make(EDITOR, "app.editor.activity")
     watch.insert(WINDOWS, event("09:00:00", 60, app="a"), event("09:01:01", 60, app="b"))
@@ -48,7 +48,7 @@ def filled(watch: Watch) -> Watch:
     return watch
 
 
-def test_once_sends_what_there_is_and_says_how_much(
+def test_once_sends_everything_and_prints_the_sums(
     filled: Watch, server: str, alice: Person, tmp_path: Path
 ) -> None:
     token = alice.token("ingest:app_sessions", "ingest:coding_sessions")
@@ -66,7 +66,7 @@ def test_once_sends_what_there_is_and_says_how_much(
     assert stored == [("svc-bridge/1.0.0",)]
 
 
-def test_the_state_is_where_one_says(
+def test_the_state_file_is_where_the_option_says(
     filled: Watch, server: str, alice: Person, tmp_path: Path
 ) -> None:
     token = alice.token()
@@ -82,7 +82,7 @@ def test_the_state_is_where_one_says(
     assert token not in state_file.read_text()
 
 
-def test_a_rejected_event_is_an_exit_status(
+def test_a_rejected_event_sets_the_exit_status(
     watch: Watch, server: str, alice: Person, tmp_path: Path
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -117,7 +117,7 @@ def test_a_bad_token_is_one_line(filled: Watch, server: str, alice: Person, tmp_
     assert right.stdout.splitlines()[0] == "app-sessions: accepted 2, duplicates 0, rejected 0"
 
 
-def test_an_address_of_something_else_is_one_line(
+def test_an_address_of_another_server_is_one_line(
     server: str, alice: Person, tmp_path: Path
 ) -> None:
     token = alice.token()
@@ -132,7 +132,7 @@ def test_an_address_of_something_else_is_one_line(
     assert nobody.exit_code == other.exit_code == none.exit_code == 1
 
 
-def test_it_stays_while_either_side_comes_and_goes_and_ends_when_asked_to(
+def test_the_bridge_survives_outages_of_either_side_and_ends_on_a_signal(
     standing_watch: Watch,
     deployment: Settings,
     alice: Person,
@@ -150,13 +150,13 @@ def test_it_stays_while_either_side_comes_and_goes_and_ends_when_asked_to(
         "DATABASE_URL_FILE": "/closed/to/who/runs/a/bridge",
     }
     out, err = tmp_path / "out", tmp_path / "err"
-    with out.open("w") as written, err.open("w") as said:
+    with out.open("w") as written, err.open("w") as messages:
         process = subprocess.Popen(
             [*SELF.command, "bridge", "activitywatch", "--url", watch.address, "--every", "1"],
             env=SELF.variables | variables,
             stdin=subprocess.DEVNULL,
             stdout=written,
-            stderr=said,
+            stderr=messages,
         )
     try:
         wait_beside(process, err, lambda: "cannot be reached" in err.read_text())
@@ -185,17 +185,17 @@ def test_it_stays_while_either_side_comes_and_goes_and_ends_when_asked_to(
     assert (tmp_path / "state" / "svc" / "bridge.json").exists()
 
 
-def test_an_interrupt_while_it_waits_is_no_failure(
+def test_an_interrupt_while_the_bridge_waits_is_no_failure(
     watch: Watch, alice: Person, tmp_path: Path
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
     watch.insert(WINDOWS, event("09:00:00", 60, app="a"))
     err = tmp_path / "err"
-    with err.open("w") as said:
+    with err.open("w") as messages:
         process = subprocess.Popen(
             [*SELF.command, "bridge", "activitywatch", "--url", watch.address, "--to", NOWHERE],
             env=SELF.variables | {"SVC_TOKEN": alice.token(), "XDG_STATE_HOME": str(tmp_path)},
-            stderr=said,
+            stderr=messages,
         )
     wait_beside(process, err, lambda: "trying again in" in err.read_text())
 
@@ -205,7 +205,7 @@ def test_an_interrupt_while_it_waits_is_no_failure(
     assert err.read_text().count("\n") == 1
 
 
-def test_what_may_pass_is_waited_for_and_a_refused_token_is_not(
+def test_the_bridge_waits_on_temporary_errors_and_ends_on_a_refused_token(
     filled: Watch, server: str, alice: Person, tmp_path: Path
 ) -> None:
     token = alice.token("ingest:coding_sessions")
@@ -213,14 +213,14 @@ def test_what_may_pass_is_waited_for_and_a_refused_token_is_not(
 
     def staying(to: str) -> subprocess.Popen[bytes]:
         words = ["bridge", "activitywatch", "--url", filled.address, "--to", to, "--every", "1"]
-        with err.open("w") as said:
+        with err.open("w") as messages:
             return subprocess.Popen(
                 [*SELF.command, *words],
                 env=SELF.variables | {"SVC_TOKEN": token, "XDG_STATE_HOME": str(tmp_path)},
-                stderr=said,
+                stderr=messages,
             )
 
-    # Something else may answer for a while where the server will be.
+    # Another server may answer at this address for a while.
     waiting = staying(filled.address)
     wait_beside(waiting, err, lambda: "looking again every 1 s" in err.read_text())
     waiting.send_signal(signal.SIGTERM)

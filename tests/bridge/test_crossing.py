@@ -1,4 +1,4 @@
-"""Either side may go away, and the bridge itself: nothing is lost, and nothing is there twice."""
+"""Outages of either side and of the bridge: no session is lost or stored twice."""
 
 import json
 import threading
@@ -38,7 +38,7 @@ def week(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_week_without_the_server_is_caught_up_with_in_bounded_batches(
+def test_after_a_week_without_the_server_all_events_are_sent_in_bounded_batches(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -70,7 +70,9 @@ def test_events_of_one_millisecond_are_all_sent(
     assert done == {"app-sessions": (250, 0, 0)}
 
 
-def test_a_lost_state_file_doubles_nothing(watch: Watch, crossing: Crossing, alice: Person) -> None:
+def test_a_lost_state_file_causes_no_double_sessions(
+    watch: Watch, crossing: Crossing, alice: Person
+) -> None:
     watch.make(WINDOWS, "currentwindow")
     watch.make(PRESENCE, "afkstatus")
     watch.insert(WINDOWS, *week(250))
@@ -125,7 +127,7 @@ def test_two_bridges_at_once_write_the_union(
     assert crossing.run("00:00:00") == {}
 
 
-def test_activitywatch_may_be_restarted_while_an_event_grows(
+def test_a_restart_of_activitywatch_while_an_event_grows_loses_nothing(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -148,7 +150,7 @@ def test_activitywatch_may_be_restarted_while_an_event_grows(
     assert sessions(alice) == [("Code", "09:00:00.000", "09:01:30.000")]
 
 
-def test_a_bucket_that_was_deleted_and_made_again_goes_on(
+def test_a_bucket_that_was_deleted_and_created_again_is_sent(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -169,7 +171,7 @@ def test_a_bucket_that_was_deleted_and_made_again_goes_on(
     ]
 
 
-def test_accounts_share_a_state_file_and_nothing_else(
+def test_two_accounts_in_one_state_file_have_separate_positions(
     watch: Watch, crossing: Crossing, alice: Person, bob: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -188,9 +190,7 @@ def test_accounts_share_a_state_file_and_nothing_else(
 @pytest.mark.parametrize(
     "content", ["", "{", '{"routes":5}', "[]", '{"routes":{"a":{"b":{"next_ms":"x"}}}}']
 )
-def test_a_state_file_of_something_else_is_not_overwritten(
-    watch: Watch, crossing: Crossing, content: str
-) -> None:
+def test_a_foreign_file_is_not_overwritten(watch: Watch, crossing: Crossing, content: str) -> None:
     crossing.state_file.parent.mkdir()
     crossing.state_file.write_text(content)
 
@@ -211,7 +211,7 @@ def test_a_state_file_that_cannot_be_written_is_named(
         crossing.run("09:10:00")
 
 
-def test_the_state_file_is_small_and_names_no_secret(watch: Watch, crossing: Crossing) -> None:
+def test_the_state_file_is_small_and_contains_no_secret(watch: Watch, crossing: Crossing) -> None:
     watch.make(WINDOWS, "currentwindow")
     watch.insert(WINDOWS, event("09:00:00", 60, app="a"), event("09:01:01", 60, app="b"))
 

@@ -1,4 +1,4 @@
-"""The cutting of time by presence, tried with any spans."""
+"""Cutting spans by presence: properties for all spans."""
 
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ def spans(longest_ms: int) -> st.SearchStrategy[Span]:
 
 
 @given(st.lists(spans(40)))
-def test_a_union_covers_the_same_in_order_and_with_gaps(given_spans: list[Span]) -> None:
+def test_a_union_covers_the_same_time_in_order_and_with_gaps(given_spans: list[Span]) -> None:
     merged = union(given_spans)
 
     assert covered(merged) == covered(given_spans)
@@ -28,7 +28,7 @@ def test_a_union_covers_the_same_in_order_and_with_gaps(given_spans: list[Span])
 
 
 @given(spans(40), st.lists(spans(20)))
-def test_pieces_cover_exactly_what_the_window_and_presence_share(
+def test_pieces_cover_exactly_the_overlap_of_window_and_presence(
     window: Span, present: list[Span]
 ) -> None:
     pieces = cut(window, union(present))
@@ -39,7 +39,7 @@ def test_pieces_cover_exactly_what_the_window_and_presence_share(
 
 
 @given(spans(5 * DAY_MS), st.lists(spans(3 * DAY_MS)))
-def test_no_piece_is_empty_or_longer_than_a_day_and_none_meets_another(
+def test_no_piece_is_empty_or_longer_than_a_day_or_overlaps_another(
     window: Span, present: list[Span]
 ) -> None:
     pieces = cut(window, union(present))
@@ -52,7 +52,7 @@ def test_no_piece_is_empty_or_longer_than_a_day_and_none_meets_another(
 
 
 @given(spans(5 * DAY_MS), st.lists(spans(3 * DAY_MS)), st.integers(0, 8 * DAY_MS))
-def test_what_is_sent_in_two_parts_covers_the_same(
+def test_an_event_sent_in_two_parts_covers_the_same_time(
     window: Span, present: list[Span], between_ms: int
 ) -> None:
     presence = union(present)
@@ -63,7 +63,7 @@ def test_what_is_sent_in_two_parts_covers_the_same(
     assert union(parts) == union(cut(window, presence))
 
 
-def test_a_presence_of_three_days_makes_three_pieces() -> None:
+def test_an_event_of_three_days_is_three_pieces() -> None:
     pieces = cut(Span(5, 5 + 3 * DAY_MS), [Span(0, 10 * DAY_MS)])
 
     assert pieces == [

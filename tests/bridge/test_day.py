@@ -1,4 +1,4 @@
-"""A day of work as watchers record it: what we say of it, beside what ActivityWatch itself says."""
+"""A day of work as watchers record it: our sums beside those of ActivityWatch."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -13,12 +13,12 @@ APPS = ["Code", "Firefox", "Terminal", "Mail", "Slack", "Spotify"]
 
 
 def record(watch: Watch, host: str, start: datetime, end: datetime, seed: int) -> None:
-    """Write what the watchers of a host see from ``start`` to ``end``.
+    """Write the events of a host's watchers from ``start`` to ``end``.
 
-    The window watcher looks once a second, so between two windows a second belongs to neither. Somebody
-    comes and goes; the watcher of presence notices without a gap.
+    The window watcher polls once a second, so between two windows a second belongs to neither. The person
+    leaves and returns; the presence watcher records that without gaps.
     """
-    dice = random.Random(seed)  # noqa: S311 -- a day to be had again, and no secret
+    dice = random.Random(seed)  # noqa: S311 -- a repeatable day is no secret
     windows: list[dict[str, Any]] = []
     at = start
     while at < end:
@@ -40,7 +40,7 @@ def record(watch: Watch, host: str, start: datetime, end: datetime, seed: int) -
     watch.insert(f"aw-watcher-afk_{host}", *presence)
 
 
-def asked(watch: Watch, host: str, *, is_flooded: bool) -> dict[str, float]:
+def own_sums(watch: Watch, host: str, *, is_flooded: bool) -> dict[str, float]:
     """Return ActivityWatch's own milliseconds by application on a host."""
     flood = "events = flood(events); present = flood(present);" if is_flooded else ""
     answer = watch.ask(
@@ -54,7 +54,7 @@ def asked(watch: Watch, host: str, *, is_flooded: bool) -> dict[str, float]:
     return {each["data"]["app"]: each["duration"] * 1000 for each in answer}
 
 
-def test_a_day_comes_to_what_activitywatch_says(
+def test_the_sums_of_a_day_equal_those_of_activitywatch(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     noon = datetime(2025, 6, 16, 12, tzinfo=UTC)
@@ -67,19 +67,19 @@ def test_a_day_comes_to_what_activitywatch_says(
     days = {"from": "2025-06-16T00:00:00Z", "to": "2025-06-17T00:00:00Z"}
     url = f"{crossing.server}/api/v1/analytics/app-usage"
     answer = httpx2.get(url, params=days, headers=headers).raise_for_status().json()
-    said = {row["app"]: row["total_ms"] for row in answer["data"]}
+    sums = {row["app"]: row["total_ms"] for row in answer["data"]}
     hosts = ("laptop", "desk")
-    raw = [asked(watch, host, is_flooded=False) for host in hosts]
-    flooded = [asked(watch, host, is_flooded=True) for host in hosts]
+    raw = [own_sums(watch, host, is_flooded=False) for host in hosts]
+    flooded = [own_sums(watch, host, is_flooded=True) for host in hosts]
     sessions = done["app-sessions"][0]
     assert done == {"app-sessions": (sessions, 0, 0)}
     assert sessions > 400
-    assert sorted(said) == sorted(APPS)
+    assert sorted(sums) == sorted(APPS)
     for app in APPS:
-        # Theirs has parts of milliseconds, of which each of our sessions may have cut one.
+        # Their sums have fractions of milliseconds, and each of our sessions may have cut one.
         theirs = sum(host[app] for host in raw)
-        assert theirs - sessions <= said[app] <= theirs + 1
+        assert theirs - sessions <= sums[app] <= theirs + 1
         # Flooding gives the second between two windows to both, half and half: to each at most two halves.
-        assert said[app] <= sum(host[app] for host in flooded)
-    filled = sum(sum(host.values()) for host in flooded) - sum(said.values())
+        assert sums[app] <= sum(host[app] for host in flooded)
+    filled = sum(sum(host.values()) for host in flooded) - sum(sums.values())
     assert 0 < filled <= 1.03 * 1000 * sessions + 1000

@@ -1,4 +1,4 @@
-"""What of ActivityWatch becomes a session, and when."""
+"""Which events of ActivityWatch become sessions, and when."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def laptop(watch: Watch) -> Watch:
     return watch
 
 
-def test_windows_are_cut_to_the_times_somebody_was_there(
+def test_windows_are_cut_to_the_times_of_presence(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.insert(
@@ -58,7 +58,7 @@ def test_windows_are_cut_to_the_times_somebody_was_there(
     ]
 
 
-def test_a_host_that_nobody_watches_has_its_windows_sent_whole(
+def test_the_windows_of_a_host_without_a_presence_watcher_are_sent_whole(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.make("aw-watcher-window_desk", "currentwindow", host="desk")
@@ -74,7 +74,7 @@ def test_a_host_that_nobody_watches_has_its_windows_sent_whole(
     assert sessions(alice) == [("Code", "09:00:00.000", "10:00:00.000")]
 
 
-def test_a_session_tells_its_title_address_device_and_source(
+def test_a_session_has_title_address_device_and_source(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.make("aw-watcher-window_desk", "currentwindow", host="desk")
@@ -95,7 +95,7 @@ def test_a_session_tells_its_title_address_device_and_source(
     assert stored == [("Safari", "A page", "https://example.org/a", "desk", "svc-bridge/test")]
 
 
-def test_work_in_an_editor_becomes_coding_sessions_whether_somebody_was_there_or_not(
+def test_work_in_an_editor_becomes_coding_sessions_regardless_of_presence(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.make(EDITOR, "app.editor.activity")
@@ -132,7 +132,7 @@ def test_work_in_an_editor_becomes_coding_sessions_whether_somebody_was_there_or
     ]
 
 
-def test_other_buckets_are_left_alone(watch: Watch, crossing: Crossing) -> None:
+def test_other_buckets_are_not_sent(watch: Watch, crossing: Crossing) -> None:
     watch.make("aw-watcher-web-firefox", "web.tab.current", host="unknown")
     watch.insert(
         "aw-watcher-web-firefox",
@@ -146,7 +146,7 @@ def test_other_buckets_are_left_alone(watch: Watch, crossing: Crossing) -> None:
 # When a session has ended
 
 
-def test_the_newest_event_waits_until_there_is_a_later_one(
+def test_the_newest_event_waits_for_a_later_one(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     for second in range(0, 60, 20):
@@ -167,7 +167,7 @@ def test_the_newest_event_waits_until_there_is_a_later_one(
     assert sessions(alice) == [("Code", "09:00:00.000", "09:03:00.000")]
 
 
-def test_a_session_waits_until_it_is_known_who_was_there_to_its_end(
+def test_a_session_waits_until_presence_is_known_to_its_end(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.insert(WINDOWS, event("09:00:00", 600, app="Code"), event("09:10:01", 300, app="Mail"))
@@ -184,7 +184,7 @@ def test_a_session_waits_until_it_is_known_who_was_there_to_its_end(
     assert sessions(alice) == [("Code", "09:00:00.000", "09:10:00.000")]
 
 
-def test_presence_that_is_noted_late_is_no_loss(
+def test_presence_that_is_reported_late_loses_nothing(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.insert(WINDOWS, event("09:00:00", 600, app="Code"), event("09:10:01", 300, app="Mail"))
@@ -200,7 +200,7 @@ def test_presence_that_is_noted_late_is_no_loss(
 
     assert days_later == {}
     assert sessions(alice) == [("Code", "09:00:00.000", "09:04:00.000")]
-    assert crossing.said == [
+    assert crossing.lines == [
         f"{WINDOWS!r} waits for its presence watcher, which has sent nothing for an hour"
     ]
 
@@ -220,7 +220,7 @@ def test_an_event_that_comes_a_little_late_and_out_of_order_is_sent(
     assert [app for app, _, _ in sessions(alice)] == ["a", "b"]
 
 
-def test_nobody_waits_longer_than_an_hour_for_a_later_event(
+def test_an_event_waits_at_most_an_hour_for_a_later_one(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -235,7 +235,7 @@ def test_nobody_waits_longer_than_an_hour_for_a_later_event(
     assert sessions(alice) == [("Code", "09:00:00.000", "09:10:00.000")]
 
 
-def test_what_grows_after_an_hour_all_the_same_is_a_piece_of_its_own(
+def test_growth_after_an_hour_of_silence_is_another_piece(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.insert(WINDOWS, event("09:00:00", 600, app="Code"))
@@ -255,7 +255,7 @@ def test_what_grows_after_an_hour_all_the_same_is_a_piece_of_its_own(
     ]
 
 
-def test_a_machine_that_is_switched_off_leaves_nothing_behind(
+def test_all_events_before_a_machine_was_switched_off_are_sent(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.insert(WINDOWS, event("17:00:00", 1800, app="Code"))
@@ -281,7 +281,7 @@ def test_a_machine_that_is_switched_off_leaves_nothing_behind(
 # Odd events
 
 
-def test_events_without_length_are_not_sent(
+def test_events_without_duration_are_not_sent(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -300,7 +300,7 @@ def test_events_without_length_are_not_sent(
     assert sessions(alice) == [("c", "09:00:02.000", "09:00:02.001")]
 
 
-def test_an_event_without_data_is_time_all_the_same(
+def test_the_time_of_an_event_without_data_counts(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow", host="")
@@ -327,7 +327,7 @@ def test_an_event_without_data_is_time_all_the_same(
         ("x" * 2000, "x" * 255),
     ],
 )
-def test_text_that_no_database_holds_costs_no_time(
+def test_an_event_with_characters_that_the_database_refuses_is_sent(
     watch: Watch, crossing: Crossing, alice: Person, text: str, stored: str
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -342,7 +342,7 @@ def test_text_that_no_database_holds_costs_no_time(
 @pytest.mark.parametrize(
     "bucket", ["with space", "50% (Ünï)?#[x]&y=z", "a:b:c", "..x", "x" * 240, "line\nbreak"]
 )
-def test_buckets_may_have_odd_names(
+def test_buckets_may_have_unusual_names(
     watch: Watch, crossing: Crossing, alice: Person, bucket: str
 ) -> None:
     imported(watch, bucket, event("09:00:00", 1, app="a"), event("09:00:02", 1, app="b"))
@@ -358,7 +358,7 @@ def test_buckets_may_have_odd_names(
         assert key.startswith(f"aw:{bucket}:")
 
 
-def test_a_bucket_that_cannot_be_read_is_named_once_and_holds_up_no_other(
+def test_an_unreadable_bucket_is_named_once_and_the_others_are_sent(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     imported(watch, "a/b", event("09:00:00", 1, app="a"), event("09:00:02", 1, app="b"))
@@ -367,12 +367,12 @@ def test_a_bucket_that_cannot_be_read_is_named_once_and_holds_up_no_other(
     done = crossing.run("09:10:00")
 
     assert done == {"app-sessions": (1, 0, 0)}
-    assert crossing.said == ["'a/b' cannot be read: ActivityWatch answered 404"]
+    assert crossing.lines == ["'a/b' cannot be read: ActivityWatch answered 404"]
 
 
 def imported(watch: Watch, bucket: str, *events: dict[str, Any]) -> None:
     """Make a bucket in the way that takes any name."""
-    made = {
+    description = {
         "id": bucket,
         "type": "currentwindow",
         "client": "aw-watcher-window",
@@ -380,7 +380,7 @@ def imported(watch: Watch, bucket: str, *events: dict[str, Any]) -> None:
         "created": "2025-06-16T00:00:00+00:00",
         "events": list(events),
     }
-    watch.http.post("/api/0/import", json={"buckets": {bucket: made}}).raise_for_status()
+    watch.http.post("/api/0/import", json={"buckets": {bucket: description}}).raise_for_status()
 
 
 def test_long_events_are_cut_into_days(laptop: Watch, crossing: Crossing, alice: Person) -> None:
@@ -422,7 +422,7 @@ def test_events_of_a_clock_that_is_ahead_wait(
     assert after == {"app-sessions": (1, 0, 0)}
 
 
-def test_a_clock_that_was_ahead_and_is_set_right_loses_nothing(
+def test_correcting_a_clock_that_was_ahead_loses_nothing(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -442,9 +442,7 @@ def test_a_clock_that_was_ahead_and_is_set_right_loses_nothing(
     ]
 
 
-def test_presence_that_overlaps_counts_as_a_whole(
-    laptop: Watch, crossing: Crossing, alice: Person
-) -> None:
+def test_overlapping_presence_counts_once(laptop: Watch, crossing: Crossing, alice: Person) -> None:
     laptop.insert(
         PRESENCE,
         event("08:00:00", 7200, status="not-afk"),
@@ -468,7 +466,7 @@ def test_presence_that_overlaps_counts_as_a_whole(
     ]
 
 
-def test_of_two_watchers_of_presence_the_one_that_lags_behind_is_waited_for(
+def test_a_session_waits_for_the_slower_of_two_presence_watchers(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.make(f"{PRESENCE}_too", "afkstatus")
@@ -486,7 +484,7 @@ def test_of_two_watchers_of_presence_the_one_that_lags_behind_is_waited_for(
     assert sessions(alice) == [("Code", "09:00:00.000", "09:10:00.000")]
 
 
-def test_a_watcher_of_presence_that_was_given_up_is_not_waited_for(
+def test_a_presence_watcher_that_has_stopped_is_ignored(
     laptop: Watch, crossing: Crossing, alice: Person
 ) -> None:
     laptop.make(f"{PRESENCE}_before", "afkstatus")
@@ -499,7 +497,7 @@ def test_a_watcher_of_presence_that_was_given_up_is_not_waited_for(
     assert done == {"app-sessions": (1, 0, 0)}
 
 
-def test_events_that_end_far_in_the_future_are_named_once_and_hold_up_no_others(
+def test_events_that_end_far_in_the_future_are_named_once_and_the_others_are_sent(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -518,13 +516,13 @@ def test_events_that_end_far_in_the_future_are_named_once_and_hold_up_no_others(
     assert done == {"app-sessions": (1, 0, 1)}
     assert again == {}
     assert sessions(alice) == [("b", "09:00:01.000", "09:01:01.000")]
-    assert crossing.said == [
+    assert crossing.lines == [
         f"aw:{WINDOWS}:{first}:{ms('09:00:00')}: timestamp_in_future:"
         " ended_at: is more than a day from now"
     ]
 
 
-def test_a_rejected_event_is_named_once_and_holds_up_no_others(
+def test_a_rejected_event_is_named_once_and_the_others_are_sent(
     watch: Watch, crossing: Crossing, alice: Person
 ) -> None:
     watch.make(WINDOWS, "currentwindow")
@@ -540,5 +538,5 @@ def test_a_rejected_event_is_named_once_and_holds_up_no_others(
 
     assert done == {"app-sessions": (1, 0, 1)}
     assert again == {}
-    assert len(crossing.said) == 1
-    assert "timestamp_out_of_range: started_at: " in crossing.said[0]
+    assert len(crossing.lines) == 1
+    assert "timestamp_out_of_range: started_at: " in crossing.lines[0]

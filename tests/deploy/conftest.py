@@ -28,9 +28,9 @@ from tests.conftest import FAST, administer, cloned
 
 @pytest.fixture(scope="session")
 def prepared() -> Iterator[Path]:
-    """A data directory whose database was made and migrated, for tests to copy (``copied``).
+    """A data directory with a migrated database, for tests to copy (``copied``).
 
-    A copy takes a twentieth of what it takes to make one.
+    A copy takes a twentieth of the time of a new one.
     """
     with reachable_directory() as parent:
         data_dir = parent / "data"
@@ -43,7 +43,7 @@ def copied(prepared: Path, data_dir: Path) -> Path:
     """Copy a data directory in which no server runs, and return the copy."""
     data_dir.mkdir(parents=True)
     for each in prepared.iterdir():
-        # Root's copy of the binaries, which nobody writes to.
+        # Root's copy of the binaries is read only, so links to its files are enough.
         is_program = each.name.startswith("postgresql-")
         subprocess.run(["cp", "-al" if is_program else "-a", str(each), str(data_dir)], check=True)
     return data_dir
@@ -88,10 +88,10 @@ ON_DISK: Final = Path("/tmp")  # noqa: S108 -- each directory in it is new and h
 
 @contextmanager
 def reachable_directory(place: Path | None = None) -> Iterator[Path]:
-    """A new directory where root's system user can go; pytest's own are closed to it."""
+    """A new directory that root's system user can enter; pytest's own are closed to it."""
     path = Path(tempfile.mkdtemp(prefix="svc-test-", dir=place or fast_place()))
     guard = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), str(path)]
-    # Out of reach of what ends this process.
+    # In a session of its own, so that a signal to this process group does not end it.
     with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True):
         try:
             path.chmod(0o755)
@@ -113,7 +113,7 @@ def fast_place() -> Path:
 
 @pytest.fixture
 def database_of_its_own(request: pytest.FixtureRequest) -> Iterator[Settings]:
-    """A migrated database that nobody else uses."""
+    """A migrated database for one test."""
     with cloned(request.config, f"schema_{uuid4().hex[:8]}") as chosen:
         # A clone has no privileges of the database itself.
         migrate(chosen, lambda _: None)
@@ -122,7 +122,7 @@ def database_of_its_own(request: pytest.FixtureRequest) -> Iterator[Settings]:
 
 @pytest.fixture
 def empty(deployment: Settings) -> Iterator[Settings]:
-    """An empty database that nobody else uses."""
+    """An empty database for one test."""
     url = deployment.database_url or ""
     name = f"svc_test_{uuid4().hex[:8]}"
     administer(url, sql.SQL("create database {}"), name)

@@ -1,7 +1,7 @@
-"""Removes a directory, and ends the databases in it, once the process that made it is gone.
+"""Removes a directory, and ends the databases in it, once the process that created it has ended.
 
-That process holds the other end of this one's standard input. A worker of a test run that is ended from
-outside has no time to clean up.
+That process holds the other end of this one's standard input. A worker of a test run that is killed has no
+time to clean up.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def end_left_databases(place: Path) -> bool:
-    """End each database whose starter is gone; return whether one is still there."""
+    """End each database whose starter has ended; return whether one still runs."""
     is_any = False
     for pid_file in place.rglob("postmaster.pid"):
         with (

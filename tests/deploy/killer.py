@@ -1,7 +1,7 @@
 """Migrates in processes that are killed: ``python -m tests.deploy.killer URL DIRECTORY``.
 
-Reads lines; for each, a process of its own migrates until it says that line, and is killed. Writes by which
-signal it ended, or 0.
+For each line of the input, a child process migrates until it prints that line, and is then killed. The
+program prints the signal that ended the child, or 0.
 """
 
 import os
@@ -16,7 +16,7 @@ from shared.settings import Settings
 
 
 def main() -> None:
-    """Carry out the commands of the input until it ends."""
+    """Run a child for each line of the input."""
     chosen = Settings(database_url=sys.argv[1], data_dir=Path(sys.argv[2]))
     for line in sys.stdin:
         child = os.fork()

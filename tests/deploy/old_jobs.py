@@ -1,4 +1,4 @@
-"""Runs the jobs of whatever code stands in the working directory, again and again: ``old_jobs.py URL``.
+"""Runs the jobs of the code in the working directory, again and again: ``old_jobs.py URL``.
 
 Says after each turn how it ended, and ends when its input does.
 """

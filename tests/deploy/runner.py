@@ -1,4 +1,4 @@
-"""A ``svc up`` to look at from outside, and what is looked at: its output, ports and processes."""
+"""A ``svc up`` as a process, with its output, ports and child processes."""
 
 import http.client
 import os
@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 @dataclass(frozen=True)
 class Login:
-    """Somebody who runs ``svc``: another user than the tests', or with None the same."""
+    """A user who runs ``svc``: another user of the machine, or with None the user of the tests."""
 
     command: tuple[str, ...]
     variables: dict[str, str] = field(repr=False)
@@ -25,7 +25,7 @@ class Login:
     def run(
         self, variables: dict[str, str], *words: str, stdin: str = "", cwd: Path = Path("/")
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of ``svc`` to its end, with these settings."""
+        """Run a command of ``svc`` with these settings, and wait for its end."""
         return subprocess.run(
             [*self.command, *words],
             env=self.variables | variables,
@@ -40,8 +40,8 @@ class Login:
         )
 
 
-# Everything that these tests start has this environment, and what a test adds to it. A variable of the
-# developer's could change what is tested; and Python's bytecode, where it may be kept, is kept.
+# The environment of all programs that these tests start, without variables of the developer, which could
+# change the results. Python may keep bytecode.
 ENVIRONMENT: Final = {
     name: os.environ[name]
     for name in ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR")
@@ -63,7 +63,7 @@ class Runner:
         self.variables = variables
         self.out = parent / "out"
         self.err = parent / "err"
-        # However the tests end, this pipe is closed then, which ends the runner and all it started.
+        # The end of the tests, however it comes, closes this pipe. That ends the runner and its children.
         lifeline, held_end = os.pipe()
         self.lifeline: int | None = held_end
         with self.out.open("w") as out, self.err.open("w") as err:
@@ -83,7 +83,7 @@ class Runner:
         os.close(lifeline)
 
     def __enter__(self) -> Self:
-        """Leave the end to the end of the block."""
+        """Return the runner, which the end of the block stops."""
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -94,7 +94,7 @@ class Runner:
         finally:
             self.let_go()
             if self.process.poll() is None:
-                # It hangs, which has failed the test. Its servers end with it.
+                # It hangs, so the test has failed. Its servers end with it.
                 self.process.kill()
                 self.process.wait()
 
@@ -105,7 +105,7 @@ class Runner:
             os.close(lifeline)
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run another command of ``svc`` with the same settings, at the same place."""
+        """Run another command of ``svc`` with the same settings, in the same directory."""
         return self.login.run(self.variables, *words, stdin=stdin, cwd=self.cwd)
 
     def wait_for(self, text: str) -> None:
@@ -119,15 +119,15 @@ class Runner:
         assert text in self.err.read_text(), self.out.read_text()
 
     def wait_until_up(self) -> None:
-        """Wait until both servers answer and everything has been said."""
+        """Wait until both servers answer and the welcome has been printed."""
         self.wait_for("Ctrl-C stops everything")
 
     def wait(self) -> int:
-        """Return its exit status, which comes within a bounded time."""
+        """Wait for its end, for a bounded time, and return its exit status."""
         return self.process.wait(timeout=60)
 
     def stop(self) -> int:
-        """Ask for the end, and return the exit status."""
+        """Send SIGTERM, and return the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -152,16 +152,16 @@ class Runner:
 
 
 def owner(pid: int) -> int:
-    """Return as which user a process runs."""
+    """Return the id of the user that runs a process."""
     if sys.platform != "linux":
         return int(ps("-o", "uid=", "-p", str(pid)))
     return int(fields(pid)["Uid"].split()[1])
 
 
 def fields(pid: int) -> dict[str, str]:
-    """Return what Linux says of a process, by name; nothing where there is none."""
+    """Return the fields of a process's status on Linux; none if the process does not exist."""
     lines = kernel_file(pid, "status").splitlines()
-    return {name: said.strip() for name, _, said in (line.partition(":") for line in lines)}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def kernel_file(pid: int, name: str) -> str:
@@ -172,7 +172,7 @@ def kernel_file(pid: int, name: str) -> str:
 
 
 def ps(*options: str) -> str:
-    """Return what ps says: elsewhere than on Linux, where small systems lack it."""
+    """Return the output of ps; not used on Linux, where small systems lack it."""
     command = ["ps", "-ww", *options]
     return subprocess.run(command, capture_output=True, check=False, text=True).stdout
 
@@ -194,7 +194,7 @@ def get(host: str, port: int, path: str) -> tuple[int, bytes]:
 
 
 def wait_until_gone(*pids: int) -> None:
-    """Wait until there are no such processes, or only zombies that nobody has asked after."""
+    """Wait until these processes have ended; a zombie that nobody has waited for counts as ended."""
     wait_for(lambda: all(_state(pid) in ("", "Z") for pid in pids), f"the end of {pids}")
 
 

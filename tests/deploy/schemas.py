@@ -1,4 +1,4 @@
-"""Schemas that tests change: databases of their own, and directories of SQL with further migrations."""
+"""Schemas that tests change: separate databases, and directories of SQL with further migrations."""
 
 import itertools
 import shutil
@@ -35,12 +35,12 @@ def with_migrations(parent: Path, **texts: str) -> Path:
 
 @dataclass
 class Migrating:
-    """A migration in a thread of its own: what it says, and how it ends."""
+    """A migration in a separate thread: its lines, and how it ends."""
 
     chosen: Settings
     directory: Path
     pauses_s: Sequence[float] = (0.2,) * 50
-    said: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     thread: threading.Thread = field(init=False)
 
@@ -51,17 +51,19 @@ class Migrating:
 
     def _run(self) -> None:
         try:
-            migrate(self.chosen, self.said.append, directory=self.directory, pauses_s=self.pauses_s)
+            migrate(
+                self.chosen, self.lines.append, directory=self.directory, pauses_s=self.pauses_s
+            )
         except Exception as error:
             self.failures.append(error)
 
     @property
     def tries(self) -> int:
-        """How often it has given up waiting for a lock."""
-        return sum(line.startswith("waiting for a lock") for line in self.said)
+        """How often it has stopped waiting for a lock."""
+        return sum(line.startswith("waiting for a lock") for line in self.lines)
 
     def end(self) -> None:
-        """Wait for its end, which is a good one."""
+        """Wait until it has succeeded."""
         self.thread.join(timeout=120)
         assert not self.thread.is_alive()
         assert self.failures == []
@@ -89,7 +91,7 @@ def killer(chosen: Settings) -> Iterator[Callable[[str], int]]:
 
 @dataclass(frozen=True)
 class Answered:
-    """A request of a load, and what was answered."""
+    """A request of a load, and its answer."""
 
     kind: str
     begun: float
@@ -99,10 +101,10 @@ class Answered:
 
 
 class Load:
-    """Reads and writes of one person, one after the other in a thread of its own, 20,000 at most."""
+    """Reads and writes of one person, one after the other in a separate thread, 20,000 at most."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str], prefix: str = "load") -> None:
-        """Begin; the keys of what is written begin with ``prefix``."""
+        """Start it; the keys of its events begin with ``prefix``."""
         self.base_url = base_url
         self.headers = headers
         self.prefix = prefix
@@ -147,11 +149,11 @@ class Load:
         wait_for(lambda: len(self.answers) >= enough, "requests are answered")
 
     def begun_after(self, moment: float) -> list[Answered]:
-        """Return what was answered to requests that began after ``moment``."""
+        """Return the answers to requests that began after ``moment``."""
         return [answer for answer in self.answers if answer.begun > moment]
 
     def end(self) -> None:
-        """Stop, once what is under way is answered."""
+        """Stop after the answer to the current request."""
         self.is_over.set()
         self.thread.join(timeout=60)
         assert not self.thread.is_alive()
@@ -190,7 +192,7 @@ def fill(owner: Rows, person: Person, count: int) -> None:
 
 
 def token_of(person: Person) -> tokens.Token:
-    """Return a new token of a person that opens everything."""
+    """Return a new token of a person with all scopes."""
     token = tokens.parse(tokens.ACCESS, person.token())
     assert token is not None
     return token

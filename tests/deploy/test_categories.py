@@ -24,8 +24,8 @@ def run(chosen: Settings, line: str) -> Result:
     return CliRunner().invoke(command, words, obj=chosen)
 
 
-def said(chosen: Settings, line: str) -> str:
-    """Run a command line that succeeds and return what it says."""
+def output(chosen: Settings, line: str) -> str:
+    """Run a command line that succeeds and return its output."""
     result = run(chosen, line)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -33,23 +33,23 @@ def said(chosen: Settings, line: str) -> str:
 
 def table(chosen: Settings, line: str) -> list[list[str]]:
     """Return the cells of the table that a command prints, without its header."""
-    return [re.split(" {2,}", row) for row in said(chosen, line).splitlines()[1:]]
+    return [re.split(" {2,}", row) for row in output(chosen, line).splitlines()[1:]]
 
 
 def test_rules_are_added_listed_in_order_and_removed(
     deployment: Settings, owner: Rows, alice: Person, bob: Person
 ) -> None:
-    first = said(deployment, "category add Alice@Example.org app exact Code Development").strip()
-    second = said(
+    first = output(deployment, "category add Alice@Example.org app exact Code Development").strip()
+    second = output(
         deployment,
         r"category add alice@example.org title regex '^(Gauge|Minutes) \d+' Business --priority 1",
     ).strip()
-    site = said(
+    site = output(
         deployment,
         "category add alice@example.org domain exact https://www.GitHub.com/svc 'Own work'",
     ).strip()
     listed = table(deployment, "category list alice@example.org")
-    removed = said(deployment, f"category remove alice@example.org {second}")
+    removed = output(deployment, f"category remove alice@example.org {second}")
 
     assert all(map(UUID, (first, second, site)))
     assert listed == [
@@ -62,16 +62,14 @@ def test_rules_are_added_listed_in_order_and_removed(
     assert table(deployment, f"category list {bob.email}") == []
 
 
-def test_scores_are_set_listed_and_left_to_the_service_again(
-    deployment: Settings, alice: Person
-) -> None:
-    told = said(deployment, f"category score {alice.email} Games 1")
-    below = said(deployment, f"category score {alice.email} Sea -2")
+def test_scores_are_set_listed_and_reset(deployment: Settings, alice: Person) -> None:
+    message = output(deployment, f"category score {alice.email} Games 1")
+    below = output(deployment, f"category score {alice.email} Sea -2")
     listed = table(deployment, f"category list {alice.email} --scores")
-    reset = said(deployment, f"category score {alice.email} Games --reset")
+    reset = output(deployment, f"category score {alice.email} Games --reset")
     again = table(deployment, f"category list {alice.email} --scores")
 
-    assert (told, below) == ("Games is productive\n", "Sea is very distracting\n")
+    assert (message, below) == ("Games is productive\n", "Sea is very distracting\n")
     assert listed[:4] == [
         ["Design", "2", "very productive", "-"],
         ["Development", "2", "very productive", "-"],
@@ -84,21 +82,21 @@ def test_scores_are_set_listed_and_left_to_the_service_again(
     assert ["Games", "-2", "very distracting", "-"] in again
 
 
-def test_letters_that_are_typed_in_parts_are_those_that_are_recorded(
+def test_a_pattern_is_normalised_like_the_names_in_events(
     deployment: Settings, owner: Rows, alice: Person
 ) -> None:
-    said(deployment, f"category add {alice.email} app exact Cafe\u0301 Cafe\u0301")
-    said(deployment, f"category score {alice.email} Cafe\u0301 2")
-    told = said(deployment, f"category test {alice.email} --app Cafe\u0301")
+    output(deployment, f"category add {alice.email} app exact Cafe\u0301 Cafe\u0301")
+    output(deployment, f"category score {alice.email} Cafe\u0301 2")
+    message = output(deployment, f"category test {alice.email} --app Cafe\u0301")
 
     assert patterns(owner, alice) == [(1, "Caf\u00e9")]
     assert ["Caf\u00e9", "2", "very productive", "0"] in table(
         deployment, f"category list {alice.email} --scores"
     )
-    assert told == "Caf\u00e9: the rule that app is Caf\u00e9\n"
+    assert message == "Caf\u00e9: the rule that app is Caf\u00e9\n"
 
 
-def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Person) -> None:
+def test_the_rules_of_the_service_are_listed(deployment: Settings, alice: Person) -> None:
     listed = table(deployment, f"category list {alice.email} --defaults")
 
     assert ["Development", "app", "code.exe"] in listed
@@ -107,7 +105,7 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("list nobody@example.org", "there is no account nobody@example.org"),
         ("list alice@example.org --scores --defaults", "either --scores or --defaults"),
@@ -175,15 +173,15 @@ def test_what_comes_with_the_service_is_listed(deployment: Settings, alice: Pers
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
-    deployment: Settings, owner: Rows, alice: Person, line: str, told: str
+def test_an_invalid_command_is_refused_in_one_line(
+    deployment: Settings, owner: Rows, alice: Person, line: str, message: str
 ) -> None:
     insert(owner, alice, "app", "exact", "Code", "Own")
 
     result = run(deployment, f"category {line}")
 
     assert result.exit_code == 1, result.output
-    assert result.output == f"Error: {told}\n"
+    assert result.output == f"Error: {message}\n"
     assert patterns(owner, alice) == [(1, "Code")]
     assert owner.execute("select count(*) from activity.category_score").fetchone() == (0,)
 
@@ -202,7 +200,7 @@ def test_what_cannot_be_is_refused_in_one_line(
         "score alice@example.org Games --rest",
     ],
 )
-def test_words_that_a_command_does_not_know_are_refused(
+def test_unknown_arguments_are_refused(
     deployment: Settings, owner: Rows, alice: Person, line: str
 ) -> None:
     result = run(deployment, f"category {line}")
@@ -222,7 +220,7 @@ def test_words_that_a_command_does_not_know_are_refused(
     ],
 )
 @pytest.mark.parametrize("command", ["add {} title regex '{}' X", "test {} title regex '{}'"])
-def test_an_expression_that_could_hang_the_database_never_gets_to_it(
+def test_an_expression_that_could_hang_the_database_is_never_run(
     deployment: Settings, owner: Rows, alice: Person, command: str, pattern: str
 ) -> None:
     record(owner, alice, "Code", title="a" * 1024)
@@ -235,7 +233,7 @@ def test_an_expression_that_could_hang_the_database_never_gets_to_it(
     assert patterns(owner, alice) == []
 
 
-def test_one_persons_rule_cannot_be_removed_for_another(
+def test_a_rule_of_another_person_cannot_be_removed(
     deployment: Settings, owner: Rows, alice: Person, bob: Person
 ) -> None:
     _, rule = insert(owner, alice, "app", "exact", "Code", "Own")
@@ -246,19 +244,17 @@ def test_one_persons_rule_cannot_be_removed_for_another(
     assert patterns(owner, alice) == [(1, "Code")]
 
 
-def test_the_two_hundredth_rule_is_the_last(
-    deployment: Settings, owner: Rows, alice: Person
-) -> None:
+def test_a_person_has_at_most_200_rules(deployment: Settings, owner: Rows, alice: Person) -> None:
     fill(owner, alice, 199, "exact")
 
-    said(deployment, f"category add {alice.email} app exact x X")
+    output(deployment, f"category add {alice.email} app exact x X")
     result = run(deployment, f"category add {alice.email} app exact y X")
 
     assert result.exit_code == 1
     assert "room for 200 rules" in result.output
 
 
-def test_a_rule_is_tried_out_without_being_added(
+def test_a_preview_of_a_rule_adds_nothing(
     deployment: Settings, owner: Rows, alice: Person, bob: Person
 ) -> None:
     record(owner, alice, "Code", ago_h=9, title="Tide table", hours=2)
@@ -266,13 +262,13 @@ def test_a_rule_is_tried_out_without_being_added(
     record(owner, bob, "Code", title="Tides of bob")
     insert(owner, alice, "app", "exact", "Code", "Own")
 
-    told = said(deployment, f"category test {alice.email} title contains TIDE").splitlines()
-    nothing = said(deployment, f"category test {alice.email} app exact Nothing")
+    message = output(deployment, f"category test {alice.email} title contains TIDE").splitlines()
+    nothing = output(deployment, f"category test {alice.email} app exact Nothing")
 
-    assert told[0] == (
+    assert message[0] == (
         "matches 3 h in 2 sessions of the last 30 days, of which rules decide 2 h already"
     )
-    assert [re.split(" {2,}", line) for line in told[1:]] == [
+    assert [re.split(" {2,}", line) for line in message[1:]] == [
         ["TIME", "SESSIONS", "NOW", "NAME"],
         ["2 h", "1", "Own", "Tide table"],
         ["1 h", "1", "Entertainment", "Low tide"],
@@ -282,7 +278,7 @@ def test_a_rule_is_tried_out_without_being_added(
 
 
 @pytest.mark.parametrize(
-    ("session", "told"),
+    ("session", "message"),
     [
         ("--app Slack --title 'The Budget'", "Business: the rule that title contains budget"),
         ("--app CODE.exe --title x", "Own: the rule that app matches the expression ^code"),
@@ -295,8 +291,8 @@ def test_a_rule_is_tried_out_without_being_added(
         ("--title 'a budget'", "Business: the rule that title contains budget"),
     ],
 )  # fmt: skip
-def test_it_is_told_which_category_something_gets_and_why(
-    deployment: Settings, owner: Rows, alice: Person, bob: Person, session: str, told: str
+def test_the_category_of_a_session_is_printed_with_the_reason(
+    deployment: Settings, owner: Rows, alice: Person, bob: Person, session: str, message: str
 ) -> None:
     insert(owner, bob, "app", "exact", "Slack", "Bobs")
     for rule in (
@@ -306,14 +302,12 @@ def test_it_is_told_which_category_something_gets_and_why(
     ):
         insert(owner, alice, *rule)
 
-    assert said(deployment, f"category test {alice.email} {session}").startswith(told)
+    assert output(deployment, f"category test {alice.email} {session}").startswith(message)
 
 
-def test_what_is_blank_is_taken_for_absent_as_in_events(
-    deployment: Settings, alice: Person
-) -> None:
-    told = said(
+def test_a_blank_value_counts_as_absent_as_in_events(deployment: Settings, alice: Person) -> None:
+    message = output(
         deployment, f"category test {alice.email} --app Code --says ' ' --domain '' --title ' '"
     )
 
-    assert told == "Development: a rule for applications that comes with the service\n"
+    assert message == "Development: a rule for applications that comes with the service\n"

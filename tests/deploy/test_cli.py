@@ -30,7 +30,7 @@ def imported(modules: str) -> set[str]:
     return SERVERS_LIBRARIES & set(completed.stdout.split())
 
 
-def test_the_runner_and_the_commands_about_accounts_import_no_servers_libraries() -> None:
+def test_the_runner_and_the_commands_about_accounts_import_no_library_of_a_server() -> None:
     assert imported("deploy.cli, authserver.cli.people, authserver.cli.grants") == set()
 
 
@@ -94,12 +94,12 @@ def main(
     ],
 )
 def test_a_malformed_database_url_is_not_repeated(main: Main, command: str, url: str) -> None:
-    said = main(command, DATABASE_URL=url)
+    message = main(command, DATABASE_URL=url)
 
-    assert said == "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
+    assert message == "svc: DATABASE_URL is not a connection string of PostgreSQL\n"
 
 
 def test_a_malformed_url_of_a_role_is_not_repeated(main: Main) -> None:
-    said = main("resource serve", SVC_READER_DATABASE_URL="postgresql://u:secret@/?foo=bar")
+    message = main("resource serve", SVC_READER_DATABASE_URL="postgresql://u:secret@/?foo=bar")
 
-    assert said == "svc: SVC_READER_DATABASE_URL is not a connection string of PostgreSQL\n"
+    assert message == "svc: SVC_READER_DATABASE_URL is not a connection string of PostgreSQL\n"

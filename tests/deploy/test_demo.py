@@ -1,6 +1,6 @@
 """`svc demo`: when it writes what, and what it leaves alone.
 
-What the invented life is like is told by tests/endpoints/test_demo.py.
+tests/endpoints/test_demo.py tests the contents of the invented life.
 """
 
 from datetime import UTC, datetime
@@ -87,7 +87,7 @@ def without_marks(found: dict[str, list[str]]) -> dict[str, list[str]]:
     return found | {"activity.summary_due": [], "activity.rollup_due": []}
 
 
-def test_two_accounts_may_live_the_same_life(
+def test_two_accounts_may_have_the_same_life(
     deployment: Settings, owner: Rows, bob: Person
 ) -> None:
     person(owner, "carol")
@@ -100,7 +100,7 @@ def test_two_accounts_may_live_the_same_life(
     assert [each.exit_code for each in done] == [0, 0]
 
 
-def test_nothing_lies_in_the_future(deployment: Settings, owner: Rows, bob: Person) -> None:
+def test_no_row_is_in_the_future(deployment: Settings, owner: Rows, bob: Person) -> None:
     done = run(deployment, "bob@example.org", "--days=3")
 
     assert done.exit_code == 0
@@ -117,7 +117,7 @@ def test_a_life_ends_with_its_last_day(deployment: Settings, owner: Rows, bob: P
     assert max(happened(owner, bob)) <= datetime(2025, 10, 31, 23, tzinfo=UTC)
 
 
-def test_an_account_with_data_is_left_alone(deployment: Settings, owner: Rows, bob: Person) -> None:
+def test_an_account_with_data_is_refused(deployment: Settings, owner: Rows, bob: Person) -> None:
     owner.execute("insert into activity.device (user_id, name) values (%s, 'real')", [bob.user_id])
     before = contents(owner, bob)
 
@@ -130,7 +130,7 @@ def test_an_account_with_data_is_left_alone(deployment: Settings, owner: Rows, b
     assert contents(owner, bob) == before
 
 
-def test_replacing_removes_the_accounts_data_and_nobody_elses(
+def test_replace_removes_the_data_of_this_account_alone(
     deployment: Settings, owner: Rows, bob: Person
 ) -> None:
     carol = person(owner, "carol")
@@ -163,7 +163,7 @@ def test_replacing_removes_the_accounts_data_and_nobody_elses(
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
+def test_each_refusal_is_one_line(
     deployment: Settings, bob: Person, words: list[str], message: str
 ) -> None:
     done = run(deployment, *words)
@@ -181,7 +181,9 @@ def test_a_malformed_option_is_named(deployment: Settings, word: str) -> None:
     assert word.partition("=")[0] in done.stderr
 
 
-def test_a_failure_halfway_leaves_nothing(deployment: Settings, owner: Rows, bob: Person) -> None:
+def test_a_failure_in_the_middle_leaves_no_rows(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
     # The last of all tables to be written cannot be.
     owner.execute("alter table activity.summary_due add constraint broken check (false) not valid")
     try:

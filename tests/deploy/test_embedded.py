@@ -93,7 +93,7 @@ def server_pid(data_dir: Path) -> int:
     return pid_file.pid
 
 
-def test_a_first_start_makes_a_utf8_database_with_the_builtin_locale(
+def test_the_first_start_creates_a_utf8_database_with_the_builtin_locale(
     standing: EmbeddedPostgres,
 ) -> None:
     locale = value(
@@ -111,13 +111,13 @@ def test_the_server_listens_on_no_network(standing: EmbeddedPostgres) -> None:
     assert value(standing.url, "show listen_addresses") == ""
 
 
-def test_settings_of_the_caller_hold(used_data_dir: Path) -> None:
+def test_settings_of_the_caller_are_applied(used_data_dir: Path) -> None:
     with EmbeddedPostgres(used_data_dir, settings={**FAST, "max_connections": "17"}) as server:
         assert value(server.url, "show max_connections") == "17"
         assert value(server.url, "show fsync") == "off"
 
 
-def test_what_was_committed_is_there_after_a_restart_and_durably(
+def test_committed_rows_survive_a_restart_and_are_written_durably(
     prepared: Path, data_dir: Path
 ) -> None:
     copied(prepared, data_dir)
@@ -131,7 +131,7 @@ def test_what_was_committed_is_there_after_a_restart_and_durably(
         assert value(server.url, "show full_page_writes") == "on"
 
 
-def test_progress_is_said_at_the_first_start_only(data_dir: Path) -> None:
+def test_only_the_first_start_prints_progress(data_dir: Path) -> None:
     first: list[str] = []
     second: list[str] = []
 
@@ -142,7 +142,7 @@ def test_progress_is_said_at_the_first_start_only(data_dir: Path) -> None:
     assert second == []
 
 
-def test_nothing_reaches_the_terminal(
+def test_the_server_writes_nothing_to_the_terminal(
     used_data_dir: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with EmbeddedPostgres(used_data_dir, settings=FAST) as server:
@@ -177,7 +177,7 @@ def test_any_name_of_the_data_directory_works(prepared: Path, data_dir: Path) ->
         assert value(server.url, "select 1") == 1
 
 
-def test_a_path_that_initdb_would_give_to_a_shell_is_refused(data_dir: Path) -> None:
+def test_a_path_that_a_shell_would_expand_is_refused(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir, settings=FAST)
 
     with pytest.raises(EmbeddedError, match=r"PostgreSQL cannot run from /opt/\$HOME/bin"):
@@ -229,7 +229,7 @@ def test_a_running_server_is_found_by_its_data_directory(used_data_dir: Path) ->
     assert (before, during, after) == (None, url, None)
 
 
-def test_a_pid_file_without_its_server_finds_nothing(server: EmbeddedPostgres) -> None:
+def test_a_pid_file_without_its_server_gives_no_url(server: EmbeddedPostgres) -> None:
     pid_file = server.cluster / "postmaster.pid"
     text = pid_file.read_text()
     server.stop()
@@ -253,16 +253,16 @@ def test_a_server_that_a_crash_left_running_is_stopped(
     left = server_pid(used_data_dir)
     starter.kill()
     starter.wait()
-    said: list[str] = []
+    lines: list[str] = []
 
-    with EmbeddedPostgres(used_data_dir, settings=FAST, say=said.append) as server:
+    with EmbeddedPostgres(used_data_dir, settings=FAST, say=lines.append) as server:
         wait_until_gone(left)
         assert value(server.url, "select 1") == 1
 
-    assert said == ["Stopping a PostgreSQL that a crash left running"]
+    assert lines == ["Stopping a PostgreSQL that a crash left running"]
 
 
-def test_a_computing_process_of_a_killed_server_does_not_hinder_the_next(
+def test_a_busy_process_of_a_killed_server_does_not_prevent_the_next_start(
     used_data_dir: Path, starter: subprocess.Popen[str]
 ) -> None:
     url = running_url(used_data_dir)
@@ -286,7 +286,7 @@ def test_a_computing_process_of_a_killed_server_does_not_hinder_the_next(
     busy.wait()
 
 
-def test_an_unrelated_process_with_the_number_of_a_dead_server_is_left_alone(
+def test_an_unrelated_process_with_the_number_of_a_dead_server_is_not_stopped(
     server: EmbeddedPostgres,
 ) -> None:
     pid_file = server.cluster / "postmaster.pid"
@@ -303,7 +303,7 @@ def test_an_unrelated_process_with_the_number_of_a_dead_server_is_left_alone(
     assert value(server.url, "select 1") == 1
 
 
-def test_a_cluster_that_was_never_finished_is_made_anew(data_dir: Path) -> None:
+def test_an_incomplete_cluster_is_created_again(data_dir: Path) -> None:
     (data_dir / "postgres.draft").mkdir(parents=True)
     (data_dir / "postgres.draft" / "PG_VERSION").write_text("18\n")
 
@@ -313,7 +313,7 @@ def test_a_cluster_that_was_never_finished_is_made_anew(data_dir: Path) -> None:
     assert not (data_dir / "postgres.draft").exists()
 
 
-def test_a_database_that_was_never_made_is_made_at_the_next_start(
+def test_a_missing_database_is_created_at_the_next_start(
     server: EmbeddedPostgres,
 ) -> None:
     run(server.url.replace("/svc?", "/postgres?"), "drop database svc")
@@ -334,7 +334,7 @@ def test_a_cluster_of_another_major_version_is_refused(server: EmbeddedPostgres)
     version.write_text("18\n")
 
 
-def test_a_setting_that_the_server_refuses_is_told_in_one_line(used_data_dir: Path) -> None:
+def test_a_setting_that_the_server_refuses_is_one_line(used_data_dir: Path) -> None:
     with pytest.raises(EmbeddedError) as refused:
         EmbeddedPostgres(used_data_dir, settings={**FAST, "work_mem": "plenty"}).start()
 
@@ -358,7 +358,7 @@ def test_existing_directories_keep_their_permissions(server: EmbeddedPostgres) -
     assert stat.S_IMODE(server.data_dir.stat().st_mode) == 0o711
 
 
-def test_a_start_that_is_interrupted_leaves_nothing_running(used_data_dir: Path) -> None:
+def test_an_interrupted_start_leaves_no_process(used_data_dir: Path) -> None:
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
@@ -369,7 +369,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_running(used_data_dir: Path)
     start_and_stop(EmbeddedPostgres(used_data_dir, settings=FAST))
 
 
-def test_the_server_is_out_of_reach_of_the_terminal(standing: EmbeddedPostgres) -> None:
+def test_the_server_is_in_another_session_than_the_terminal(standing: EmbeddedPostgres) -> None:
     pid = server_pid(standing.data_dir)
 
     assert os.getsid(pid) == pid
@@ -387,7 +387,7 @@ def test_stopping_ends_the_server_while_a_client_is_connected(server: EmbeddedPo
     client.close()
 
 
-def test_stopping_ends_a_server_that_hangs(
+def test_a_server_that_hangs_is_stopped(
     server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postmaster, "_FAST_STOP_TIMEOUT", 0.1)
@@ -414,7 +414,7 @@ def test_a_server_that_dies_is_noticed(server: EmbeddedPostgres) -> None:
     assert server.poll() == -signal.SIGKILL
 
 
-def test_a_role_logs_in_with_its_password_alone(standing: EmbeddedPostgres) -> None:
+def test_a_role_needs_its_password(standing: EmbeddedPostgres) -> None:
     run(standing.url, "create role alice login password 'right'")
     login = standing.url.replace("postgres@", "alice@")
 
@@ -425,7 +425,7 @@ def test_a_role_logs_in_with_its_password_alone(standing: EmbeddedPostgres) -> N
         psycopg.connect(login)
 
 
-def test_only_the_kernel_vouches_for_the_superuser(standing: EmbeddedPostgres) -> None:
+def test_the_superuser_is_identified_by_the_kernel_alone(standing: EmbeddedPostgres) -> None:
     run(standing.url, "alter role postgres password 'known'")
 
     rules = value(
@@ -451,7 +451,7 @@ def test_another_user_cannot_reach_the_socket(standing: EmbeddedPostgres) -> Non
 
 
 @as_root
-def test_another_user_who_reaches_the_socket_is_no_superuser(used_data_dir: Path) -> None:
+def test_another_user_who_reaches_the_socket_cannot_be_superuser(used_data_dir: Path) -> None:
     settings = {**FAST, "unix_socket_permissions": "0777"}
     with EmbeddedPostgres(used_data_dir, settings=settings) as server:
         socket_dir_of(server.url).chmod(0o755)
@@ -509,7 +509,7 @@ def test_root_keeps_one_copy_of_the_binaries(server: EmbeddedPostgres) -> None:
 
 
 @as_root
-def test_binaries_that_somebody_else_put_there_are_refused(data_dir: Path) -> None:
+def test_binaries_of_another_user_are_refused(data_dir: Path) -> None:
     planted = data_dir / f"postgresql-{bundled_version()}"
     planted.mkdir(parents=True)
     os.chown(planted, 65534, 65534)
@@ -518,7 +518,7 @@ def test_binaries_that_somebody_else_put_there_are_refused(data_dir: Path) -> No
         EmbeddedPostgres(data_dir).start()
 
 
-def test_a_url_becomes_variables_that_psql_reads() -> None:
+def test_a_url_is_passed_to_psql_in_variables() -> None:
     variables = libpq_environment("postgresql://alice:p%40ss@/svc?host=%2Frun%2Fdb&port=5432")
 
     assert variables == {

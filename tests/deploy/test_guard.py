@@ -1,4 +1,4 @@
-"""What a test run leaves behind that is ended from outside."""
+"""The guard: what remains of a test run that is killed."""
 
 import subprocess
 import sys

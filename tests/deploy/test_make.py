@@ -1,4 +1,4 @@
-"""``make run`` before there is anything to run."""
+"""``make run`` before the virtual environment exists."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [(None, DEFAULT), ("/srv/svc data", "/srv/svc data"), ("mine", "{here}/mine")],
 )
-def test_the_data_directory_is_said_before_anything_is_installed(
-    tmp_path: Path, given: str | None, said: str
+def test_the_data_directory_is_printed_before_anything_is_installed(
+    tmp_path: Path, given: str | None, expected: str
 ) -> None:
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
@@ -36,5 +36,5 @@ def test_the_data_directory_is_said_before_anything_is_installed(
     )
 
     assert result.returncode != 0
-    assert result.stdout == f"Data directory: {said.format(here=tmp_path)}\n"
+    assert result.stdout == f"Data directory: {expected.format(here=tmp_path)}\n"
     assert "no-such-python is not here" in result.stderr

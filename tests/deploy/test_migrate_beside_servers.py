@@ -1,4 +1,4 @@
-"""`svc migrate` while servers are at work: who waits for whom, and what is left as it is."""
+"""`svc migrate` beside running servers: which session waits for which, and what stays unchanged."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -140,7 +140,7 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
     assert {answer.kind for answer in load.answers} == {"read", "write"}
     assert {answer.status for answer in load.answers} == {200}
     assert owner.execute("select note from activity.app_session limit 1").fetchall() == [(None,)]
-    lines = [line for line in migration.said if line.startswith("waiting for a lock")]
+    lines = [line for line in migration.lines if line.startswith("waiting for a lock")]
     assert all("canceling statement due to lock timeout" in line for line in lines)
     assert all("\n" not in line for line in lines)
     noted = owner.execute("select extract(epoch from waits)::integer from svc.noted_limit")
@@ -149,7 +149,7 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
     assert limits[0][0] < database.WAIT_S
 
 
-def test_a_migration_gives_up_waiting_before_those_behind_it_do(owner: Rows) -> None:
+def test_a_migration_stops_waiting_before_the_requests_behind_it_time_out(owner: Rows) -> None:
     limits = owner.execute(
         """
         select rolname,
@@ -169,7 +169,7 @@ def test_a_migration_gives_up_waiting_before_those_behind_it_do(owner: Rows) -> 
     ]
 
 
-def test_a_lock_that_nobody_lets_go_of_is_one_line_and_a_second_run_finishes(
+def test_a_lock_that_is_never_released_is_one_line_and_a_second_run_finishes(
     database_of_its_own: Settings, owner: Rows, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own
@@ -181,9 +181,9 @@ def test_a_lock_that_nobody_lets_go_of_is_one_line_and_a_second_run_finishes(
 
     assert "run 'svc migrate' again" in str(failure.value)
     assert "\n" not in str(failure.value)
-    said: list[str] = []
-    migrate(chosen, said.append, directory=directory)
-    assert said == ["applying 9000_note.sql"]
+    messages: list[str] = []
+    migrate(chosen, messages.append, directory=directory)
+    assert messages == ["applying 9000_note.sql"]
 
 
 def test_a_run_that_changes_no_table_waits_for_no_lock(
@@ -195,12 +195,12 @@ def test_a_run_that_changes_no_table_waits_for_no_lock(
     owner.execute(
         "update svc.applied_file set digest = 'old' where name not like '0%' and name <> 'views.sql'"
     )
-    said: list[str] = []
+    messages: list[str] = []
 
     with reading(chosen, alice):
-        migrate(chosen, said.append, pauses_s=())
+        migrate(chosen, messages.append, pauses_s=())
 
-    assert "applying policies.sql" in said
+    assert "applying policies.sql" in messages
     assert policies(owner) == before
 
 
@@ -226,7 +226,7 @@ def test_a_run_that_changes_no_table_waits_for_no_lock(
         """,
     ],
 )
-def test_a_policy_that_differs_is_put_right(db: Rows, change: str) -> None:
+def test_a_policy_that_differs_is_replaced(db: Rows, change: str) -> None:
     def policy() -> list[tuple[Any, ...]]:
         return db.execute(
             """

@@ -1,4 +1,4 @@
-"""The product run by an ordinary user: where the tests run as root, one made for the purpose."""
+"""The service run by an ordinary user; if the tests run as root, they create that user."""
 
 import os
 import pwd
@@ -143,7 +143,7 @@ def copy_file(source: str, target: str) -> None:
         with suppress(OSError):
             os.link(source, target)
             return
-    # With its time: bytecode of other files than these would be made anew by each process.
+    # With its modification time, else each process would compile the bytecode again.
     shutil.copy2(source, target)
     Path(target).chmod(0o755 if mode & stat.S_IXUSR else 0o644)
 
@@ -166,7 +166,7 @@ def test_an_ordinary_user_starts_stops_and_starts_again(
     wait_until_gone(*children)
     with Runner(home.parent, addresses(ports), login=login, cwd=home) as second:
         second.wait_until_up()
-    said = second.out.read_text().splitlines()
+    lines = second.out.read_text().splitlines()
 
     assert stopped == 0
     assert probe[0] == 200
@@ -174,8 +174,8 @@ def test_an_ordinary_user_starts_stops_and_starts_again(
     assert " svc.security event=account_created " in added.stderr
     assert len(children) == 3
     assert owners == {uid}
-    assert said[0] == f"Data directory: {home / '.data'}"
-    assert f"Sign in at http://localhost:{ports[0]}" in said
+    assert lines[0] == f"Data directory: {home / '.data'}"
+    assert f"Sign in at http://localhost:{ports[0]}" in lines
     assert stat.S_IMODE((home / ".data").stat().st_mode) == 0o700
     assert not list((home / ".data").glob("postgresql-*"))
 
@@ -195,7 +195,7 @@ def test_a_data_directory_that_an_ordinary_user_cannot_write_is_named(
     )
 
 
-def test_an_ordinary_user_has_no_say_over_another_ones_database(
+def test_an_ordinary_user_cannot_use_the_database_of_another(
     login: Login, home: Path, ports: tuple[int, int]
 ) -> None:
     closed = home.parent / "others"

@@ -25,8 +25,8 @@ def run(chosen: Settings, line: str, typed: str | None = None) -> Result:
     return CliRunner().invoke(found[words[0]], words[1:], input=typed, obj=chosen)
 
 
-def said(chosen: Settings, line: str) -> str:
-    """Run a command line that succeeds and return what it says."""
+def output(chosen: Settings, line: str) -> str:
+    """Run a command line that succeeds and return its output."""
     result = run(chosen, line)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -34,7 +34,7 @@ def said(chosen: Settings, line: str) -> str:
 
 def table(chosen: Settings, line: str) -> list[list[str]]:
     """Return the cells of the table that a command prints, without its header."""
-    return [re.split(" {2,}", row) for row in said(chosen, line).splitlines()[1:]]
+    return [re.split(" {2,}", row) for row in output(chosen, line).splitlines()[1:]]
 
 
 def get(api: TestClient, person: Person, path: str) -> list[dict[str, Any]]:
@@ -47,14 +47,14 @@ def get(api: TestClient, person: Person, path: str) -> list[dict[str, Any]]:
 def test_a_goal_is_added_listed_and_removed(
     deployment: Settings, api: TestClient, alice: Person
 ) -> None:
-    goal_id = said(
+    goal_id = output(
         deployment,
         "goal add Alice@Example.org 'Code 3 h a day' --metric coding_ms --at-least 3h --on 1-5"
         " --project svc --language Python",
     ).strip()
     listed = table(deployment, "goal list alice@example.org")
     (goal,) = get(api, alice, "/api/v1/goals")
-    removed = said(deployment, f"goal remove alice@example.org {goal_id}")
+    removed = output(deployment, f"goal remove alice@example.org {goal_id}")
 
     assert UUID(goal_id)
     assert listed == [
@@ -91,17 +91,19 @@ def test_a_goal_is_added_listed_and_removed(
         ("tracked_ms", "0", 0),
     ],
 )
-def test_amounts_are_spoken_or_plain(
+def test_amounts_are_durations_or_numbers(
     deployment: Settings, owner: Rows, alice: Person, metric: str, amount: str, target: int
 ) -> None:
-    said(deployment, f"goal add {alice.email} x --metric {metric} --at-most {amount} --every week")
+    output(
+        deployment, f"goal add {alice.email} x --metric {metric} --at-most {amount} --every week"
+    )
 
     stored = owner.execute("select comparison, target, period from activity.goal").fetchall()
     assert stored == [("at_most", target, "week")]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("nobody@example.org x --metric tracked_ms --at-least 1h", "there is no account"),
         ("alice x --metric tracked_ms --at-least 1h", "e-mail address"),
@@ -131,20 +133,20 @@ def test_amounts_are_spoken_or_plain(
         ("alice@example.org x --metric tracked_ms --at-least 1h --app \udcff", "not text in UTF-8"),
     ],
 )
-def test_a_goal_that_cannot_be_is_refused_in_one_line(
-    deployment: Settings, owner: Rows, alice: Person, words: str, told: str
+def test_an_invalid_goal_is_refused_in_one_line(
+    deployment: Settings, owner: Rows, alice: Person, words: str, message: str
 ) -> None:
     result = run(deployment, f"goal add {words}")
 
     assert alice
     assert result.exit_code == 1, result.output
-    assert told in result.output
+    assert message in result.output
     assert result.output.count("\n") == 1
     assert owner.execute("select count(*) from activity.goal").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("days", ["", "0", "8", "5-1", "1-", "mo", "1,,2"])
-def test_days_that_are_none_are_refused(deployment: Settings, alice: Person, days: str) -> None:
+def test_invalid_weekdays_are_refused(deployment: Settings, alice: Person, days: str) -> None:
     result = run(
         deployment, f"goal add {alice.email} x --metric tracked_ms --at-least 1 --on '{days}'"
     )
@@ -153,11 +155,11 @@ def test_days_that_are_none_are_refused(deployment: Settings, alice: Person, day
     assert "1 is Monday" in result.output
 
 
-def test_one_persons_goal_cannot_be_removed_for_another(
+def test_a_goal_of_another_person_cannot_be_removed(
     deployment: Settings, alice: Person, bob: Person
 ) -> None:
     add = f"goal add {alice.email} x --metric tracked_ms --at-least 1h"
-    goal_id = said(deployment, add).strip()
+    goal_id = output(deployment, add).strip()
 
     result = run(deployment, f"goal remove {bob.email} {goal_id}")
 
@@ -170,13 +172,13 @@ def test_one_persons_goal_cannot_be_removed_for_another(
 def test_organizations_and_teams_have_members(
     deployment: Settings, api: TestClient, alice: Person, bob: Person
 ) -> None:
-    said(deployment, "org add acme 'Acme Inc.'")
-    said(deployment, "team add acme Core")
-    said(deployment, "team add acme Sales")
-    said(deployment, f"org member acme {alice.email} --role owner")
-    said(deployment, f"org member acme {bob.email}")
-    changed = said(deployment, f"org member acme {alice.email} --role admin")
-    said(deployment, f"team member acme Core {alice.email} --role lead")
+    output(deployment, "org add acme 'Acme Inc.'")
+    output(deployment, "team add acme Core")
+    output(deployment, "team add acme Sales")
+    output(deployment, f"org member acme {alice.email} --role owner")
+    output(deployment, f"org member acme {bob.email}")
+    changed = output(deployment, f"org member acme {alice.email} --role admin")
+    output(deployment, f"team member acme Core {alice.email} --role lead")
 
     assert changed == "alice@example.org is admin of acme\n"
     assert table(deployment, "org list") == [
@@ -195,21 +197,21 @@ def test_organizations_and_teams_have_members(
     assert get(api, bob, "/api/v1/teams") == []
 
 
-def test_who_leaves_an_organization_leaves_its_teams(
+def test_removal_from_an_organization_removes_from_its_teams(
     deployment: Settings, api: TestClient, alice: Person, bob: Person
 ) -> None:
     for slug in ("acme", "other"):
-        said(deployment, f"org add {slug} {slug}")
-        said(deployment, f"team add {slug} Core")
+        output(deployment, f"org add {slug} {slug}")
+        output(deployment, f"team add {slug} Core")
         for person in (alice, bob):
-            said(deployment, f"org member {slug} {person.email}")
-            said(deployment, f"team member {slug} Core {person.email}")
+            output(deployment, f"org member {slug} {person.email}")
+            output(deployment, f"team member {slug} Core {person.email}")
 
-    told = said(deployment, f"org member acme {alice.email} --remove")
+    message = output(deployment, f"org member acme {alice.email} --remove")
     again = run(deployment, f"org member acme {alice.email} --remove")
-    said(deployment, f"team member other Core {bob.email} --remove")
+    output(deployment, f"team member other Core {bob.email} --remove")
 
-    assert told == "removed alice@example.org from acme\n"
+    assert message == "removed alice@example.org from acme\n"
     assert again.output == "Error: alice@example.org is not in acme\n"
     assert table(deployment, "team list") == [
         ["acme", "Core", "bob@example.org (member)"],
@@ -218,16 +220,16 @@ def test_who_leaves_an_organization_leaves_its_teams(
     assert [each["slug"] for each in get(api, alice, "/api/v1/orgs")] == ["other"]
 
 
-def test_who_is_in_a_team_alone_leaves_the_organization_too(
+def test_a_member_of_a_team_alone_can_be_removed_from_the_organization(
     deployment: Settings, alice: Person
 ) -> None:
-    said(deployment, "org add acme acme")
-    said(deployment, "team add acme Core")
-    said(deployment, f"team member acme Core {alice.email}")
+    output(deployment, "org add acme acme")
+    output(deployment, "team add acme Core")
+    output(deployment, f"team member acme Core {alice.email}")
 
-    told = said(deployment, f"org member acme {alice.email} --remove")
+    message = output(deployment, f"org member acme {alice.email} --remove")
 
-    assert told == "removed alice@example.org from acme\n"
+    assert message == "removed alice@example.org from acme\n"
     assert table(deployment, "team list acme") == [["acme", "Core", "-"]]
 
 
@@ -238,21 +240,21 @@ def test_organizations_and_teams_are_removed(
         "org add acme Acme", "team add acme Core", "team add acme Sales",
         f"org member acme {alice.email}", f"team member acme Core {alice.email}",
     ):  # fmt: skip
-        said(deployment, line)
+        output(deployment, line)
 
-    told = said(deployment, "team remove acme Sales")
+    message = output(deployment, "team remove acme Sales")
     kept = run(deployment, "org remove acme", typed="n\n")
     still = len(get(api, alice, "/api/v1/orgs"))
-    gone = said(deployment, "org remove acme --yes")
+    gone = output(deployment, "org remove acme --yes")
 
-    assert told == "removed Sales of acme\n"
+    assert message == "removed Sales of acme\n"
     assert (kept.exit_code, still) == (1, 1)
     assert gone == "removed acme\n"
     assert get(api, alice, "/api/v1/orgs") == get(api, alice, "/api/v1/teams") == []
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("org add acme Again", "there is an organization acme already"),
         ("org add new ''", "a name has between 1 and 200 characters"),
@@ -274,28 +276,28 @@ def test_organizations_and_teams_are_removed(
         ("goal list nobody@example.org", "there is no account nobody@example.org"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
-    deployment: Settings, alice: Person, line: str, told: str
+def test_an_invalid_command_is_refused_in_one_line(
+    deployment: Settings, alice: Person, line: str, message: str
 ) -> None:
     assert alice
-    said(deployment, "org add acme Acme")
-    said(deployment, "team add acme Core")
+    output(deployment, "org add acme Acme")
+    output(deployment, "team add acme Core")
 
     result = run(deployment, line)
 
     assert result.exit_code == 1
-    assert result.output == f"Error: {told}\n"
+    assert result.output == f"Error: {message}\n"
 
 
 @pytest.mark.parametrize("slug", ["Acme", "-a", "'a b'", "ä", "x" * 64, "''"])
-def test_a_slug_that_is_none_is_refused(deployment: Settings, slug: str) -> None:
+def test_an_invalid_slug_is_refused(deployment: Settings, slug: str) -> None:
     result = run(deployment, f"org add -- {slug} Acme")
 
     assert result.exit_code == 2
     assert "a slug has up to 63 of a-z, 0-9 and -" in result.output
 
 
-def test_summaries_are_made_where_they_are_due_or_anew(
+def test_summaries_are_written_if_they_are_due_or_for_a_whole_account(
     deployment: Settings, api: TestClient, owner: Rows, alice: Person, bob: Person
 ) -> None:
     for person in (alice, bob):
@@ -311,20 +313,20 @@ def test_summaries_are_made_where_they_are_due_or_anew(
         )
         assert answer.json()["accepted"] == 2
 
-    due = said(deployment, "summary make")
-    nothing = said(deployment, "summary make")
+    due = output(deployment, "summary make")
+    nothing = output(deployment, "summary make")
     owner.execute("delete from activity.daily_summary")
-    anew = said(deployment, f"summary make {alice.email}")
-    everybodys = said(deployment, "summary make --all")
+    again = output(deployment, f"summary make {alice.email}")
+    everybodys = output(deployment, "summary make --all")
 
     assert due == "summed up 4 days\n"
     assert nothing == "summed up 0 days\n"
-    assert anew == "summed up 2 days\n"
+    assert again == "summed up 2 days\n"
     assert everybodys == "summed up 4 days\n"
     assert len(get(api, alice, "/api/v1/account/summaries")) == 2
 
 
-def test_without_the_owners_login_it_is_said_what_is_missing(deployment: Settings) -> None:
+def test_a_missing_login_of_the_owner_is_named(deployment: Settings) -> None:
     result = run(replace(deployment, database_url=None), "org list")
 
     assert isinstance(result.exception, SettingsError)

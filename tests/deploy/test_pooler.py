@@ -40,17 +40,17 @@ class Login:
 def login(deployment: Settings) -> Iterator[Login]:
     """A login and a database of the same name for the time of a test."""
     url = deployment.database_url or ""
-    made = Login(url, f"svc_test_{secrets.token_hex(4)}", secrets.token_hex(16))
+    login = Login(url, f"svc_test_{secrets.token_hex(4)}", secrets.token_hex(16))
     with closing(psycopg.connect(url, autocommit=True)) as server:
         server.execute(
             sql.SQL("create role {} superuser login password {}").format(
-                sql.Identifier(made.name), sql.Literal(made.password)
+                sql.Identifier(login.name), sql.Literal(login.password)
             )
         )
-    administer(url, sql.SQL("create database {} owner {}"), made.name, made.name)
-    yield made
-    administer(url, sql.SQL("drop database {} with (force)"), made.name)
-    administer(url, sql.SQL("drop role {}"), made.name)
+    administer(url, sql.SQL("create database {} owner {}"), login.name, login.name)
+    yield login
+    administer(url, sql.SQL("drop database {} with (force)"), login.name)
+    administer(url, sql.SQL("drop role {}"), login.name)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def _running(program: str, login: Login, mode: str, place: Path, directory: Path
         process.wait(timeout=10)
 
 
-def test_a_pooled_connection_is_given_back_as_it_was(
+def test_a_pooled_connection_keeps_no_settings(
     deployment: Settings, program: str, login: Login
 ) -> None:
     with pooler(program, login, "transaction") as url:
@@ -120,7 +120,7 @@ def test_a_pooled_connection_is_given_back_as_it_was(
     assert applied == (True,)
 
 
-def test_a_pooler_that_has_no_transactions_is_one_line(
+def test_a_pooler_without_transactions_is_one_line(
     deployment: Settings, program: str, login: Login
 ) -> None:
     with pooler(program, login, "statement") as url, pytest.raises(MigrationError) as failure:

@@ -34,17 +34,17 @@ NAME = f"{SCHEMA_VERSION + 1:04d}_test"
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What the log says about the schema; nothing was said before."""
+    """What the log says about the schema; earlier lines are removed."""
     monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())
-    said: list[str] = []
+    messages: list[str] = []
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
 
     handler = Kept()
     schema.log.addHandler(handler)
-    yield said
+    yield messages
     schema.log.removeHandler(handler)
 
 
@@ -74,8 +74,8 @@ def refresh(auth: TestClient) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def anybody() -> dict[str, str]:
-    """Return the headers of a request with a well-formed token of nobody's."""
+def unknown_token() -> dict[str, str]:
+    """Return the headers of a request with a well-formed token that belongs to no person."""
     return {"Authorization": f"Bearer {tokens.mint(tokens.ACCESS, tokens.NOBODY).text}"}
 
 
@@ -98,7 +98,7 @@ def test_a_probe_answers_under_any_name(database_of_its_own: Settings) -> None:
             assert server.get("/readyz", headers={"Host": "10.0.0.7"}).status_code == 200
 
 
-def test_both_servers_say_where_the_database_does_not_answer(deployment: Settings) -> None:
+def test_both_servers_report_a_database_that_does_not_answer(deployment: Settings) -> None:
     nowhere = dict.fromkeys(
         ("authserver", "reader", "ingester", "worker"), "host=127.0.0.1 port=1 dbname=svc"
     )
@@ -125,22 +125,22 @@ def test_a_server_stays_ready_while_a_migration_tries_to_get_a_lock(
     ):
         with owner.transaction():
             owner.execute("lock table svc.schema_version in access exclusive mode")
-            asked = threads.submit(resource.get, "/readyz")
+            answer = threads.submit(resource.get, "/readyz")
             wait_for(
                 lambda: (
-                    asked.done()
+                    answer.done()
                     or owner.execute(
                         "select from pg_locks where clock_timestamp() - waitstart > interval '2 s'"
                     ).fetchall()
                 ),
                 "the probe waits for 2 s",
             )
-        ready = asked.result(timeout=60)
+        ready = answer.result(timeout=60)
 
     assert ready.status_code == 200
 
 
-def test_an_outdated_server_is_refused_everywhere_and_says_what_to_do_once(
+def test_an_outdated_server_is_refused_everywhere_and_logs_the_advice_once(
     database_of_its_own: Settings, tmp_path: Path, lines: list[str]
 ) -> None:
     chosen = database_of_its_own
@@ -187,7 +187,7 @@ def test_an_outdated_server_is_refused_everywhere_and_says_what_to_do_once(
     ]
 
 
-def test_a_migration_that_older_code_can_live_with_shuts_nobody_out(
+def test_a_migration_that_older_code_can_use_excludes_no_server(
     database_of_its_own: Settings, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own
@@ -202,12 +202,12 @@ def unready(chosen: Settings) -> list[tuple[int, str]]:
     """Return what both servers answer to a few requests: statuses and errors."""
     with servers(chosen) as (auth, resource):
         answers = [
-            resource.get("/api/v1/me", headers=anybody()),
-            resource.post("/api/v1/ingest/app-sessions", json={}, headers=anybody()),
+            resource.get("/api/v1/me", headers=unknown_token()),
+            resource.post("/api/v1/ingest/app-sessions", json={}, headers=unknown_token()),
             resource.get("/readyz"),
             auth.get("/readyz"),
         ]
-        tool = Assistant(resource, anybody()).call("get_goals")
+        tool = Assistant(resource, unknown_token()).call("get_goals")
         assert tool.status_code == 503, tool.text
         return [
             *((answer.status_code, answer.json()["error"]) for answer in answers),
@@ -218,7 +218,7 @@ def unready(chosen: Settings) -> list[tuple[int, str]]:
 UNREADY = [(503, "database_unavailable")] * 4 + [(503, "temporarily_unavailable")]
 
 
-def test_an_empty_database_is_503_and_says_what_to_do_once(
+def test_an_empty_database_is_503_and_logs_the_advice_once(
     empty: Settings, lines: list[str]
 ) -> None:
     assert unready(empty) == UNREADY
@@ -228,7 +228,7 @@ def test_an_empty_database_is_503_and_says_what_to_do_once(
     ]
 
 
-def test_a_database_that_is_not_there_is_503_and_says_so(
+def test_a_missing_database_is_503_and_logged(
     deployment: Settings, lines: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     nowhere = make_conninfo(deployment.database_url or "", dbname="svc_not_there")
@@ -245,7 +245,7 @@ def test_a_database_that_is_not_there_is_503_and_says_so(
 
 
 @pytest.mark.parametrize("prepare", [True, False])
-def test_a_schema_of_before_there_were_versions_is_503(
+def test_a_schema_without_versions_is_503(
     database_of_its_own: Settings, lines: list[str], prepare: bool
 ) -> None:
     chosen = replace(database_of_its_own, prepare=prepare)
@@ -260,7 +260,7 @@ def test_a_schema_of_before_there_were_versions_is_503(
     assert len(lines) == 1
 
 
-def test_an_error_of_ours_behind_the_check_is_500_and_no_matter_of_the_schema(
+def test_an_error_of_the_code_after_the_check_is_500_and_not_reported_as_a_mismatch(
     database_of_its_own: Settings, lines: list[str]
 ) -> None:
     chosen = database_of_its_own
@@ -283,7 +283,7 @@ def test_an_error_of_ours_behind_the_check_is_500_and_no_matter_of_the_schema(
     assert lines == []
 
 
-def test_jobs_and_exports_say_where_the_schema_is_from_before_there_were_versions(
+def test_jobs_and_exports_report_a_schema_without_versions(
     database_of_its_own: Settings, lines: list[str]
 ) -> None:
     chosen = database_of_its_own
@@ -296,7 +296,7 @@ def test_jobs_and_exports_say_where_the_schema_is_from_before_there_were_version
             await work(worker)
 
     with servers(chosen) as (_, resource):
-        exported = resource.get("/api/v1/export", headers=anybody())
+        exported = resource.get("/api/v1/export", headers=unknown_token())
     for work in (summaries.make_due, rollups.make_due):
         with pytest.raises(psycopg.Error) as failure:
             asyncio.run(run(work))
@@ -306,7 +306,7 @@ def test_jobs_and_exports_say_where_the_schema_is_from_before_there_were_version
     assert len(lines) == 1
 
 
-def test_busy_connections_are_not_taken_for_a_database_that_is_away(lines: list[str]) -> None:
+def test_busy_connections_are_not_reported_as_an_unreachable_database(lines: list[str]) -> None:
     found = schema.log_mismatch(psycopg.OperationalError("every connection is busy"))
 
     assert found is None
@@ -343,7 +343,7 @@ def tables(chosen: Settings) -> list[tuple[object, ...]]:
         ).fetchall()
 
 
-def test_a_run_that_is_killed_at_any_file_leaves_what_the_next_one_finishes(
+def test_the_next_run_finishes_a_run_that_was_killed_at_any_file(
     empty: Settings, database_of_its_own: Settings
 ) -> None:
     migrations = sorted(path.name for path in (SQL_DIR / "migrations").glob("[0-9]*.sql"))
@@ -352,14 +352,14 @@ def test_a_run_that_is_killed_at_any_file_leaves_what_the_next_one_finishes(
     with schemas.killer(empty) as killed_at:
         for name in (*migrations, *standing):
             assert killed_at(f"applying {name}") == signal.SIGKILL
-            # Nothing is there yet; all but the last migration; all of them; and the end of the rest is lost.
+            # An empty database; all but the last migration; all of them; and the end of the rest is lost.
             if name in (migrations[0], migrations[-1], standing[0], standing[-1]):
                 assert unready(empty) == UNREADY
-    said: list[str] = []
-    migrate(empty, said.append)
+    messages: list[str] = []
+    migrate(empty, messages.append)
 
-    assert said[0] == "applying views.sql"
-    assert said[-1] == "applying grants.sql"
+    assert messages[0] == "applying views.sql"
+    assert messages[-1] == "applying grants.sql"
     assert tables(empty) == tables(database_of_its_own)
 
 
@@ -378,17 +378,17 @@ def test_a_migration_that_fails_is_one_line_and_changes_nothing_and_a_second_run
     assert f"{NAME}.sql" in str(failure.value)
     assert 'column "later" of relation "later" already exists' in str(failure.value)
     assert tables(chosen) == before
-    said: list[str] = []
+    messages: list[str] = []
     mended = schemas.with_migrations(tmp_path / "good", **{NAME: good})
-    migrate(chosen, said.append, directory=mended)
-    assert said == [f"applying {NAME}.sql"]
+    migrate(chosen, messages.append, directory=mended)
+    assert messages == [f"applying {NAME}.sql"]
 
 
 @pytest.mark.parametrize(
     "text",
     ["create table svc.later ();\n", f"-- Usable from version {SCHEMA_VERSION + 2} on.\n"],
 )
-def test_a_migration_that_does_not_say_who_can_use_the_schema_is_refused(
+def test_a_migration_that_does_not_state_the_oldest_version_is_refused(
     database_of_its_own: Settings, tmp_path: Path, text: str
 ) -> None:
     directory = schemas.with_migrations(tmp_path, **{NAME: text})
@@ -397,7 +397,7 @@ def test_a_migration_that_does_not_say_who_can_use_the_schema_is_refused(
         migrate(database_of_its_own, print, directory=directory)
 
 
-def test_a_second_run_at_the_same_time_says_that_it_waits(
+def test_a_second_run_at_the_same_time_reports_that_it_waits(
     database_of_its_own: Settings, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own
@@ -409,15 +409,15 @@ def test_a_second_run_at_the_same_time_says_that_it_waits(
             first = schemas.Migrating(chosen, directory)
             wait_for_rivals(watching, 1)
             second = schemas.Migrating(chosen, directory)
-            wait_for(lambda: second.said, "the second run says something")
+            wait_for(lambda: second.lines, "the second run says something")
         first.end()
         second.end()
 
-    assert second.said == ["another 'svc migrate' is running on this database; waiting for it"]
-    assert first.said[0] == f"applying {NAME}.sql"
+    assert second.lines == ["another 'svc migrate' is running on this database; waiting for it"]
+    assert first.lines[0] == f"applying {NAME}.sql"
 
 
-def test_whoever_is_at_work_has_finished_when_a_migration_shuts_them_out(
+def test_running_transactions_have_ended_when_a_migration_excludes_them(
     database_of_its_own: Settings, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own

@@ -186,16 +186,16 @@ def differences(chosen: Settings, alice: Person) -> list[rollups.Difference]:
 
 def who_has_measured(owner: Rows, name: str) -> Person:
     """Return a person with some sessions, whose day is marked."""
-    made = person(owner, name)
-    schemas.fill(owner, made, 500)
+    account = person(owner, name)
+    schemas.fill(owner, account, 500)
     owner.execute(
         "insert into activity.rollup_due (user_id, date) values (%s, '2025-06-16')",
-        [made.user_id],
+        [account.user_id],
     )
-    return made
+    return account
 
 
-def test_servers_that_say_no_version_are_refused_from_the_migration_on(
+def test_servers_without_a_version_are_refused_after_the_migration(
     empty: Settings, owner: Rows, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     code = checked_out(UNGATED, tmp_path / "code")

@@ -1,4 +1,4 @@
-"""``svc up`` as somebody at a terminal meets it: real processes, ports and signals."""
+"""``svc up`` from the outside: real processes, ports and signals."""
 
 import json
 import os
@@ -41,7 +41,7 @@ ANOTHER_DATABASES: Final = {
 }
 
 
-# Why two servers cannot be at one address, whether it is the public one or where they listen.
+# Why two servers cannot have one address, to listen on or as public address.
 EACH: Final = (
     "each server needs an address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
 )
@@ -55,7 +55,7 @@ METADATA: Final = "/.well-known/oauth-authorization-server"
 
 @pytest.fixture
 def start(ports: tuple[int, int]) -> Iterator[Start]:
-    """Start a runner on this test's ports; what still runs afterwards is ended."""
+    """Start runners on this test's ports; those that still run after the test are stopped."""
     with ExitStack() as running:
 
         def start_one(data_dir: Path, **variables: str) -> Runner:
@@ -67,7 +67,7 @@ def start(ports: tuple[int, int]) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterator[Runner]:
-    """A runner for tests that only look at it, with variables that belong to another database."""
+    """A runner for tests that do not change it, with variables of another database."""
     chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
     chosen |= ANOTHER_DATABASES
     with Runner(standing_data_dir.parent, chosen) as runner:
@@ -75,7 +75,7 @@ def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterat
         yield runner
 
 
-def test_the_data_directory_is_said_first(standing: Runner, standing_data_dir: Path) -> None:
+def test_the_data_directory_is_printed_first(standing: Runner, standing_data_dir: Path) -> None:
     first = standing.out.read_text().splitlines()[0]
 
     assert first == f"Data directory: {standing_data_dir}"
@@ -94,14 +94,14 @@ def test_both_servers_answer_on_both_loopback_addresses(
     assert json.loads(probe[1])["database"]["status"] == "ok"
 
 
-def test_both_addresses_are_said(standing: Runner, standing_ports: tuple[int, int]) -> None:
-    said = standing.out.read_text()
+def test_both_addresses_are_printed(standing: Runner, standing_ports: tuple[int, int]) -> None:
+    output = standing.out.read_text()
 
-    assert f"Authorization server   http://localhost:{standing_ports[0]}\n" in said
-    assert f"Resource server        http://localhost:{standing_ports[1]}\n" in said
+    assert f"Authorization server   http://localhost:{standing_ports[0]}\n" in output
+    assert f"Resource server        http://localhost:{standing_ports[1]}\n" in output
 
 
-def test_the_curl_that_is_said_works(standing: Runner, standing_ports: tuple[int, int]) -> None:
+def test_the_printed_curl_command_works(standing: Runner, standing_ports: tuple[int, int]) -> None:
     (url,) = re.findall(r"^ +curl (\S+)$", standing.out.read_text(), re.MULTILINE)
     parts = urlsplit(url)
 
@@ -133,7 +133,7 @@ def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) ->
 
 
 def logins_of(runner: Runner, words: str) -> list[str]:
-    """Return which variables of a server hold a login."""
+    """Return the names of a server's variables that contain a login."""
     variables = Path(f"/proc/{runner.child(words)}/environ").read_text().split("\0")
     return sorted(
         name
@@ -150,7 +150,7 @@ def test_the_runner_takes_less_than_20_mb_once_both_servers_answer(standing: Run
     assert int(resident.removesuffix(" kB")) < 20_000
 
 
-def test_the_servers_are_out_of_reach_of_the_terminal(standing: Runner) -> None:
+def test_the_servers_are_in_other_sessions_than_the_terminal(standing: Runner) -> None:
     children = [pid for pid, _ in standing.children()]
 
     assert [os.getsid(pid) for pid in children] == children
@@ -219,7 +219,7 @@ def test_ctrl_c_at_a_terminal_stops_everything_and_a_second_one_changes_nothing(
 
 
 def read_until(terminal: int, text: bytes) -> bytes:
-    """Return what a terminal shows until ``text``, for which it waits a minute at most."""
+    """Return the output of a terminal up to ``text``, for which it waits a minute at most."""
     seen = b""
     until = time.monotonic() + 60
     while text not in seen:
@@ -243,15 +243,15 @@ def test_a_port_that_is_taken_is_named(
 
         assert runner.wait() == 1
     name = ("SVC_AUTH_URL", "SVC_BASE_URL")[taken]
-    shown = "[::1]" if ":" in host else host
+    address = "[::1]" if ":" in host else host
     assert runner.err.read_text() == (
-        f"svc: {name}: cannot listen on {shown}:{ports[taken]}: Address already in use\n"
+        f"svc: {name}: cannot listen on {address}:{ports[taken]}: Address already in use\n"
     )
     assert not data_dir.exists()
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         (
             {"SVC_BASE_LISTEN": "127.0.0.1:{auth}"},
@@ -283,19 +283,19 @@ def test_a_port_that_is_taken_is_named(
         ),
     ],
 )
-def test_addresses_that_cannot_be_are_refused_in_one_line(
-    start: Start, data_dir: Path, ports: tuple[int, int], variables: dict[str, str], said: str
+def test_invalid_addresses_are_refused_in_one_line(
+    start: Start, data_dir: Path, ports: tuple[int, int], variables: dict[str, str], message: str
 ) -> None:
     given = {name: value.format(auth=ports[0], base=ports[1]) for name, value in variables.items()}
 
     runner = start(data_dir, **given)
 
     assert runner.wait() == 1
-    assert runner.err.read_text() == f"svc: {said.format(auth=ports[0], base=ports[1])}\n"
+    assert runner.err.read_text() == f"svc: {message.format(auth=ports[0], base=ports[1])}\n"
     assert not data_dir.exists()
 
 
-def test_a_server_alone_says_which_option_names_an_address_that_it_cannot_have(
+def test_a_server_alone_names_the_option_of_an_unusable_address(
     standing: Runner, ports: tuple[int, int]
 ) -> None:
     with socket.socket() as other:
@@ -314,7 +314,7 @@ def test_a_server_alone_says_which_option_names_an_address_that_it_cannot_have(
     )
 
 
-def test_a_data_directory_that_cannot_be_made_is_named(start: Start, data_dir: Path) -> None:
+def test_a_data_directory_that_cannot_be_created_is_named(start: Start, data_dir: Path) -> None:
     data_dir.write_text("a file")
 
     runner = start(data_dir, SVC_DATA_DIR=f"{data_dir}/below")
@@ -355,7 +355,7 @@ def test_servers_that_may_open_more_connections_than_the_database_takes_run_and_
 
 
 @on_linux
-def test_a_database_of_ones_own_is_used_and_no_server_gets_its_owner(
+def test_database_url_selects_a_database_whose_owner_no_server_gets(
     start: Start, data_dir: Path, deployment: Settings, owner: Owner, ports: tuple[int, int]
 ) -> None:
     assert deployment.database_url is not None
@@ -434,7 +434,7 @@ def test_a_server_that_dies_is_started_again_until_the_fifth_time_within_a_minut
 
         assert runner.wait() == 1
     last = runner.err.read_text().splitlines()[-1]
-    # Its last words follow, where it had any.
+    # The server's last lines follow, if it wrote any.
     assert last.startswith(f"{DEATH}, the 5th time within a minute")
     assert len(set(servers)) == 5
     wait_until_gone(*children, *servers)
@@ -464,7 +464,9 @@ def changed_runner(data_dir: Path, ports: tuple[int, int], change: str) -> Runne
     return Runner(data_dir.parent, chosen, login=login)
 
 
-def test_ends_that_are_long_ago_do_not_count(used_data_dir: Path, ports: tuple[int, int]) -> None:
+def test_only_the_ends_of_the_last_minute_count(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
     pace = "first_wait_s=0.01, most_ends=2, most_ends_within_s=0"
     with paced_runner(used_data_dir, ports, pace) as runner:
         runner.wait_until_up()
@@ -506,9 +508,9 @@ def test_a_server_that_cannot_start_again_ends_everything_with_its_last_words(
         assert other is not None
         with other:
             assert runner.wait() == 1
-    said = runner.err.read_text()
-    last = said.splitlines()[-1]
-    assert said.count("; starting it again in ") == 4
+    output = runner.err.read_text()
+    last = output.splitlines()[-1]
+    assert output.count("; starting it again in ") == 4
     assert "resource server has ended by itself with status 1, the 5th time within a minute" in last
     assert f"SVC_BASE_URL: cannot listen on 127.0.0.1:{ports[1]}: Address already in use" in last
     wait_until_gone(*children)
@@ -527,7 +529,7 @@ def listener(port: int) -> socket.socket | None:
     return listening
 
 
-def test_the_end_is_not_put_off_by_a_server_that_waits_for_its_next_start(
+def test_a_server_that_waits_for_its_next_start_does_not_delay_the_end(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     with paced_runner(used_data_dir, ports, "first_wait_s=3600") as runner:
@@ -553,7 +555,7 @@ def test_a_server_that_hangs_is_killed(used_data_dir: Path, ports: tuple[int, in
 def test_a_server_that_cannot_start_is_named_with_its_last_words(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
-    # The port is taken after it was looked at, as by a program that starts at the same moment.
+    # Another program takes the port after the runner has checked it.
     late = "startup._check_addresses = lambda services: None"
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[1]))
@@ -582,7 +584,7 @@ def test_a_signal_during_the_change_to_the_supervisor_stops_everything(
     assert not (used_data_dir / "postgres" / "postmaster.pid").exists()
 
 
-def test_a_runner_whose_starter_is_gone_ends(start: Start, used_data_dir: Path) -> None:
+def test_a_runner_ends_when_its_starter_has_ended(start: Start, used_data_dir: Path) -> None:
     runner = start(used_data_dir)
     runner.wait_for("Starting the resource server")
     children = [pid for pid, _ in runner.children()]
@@ -606,7 +608,7 @@ def test_a_database_that_dies_ends_the_rest(start: Start, used_data_dir: Path) -
     wait_until_gone(*children)
 
 
-def test_a_killed_runner_takes_the_servers_along_and_loses_no_data(
+def test_the_servers_of_a_killed_runner_end_and_no_data_is_lost(
     start: Start, used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     killed = start(used_data_dir)
@@ -625,14 +627,14 @@ def test_a_killed_runner_takes_the_servers_along_and_loses_no_data(
     runner = start(used_data_dir)
     runner.wait_until_up()
 
-    said = runner.out.read_text()
-    assert "Stopping a PostgreSQL that a crash left running" in said
-    assert f"Sign in at http://localhost:{ports[0]}" in said
+    output = runner.out.read_text()
+    assert "Stopping a PostgreSQL that a crash left running" in output
+    assert f"Sign in at http://localhost:{ports[0]}" in output
     wait_until_gone(postgres)
     assert runner.stop() == 0
 
 
-def test_a_reader_that_goes_away_ends_nothing(ports: tuple[int, int], used_data_dir: Path) -> None:
+def test_a_closed_standard_output_ends_nothing(ports: tuple[int, int], used_data_dir: Path) -> None:
     process = subprocess.Popen(
         [*SELF.command, "up"],
         env=SELF.variables | {"SVC_DATA_DIR": str(used_data_dir)} | addresses(ports),
