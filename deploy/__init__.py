@@ -1,1 +1,1 @@
-"""Running it: the console script, the local runner with its embedded PostgreSQL, and migrations."""
+"""The console script, the local runner with its embedded PostgreSQL, migrations, and operators' commands."""

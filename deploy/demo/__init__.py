@@ -1,1 +1,1 @@
-"""An invented life, with which every part of the service has something to show (``svc demo``)."""
+"""An invented life, with data for every endpoint and page (``svc demo``)."""

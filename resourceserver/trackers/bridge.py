@@ -364,7 +364,7 @@ def _watchers(bucket: Bucket, buckets: list[Bucket]) -> list[Bucket] | None:
 def _app_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     data = piece.event.data
     app = _text(data, "app")
-    return _session(bucket, piece) | _given(
+    return _session(bucket, piece) | _present(
         # The time of an unknown program counts too.
         app=app[:MAX_NAME] if app else "unknown",
         title=_text(data, "title"),
@@ -376,7 +376,7 @@ def _coding_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     data = piece.event.data
     # Some editors send the name of a project, others its directory.
     project = re.split(r"[/\\]", (_text(data, "project") or "").rstrip("/\\"))[-1].strip()
-    return _session(bucket, piece) | _given(
+    return _session(bucket, piece) | _present(
         project=project[:MAX_NAME] or "unknown",
         language=_text(data, "language"),
         file=_text(data, "file"),
@@ -390,7 +390,7 @@ def _session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
         "idempotency_key": _key(bucket, piece.event, piece.span.start_ms),
         "started_at": fields.timestamp(piece.span.start_ms),
         "ended_at": fields.timestamp(piece.span.end_ms),
-    } | _given(device=_clean(bucket.hostname)[:MAX_DEVICE])
+    } | _present(device=_clean(bucket.hostname)[:MAX_DEVICE])
 
 
 def _key(bucket: Bucket, event: Event, start_ms: int) -> str:
@@ -401,7 +401,8 @@ def _key(bucket: Bucket, event: Event, start_ms: int) -> str:
     return f"aw:{name}:{event.id}:{start_ms}"
 
 
-def _given(**values: str | None) -> dict[str, str]:
+def _present(**values: str | None) -> dict[str, str]:
+    """Return the values that are neither None nor empty."""
     return {name: value for name, value in values.items() if value}
 
 
