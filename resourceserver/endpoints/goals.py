@@ -176,9 +176,9 @@ def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Statu
     is_minimum = goal["comparison"] == "at_least"
     if age in goal["skipped"]:
         return "skipped"
-    if is_minimum and slot["is_reached"]:
+    if is_minimum and slot["value"] >= goal["target"]:
         return "met"
-    if not is_minimum and slot["is_exceeded"]:
+    if not is_minimum and slot["value"] > goal["target"]:
         return "exceeded"
     if age == 0:
         return "in_progress"

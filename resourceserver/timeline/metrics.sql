@@ -245,12 +245,9 @@ wanted as (
     select metric
       from unnest(%(metrics)s::text[]) as named (metric)
 ),
-period as (
-    select kind,
-           first_day,
-           last_day
+period (kind, first_day, last_day) as (
+    select *
       from unnest(%(kinds)s::text[], %(period_firsts)s::date[], %(period_lasts)s::date[])
-               as named (kind, first_day, last_day)
 ),
 
 -- fragment: app_measures
@@ -354,25 +351,13 @@ measure as (
 -- `reached`: what each goal came to in each slot. Needs `measure`.
 -- needs: measure (app, category, language, metric, position, project, value)
 -- needs: slot (position)
--- gives: goal (apps, categories, goal_id, languages, metric, projects, target)
--- gives: reached (goal_id, position, value)
-goal as (
-    select goal_id,
-           metric,
-           target,
-           categories,
-           apps,
-           projects,
-           languages
-      from activity.goal
-     where user_id = %(user_id)s
-       and goal_id = any (%(goals)s::uuid[])
-),
+-- gives: reached (goal_id, position, target, value)
 reached as (
     select goal.goal_id,
+           goal.target,
            slot.position,
            coalesce(sum(measure.value), 0)::bigint as value
-      from goal
+      from activity.goal as goal
      cross join slot
       left join measure
              on measure.position = slot.position
@@ -381,7 +366,10 @@ reached as (
             and (goal.apps = '{}' or measure.app = any (goal.apps))
             and (goal.projects = '{}' or measure.project = any (goal.projects))
             and (goal.languages = '{}' or measure.language = any (goal.languages))
+     where goal.user_id = %(user_id)s
+       and goal.goal_id = any (%(goals)s::uuid[])
      group by goal.goal_id,
+              goal.target,
               slot.position
 ),
 
@@ -442,25 +430,21 @@ told_days as (
 
 -- fragment: told_goals
 -- What goals reached, slot by slot: a column of statements about activity.
--- needs: goal (goal_id, target)
--- needs: reached (goal_id, position, value)
+-- needs: reached (goal_id, position, target, value)
 (
     select json_object_agg(goal_id, slots)
       from (
-               select reached.goal_id,
+               select goal_id,
                       json_agg(
                           json_build_object(
-                              'value', reached.value,
-                              'percent', svc.percent(reached.value, goal.target),
-                              'remaining', greatest(goal.target - reached.value, 0),
-                              'is_reached', reached.value >= goal.target,
-                              'is_exceeded', reached.value > goal.target
+                              'value', value,
+                              'percent', svc.percent(value, target),
+                              'remaining', greatest(target - value, 0)
                           )
-                          order by reached.position
+                          order by position
                       ) as slots
                  from reached
-                 join goal using (goal_id)
-                group by reached.goal_id
+                group by goal_id
            ) as told
 ) as goals
 
@@ -473,10 +457,6 @@ told_days as (
 -- needs: wanted (metric)
 -- gives: valued (date, metric, position, value)
 -- gives: averaged (days, deviation, kind, mean, metric)
-reported as (
-    select date
-      from unnest(%(reported)s::date[]) as date
-),
 valued as (
     select slot.position,
            slot.date,
@@ -489,7 +469,7 @@ valued as (
       from slot
      cross join wanted
       left join measured using (position, metric)
-      left join reported using (date)
+      left join unnest(%(reported)s::date[]) as reported (date) using (date)
 ),
 averaged as (
     select period.kind,

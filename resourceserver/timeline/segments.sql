@@ -472,16 +472,11 @@ switch as (
       from walked_switch
 ),
 
--- fragment: streaks
--- `segments`: the segments of `timeline_day` in order and in arrays. `streak`: the streaks of focus among them
--- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
--- the edges may be wrong or missing, but not those that reach into the range of `asked`. Needs the fragment
--- `judged_labels`.
+-- fragment: segments
+-- `segments`: the segments of `timeline_day` in order and in arrays. Needs the fragment `judged_labels`.
 -- needs: label_map (ids, scores)
--- needs: reach (last)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
 -- gives: segments (ends, places, scores, starts)
--- gives: streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
 segments as materialized (
     select array_agg(place) as places,
            array_agg(starts_ms) as starts,
@@ -509,6 +504,18 @@ segments as materialized (
                    or not is_continued
            ) as placed
 ),
+
+-- fragment: streaks
+-- `segments`: the same. `streak`: the streaks of focus among them
+-- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
+-- the edges may be wrong or missing, but not those that reach into the range of `asked`. Needs the fragment
+-- `judged_labels`.
+-- needs: label_map (ids, scores)
+-- needs: reach (last)
+-- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
+-- gives: segments (ends, places, scores, starts)
+-- gives: streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
+--include segments
 -- Where something was used after the last of these days. A pause lies before that, since nothing reaches over
 -- that day.
 followed as materialized (
@@ -583,11 +590,16 @@ streak as (
 --include shown_in_days
 --include judged
 --include judged_labels
---include streaks
+--include segments
     found as (
-        select started_ms,
-               ended_ms
-          from streak
+        select segments.starts[walk.first_position] as started_ms,
+               segments.ends[walk.last_position] as ended_ms
+          from segments
+         cross join lateral svc.focus_streaks(
+                   segments.starts,
+                   segments.ends,
+                   segments.scores
+               ) as walk
     )
     select started_ms,
            ended_ms

@@ -103,8 +103,6 @@ LONG: Final[dict[str, int]] = {
     "hourly": 890,
     "hourly_patterns": 861,
     "sessions_daily": 846,
-    "measured_app_time": 768,
-    "measured_focus": 787,
     "get_time_breakdown.answer": 1184,
     "get_focus.answer": 803,
     "get_health.answer": 973,
