@@ -32,10 +32,7 @@ def on(now: str, owner: Owner, person: Person, weeks: int, tz: str) -> dict[str,
     """Return the answer at another time than now, which is all that the statement takes from a clock."""
     pinned = SQL["hourly_patterns"].replace("now()", f"timestamptz '{now}'")
     assert pinned != SQL["hourly_patterns"]
-    row = owner.execute(
-        f"select row_to_json(body)::text from ({pinned}) as body",  # noqa: S608 -- ours with another time
-        {"user_id": person.user_id, "weeks": weeks, "tz": tz},
-    ).fetchone()
+    row = owner.execute(pinned, {"user_id": person.user_id, "weeks": weeks, "tz": tz}).fetchone()
     assert row is not None
     HourlyPatternsBody.model_validate_json(row[0])
     body: dict[str, Any] = json.loads(row[0])
