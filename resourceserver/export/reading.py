@@ -33,6 +33,7 @@ SCOPE: Final = "read:activity"
 
 BATCH: Final = 64 * 1024
 """About how many characters of rows are fetched at once."""
+_DECLARE: Final = "declare exported no scroll cursor for "
 FIRST_ROWS: Final = 10
 """How many rows are fetched before anything is known of their length."""
 
@@ -100,17 +101,20 @@ class Export:
             if rows := await rows_of_answer(self.connection, resource.rows, self.params):
                 yield rows
             return
-        cursor = self.connection.cursor("exported", scrollable=False)
-        try:
-            await in_time(cursor.execute(resource.rows, self.params))
-            most = FIRST_ROWS
-            while rows := [row for (row,) in await in_time(cursor.fetchmany(most))]:
-                yield rows
-                if len(rows) < most:
-                    break
-                most = min(max(1, most * BATCH // sum(map(len, rows))), resource.most_rows)
-        finally:
-            await in_time(cursor.close())
+        # No cursor object of psycopg: where an export is broken off, nothing can close it in order any more.
+        await self._run(_DECLARE + resource.rows, self.params)
+        most = FIRST_ROWS
+        while rows := await self._run(f"fetch forward {most} from exported"):
+            yield rows
+            if len(rows) < most:
+                break
+            most = min(max(1, most * BATCH // sum(map(len, rows))), resource.most_rows)
+        await self._run("close exported")
+
+    async def _run(self, statement: str, params: Mapping[str, Any] | None = None) -> list[str]:
+        """Return the only column of what ``statement`` gives."""
+        cursor = await in_time(self.connection.execute(statement, params))
+        return [row for (row,) in await cursor.fetchall()] if cursor.description else []
 
 
 async def in_time(answer: Awaitable[T]) -> T:
