@@ -243,7 +243,7 @@ class Tool:
             row = part.row(found)
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if self.finish is not None:
-            answer = self.finish(answer | {"frame": json.loads(found["frame"])})
+            answer = self.finish(answer | {"frame": json.loads(found.get("frame", b"null"))})
             del answer["frame"]
         answer = durations.add_texts(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
