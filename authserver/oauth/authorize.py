@@ -53,7 +53,7 @@ async def show(server: Server, request: Request) -> Response:
         query = readable_query(request)
         client = await known_client(server.database, query)
         events.log_client_id(request, client.client_id)
-        pending = checked(query, client, rules)
+        pending = check_request(query, client, rules)
         if pending.error is not None and browser.person is not None:
             return server.pages.redirect_browser(error_location(server, pending), browser)
         request_id = await requests.store(server.database, browser.session, pending)
@@ -66,7 +66,7 @@ async def show(server: Server, request: Request) -> Response:
     return server.pages.redirect_browser(_next_step(request_id, browser), browser)
 
 
-def checked(query: Form, client: Client, rules: Rules) -> PendingRequest:
+def check_request(query: Form, client: Client, rules: Rules) -> PendingRequest:
     """Check a request in this order and return it.
 
     Raises errors that must not be redirected, such as UnusableRedirectURI. Other errors are stored in the

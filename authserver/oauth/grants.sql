@@ -7,7 +7,7 @@
 -- name: grant_code
 -- Pending request with a consent ─► grant and code. No row: the request is no longer pending, so that of two
 -- submits of one form only one gets a code.
-with asking as (
+with pending as (
     -- Lock the application before its request, in the order in which deleting an application locks them.
     select authorization_request.request_hash
       from oauth.authorization_request
@@ -17,8 +17,8 @@ with asking as (
 ),
 taken as (
     delete from oauth.authorization_request
-     using asking
-     where authorization_request.request_hash = asking.request_hash
+     using pending
+     where authorization_request.request_hash = pending.request_hash
        and authorization_request.session_hash = %(session_hash)s
        and authorization_request.expires_at > now()
        and authorization_request.error is null

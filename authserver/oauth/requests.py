@@ -35,7 +35,7 @@ class PendingRequest:
 
 
 @dataclass(frozen=True)
-class LateRequest:
+class ExpiredRequest:
     """A request that has expired without a decision."""
 
     client_name: str | None
@@ -73,9 +73,9 @@ async def find(database: Database, waiting: PendingKey) -> PendingRequest | None
     return await rows.one(database, PendingRequest, SQL["pending"], waiting.parameters)
 
 
-async def late(database: Database, waiting: PendingKey) -> LateRequest | None:
+async def late(database: Database, waiting: PendingKey) -> ExpiredRequest | None:
     """Return an expired request of this browser, or None if there is none."""
-    return await rows.one(database, LateRequest, SQL["late"], waiting.parameters)
+    return await rows.one(database, ExpiredRequest, SQL["late"], waiting.parameters)
 
 
 async def take(database: Database, waiting: PendingKey) -> bool:

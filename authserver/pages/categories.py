@@ -201,7 +201,7 @@ async def put(server: Server, request: Request) -> Response:
 async def change(server: Server, request: Request) -> Response:
     """Move a rule up or down, or remove it."""
     form, visit = await _read_form(server, request)
-    what, rule = _wanted_change(form)
+    what, rule = _requested_change(form)
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit)
     statement, given = ("remove", {}) if what == "remove" else ("move", {"by": _STEPS[what]})
@@ -238,7 +238,7 @@ async def score(server: Server, request: Request) -> Response:
     return server.pages.redirect_browser(f"{PATH}?done=scored", visit.browser)
 
 
-def _wanted_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
+def _requested_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
     """Return the action and the rule of a button. Raises InvalidRequest for other values."""
     for what in ("up", "down", "remove"):
         rule = form.get(what)

@@ -59,7 +59,7 @@ _NO_ADDRESS: Final = (
     "{name} did not send your e-mail address, which an account here needs. Open your invitation "
     "again and choose a password instead."
 )
-_ANOTHER: Final = (
+_WRONG_IDENTITY: Final = (
     "That account at {name} is not the one that is connected here. Go back and choose the connected "
     "account."
 )
@@ -67,7 +67,7 @@ _CANNOT_CONNECT: Final = (
     "That account at {name} cannot be connected: it is connected to another account here, or yours is "
     "connected to another one there."
 )
-_LAST_WAY_IN: Final = (
+_LAST_METHOD: Final = (
     "This is your only way to sign in, so {name} was not disconnected. Set a password or add a passkey "
     "first."
 )
@@ -144,7 +144,7 @@ async def disconnect(server: Server, request: Request) -> Response:
         server.database, user_id, issuer, events.request_origin(request)
     )
     if not is_gone and await identities.connection(server.database, user_id, issuer) is not None:
-        return _problem(server, visit.browser, SignInPurpose(sign_in_methods.PATH), _LAST_WAY_IN)
+        return _problem(server, visit.browser, SignInPurpose(sign_in_methods.PATH), _LAST_METHOD)
     return server.pages.redirect_browser(f"{sign_in_methods.PATH}?done=disconnected", visit.browser)
 
 
@@ -244,7 +244,7 @@ async def _sign_in(
         await events.record_failed_sign_in(
             server.database, pending.user_id, events.request_origin(request)
         )
-        return _problem(server, browser, pending, _ANOTHER)
+        return _problem(server, browser, pending, _WRONG_IDENTITY)
     if owner is None:
         try:
             owner = await _join(server, request, pending, proof)

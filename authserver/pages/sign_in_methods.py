@@ -29,7 +29,7 @@ _DONE: Final = {
     "connected": "It is connected. You can sign in through it from now on.",
     "disconnected": "It is disconnected. It can no longer be used to sign in here.",
 }
-_LAST_WAY_IN: Final = (
+_LAST_METHOD: Final = (
     "This is your only way to sign in, so it was not removed. "
     "Set a password or add another passkey first."
 )
@@ -51,7 +51,7 @@ async def change_password(server: Server, request: Request) -> Response:
             server, visit, form.get("password") or "", request
         )
     except StaleForm as error:
-        return await _again(server, visit, request, error)
+        return await _render_refused(server, visit, request, error)
     except UnacceptablePassword as error:
         return await _render(server, visit, request, password_problem=str(error), status=400)
     if session is None:
@@ -69,7 +69,7 @@ async def add_passkey(server: Server, request: Request) -> Response:
         if problem is None:
             await passkeys.add(server, visit, form.get("credential") or "", name, request)
     except StaleForm as error:
-        return await _again(server, visit, request, error, name)
+        return await _render_refused(server, visit, request, error, name)
     except ProofRefused as error:
         return await _render(server, visit, request, name=name, problem=str(error), status=400)
     if problem is not None:
@@ -83,13 +83,13 @@ async def remove_passkey(server: Server, request: Request) -> Response:
     try:
         server.check_fresh_form(request, form, visit)
     except StaleForm as error:
-        return await _again(server, visit, request, error)
+        return await _render_refused(server, visit, request, error)
     passkey_id = _id(form.get("passkey") or "")
     if not await passkeys.remove(server, visit, passkey_id, request):
         known = await passkeys.of_user(server.database, visit.person.user_id)
         if passkey_id not in [each.passkey_id for each in known]:
             raise NotFound
-        return await _render(server, visit, request, problem=_LAST_WAY_IN, status=400)
+        return await _render(server, visit, request, problem=_LAST_METHOD, status=400)
     return server.pages.redirect_browser(f"{PATH}?done=removed", visit.browser)
 
 
@@ -106,7 +106,7 @@ async def _read(server: Server, request: Request) -> tuple[Visit, Form]:
     return await server.visit(request, PATH), form
 
 
-async def _again(
+async def _render_refused(
     server: Server, visit: Visit, request: Request, error: StaleForm, name: str | None = None
 ) -> Response:
     text = confirm.problem(error)

@@ -16,7 +16,7 @@ from authserver import events, rows
 from authserver.errors import TooManyRequests
 from authserver.events import Event, RequestOrigin
 from authserver.people import passwords, sessions
-from authserver.people.passwords import Hasher, TooManyAtOnce
+from authserver.people.passwords import Hasher, TooManySignIns
 from authserver.people.server import Server
 from authserver.people.sessions import Browser, Visit
 from authserver.people.zones import Zones
@@ -111,7 +111,7 @@ async def authenticate(
     """Return the account that this e-mail address and password belong to, or None.
 
     The duration is the same for an unknown address, a wrong password and a throttled attempt, so that it
-    reveals nothing. Raises TooManyRequests, passwords.TooManyAtOnce.
+    reveals nothing. Raises TooManyRequests, passwords.TooManySignIns.
     """
     with server.throttle.reserve(origin.address):
         account = await find(server.database, email)
@@ -125,7 +125,7 @@ async def authenticate(
             raise
         try:
             is_right = await server.hasher.verify(stored, password)
-        except TooManyAtOnce:
+        except TooManySignIns:
             await server.throttle.undo(guess)
             raise
     if account is None or stored is None or not is_right:
@@ -140,7 +140,7 @@ async def authenticate(
 async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> None:
     try:
         new_hash = await server.hasher.hash(password)
-    except TooManyAtOnce:
+    except TooManySignIns:
         # The sign-in itself succeeded; the next one can rehash the password.
         return
     await rows.execute(
@@ -192,7 +192,7 @@ async def change_own_password(
     """Set a new password for the signed-in person and end all their sessions except this browser's.
 
     Returns the browser's new session, or None if the account no longer exists. Raises
-    passwords.UnacceptablePassword, passwords.TooManyAtOnce.
+    passwords.UnacceptablePassword, passwords.TooManySignIns.
     """
     passwords.check(password, visit.person.email)
     session, session_parameters = sessions.new_session(visit.browser, visit.person.user_id, request)
@@ -233,7 +233,7 @@ async def reset_password(
 ) -> Token:
     """Set a new password by a reset link, sign the browser in, and return its new session.
 
-    All other sessions of the account end. Raises LinkUsed, passwords.TooManyAtOnce, and
+    All other sessions of the account end. Raises LinkUsed, passwords.TooManySignIns, and
     passwords.UnacceptablePassword; after an error the link can still be used.
     """
     reset = await open_reset(server.database, link)

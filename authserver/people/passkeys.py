@@ -251,7 +251,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
     attempt = await server.throttle.count_passkey(origin.address)
     user_id = None if browser.person is None else browser.person.user_id
     try:
-        credential = _authentication(answer)
+        credential = _parse_authentication(answer)
         purpose: Purpose = "sign in" if browser.person is None else "confirm"
         challenge_text = _client_challenge(credential.response.client_data_json)
         expected = _parse_challenge(server.signer, (browser.session.hash,), purpose, challenge_text)
@@ -280,7 +280,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
     return session
 
 
-def _authentication(answer: str) -> AuthenticationCredential:
+def _parse_authentication(answer: str) -> AuthenticationCredential:
     if len(answer) > _MAX_ANSWER_CHARACTERS:
         raise ProofRefused(MALFORMED)
     try:

@@ -23,7 +23,7 @@ Texts = TypeVarTuple("Texts")
 MIN_CHARACTERS: Final = 12
 MAX_BYTES: Final = 1024
 
-_MAX_AT_ONCE: Final = 2
+_MAX_CONCURRENT: Final = 2
 """Each hash needs 64 MiB and one core; more at a time would only delay everything else."""
 _MAX_WAITING: Final = 40
 
@@ -69,7 +69,7 @@ class UnacceptablePassword(Exception):
     """The password is not acceptable. The message gives the person the reason."""
 
 
-class TooManyAtOnce(TemporarilyUnavailable):
+class TooManySignIns(TemporarilyUnavailable):
     """Too many people are signing in at this moment; try again in a few seconds."""
 
 
@@ -150,7 +150,7 @@ class Hasher:
     argon2: PasswordHasher = field(default_factory=PasswordHasher)
     """By default with the parameters that RFC 9106 recommends for machines with little memory."""
     limiter: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(_MAX_AT_ONCE)
+        default_factory=lambda: anyio.CapacityLimiter(_MAX_CONCURRENT)
     )
     decoy: str = field(init=False, repr=False)
     """The hash that is verified when there is no account or no password."""
@@ -160,14 +160,14 @@ class Hasher:
         object.__setattr__(self, "decoy", _decoy(self.argon2))
 
     async def hash(self, password: str) -> str:
-        """Return the hash of ``password``. Raises TooManyAtOnce."""
+        """Return the hash of ``password``. Raises TooManySignIns."""
         return await self._run(self.argon2.hash, normalized(password))
 
     async def verify(self, stored: str | None, password: str) -> bool:
         """Return whether ``password`` matches the hash ``stored``.
 
         Without a hash, the decoy is verified, so that the duration does not reveal whether there is an
-        account. Raises TooManyAtOnce.
+        account. Raises TooManySignIns.
         """
         text = _bounded(password)
         if text is None:
@@ -181,7 +181,7 @@ class Hasher:
 
     async def _run(self, work: Callable[[*Texts], Result], *given: *Texts) -> Result:
         if self.limiter.statistics().tasks_waiting >= _MAX_WAITING:
-            raise TooManyAtOnce
+            raise TooManySignIns
         return await anyio.to_thread.run_sync(work, *given, limiter=self.limiter)
 
     def _verify(self, stored: str, password: str) -> bool:

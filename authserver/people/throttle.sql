@@ -58,7 +58,7 @@ held as (
      order by throttle.key_hash
        for update of throttle
 ),
-risen as (
+incremented as (
     select key_hash,
            free,
            forgotten_at as was_forgotten_at,
@@ -69,7 +69,7 @@ risen as (
       from held
      where not exists (select from held as other where other.delayed_until > now())
 ),
-levelled as (
+with_level as (
     select key_hash,
            free,
            forgotten_at,
@@ -77,23 +77,23 @@ levelled as (
            ceil(
                extract(epoch from forgotten_at - now()) / extract(epoch from %(forgotten_after)s::interval)
            )::integer as level
-      from risen
+      from incremented
 ),
 counted as (
     update identity.throttle
-       set forgotten_at = levelled.forgotten_at,
+       set forgotten_at = with_level.forgotten_at,
            delayed_until = case
-               when levelled.level >= levelled.free
+               when with_level.level >= with_level.free
                then now() + least(
-                        power(2, levelled.level - levelled.free) * interval '1 second',
+                        power(2, with_level.level - with_level.free) * interval '1 second',
                         interval '15 minutes'
                     )
            end
-      from levelled
-     where throttle.key_hash = levelled.key_hash
+      from with_level
+     where throttle.key_hash = with_level.key_hash
     returning throttle.key_hash,
               throttle.delayed_until,
-              levelled.added
+              with_level.added
 )
 select held.key_hash,
        counted.added,

@@ -121,7 +121,7 @@ def test_the_queue_for_hashing_is_bounded() -> None:
                 waiting.start_soon(hasher.verify, hasher.decoy, "an owl")
             await anyio.wait_all_tasks_blocked()
 
-            with pytest.raises(passwords.TooManyAtOnce):
+            with pytest.raises(passwords.TooManySignIns):
                 await hasher.verify(hasher.decoy, "an owl")
 
             waiting.cancel_scope.cancel()

@@ -779,7 +779,7 @@ def test_an_attempt_that_finds_the_queue_full_is_not_counted(
                 waiting.start_soon(hasher.verify, None, "an owl")
             await until_waiting(hasher, 40)
 
-            with pytest.raises(passwords.TooManyAtOnce):
+            with pytest.raises(passwords.TooManySignIns):
                 await accounts.authenticate(
                     this, "alice@example.org", PASSWORD, RequestOrigin(None, HOME)
                 )
