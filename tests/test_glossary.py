@@ -19,14 +19,6 @@ BANNED: Final = frozenset(
 )
 """Words that do not say what a name holds or does."""
 
-EXCEPTIONS: Final = frozenset(
-    (
-        *("asked_days", "judged", "judged_labels", "pace", "raw_shown", "shown", "shown_in_days"),
-        *("shown_in_runs", "shown_in_spans", "told_streaks"),
-    )
-)
-"""Names in resourceserver/ that still have such a word. They are to go; none may be added."""
-
 
 def terms() -> list[tuple[str, str]]:
     """Return each term of the glossary with its module."""
@@ -89,7 +81,7 @@ def test_the_glossary_has_the_nine_words_of_the_timeline() -> None:
 def test_names_of_modules_and_sql_have_no_banned_words() -> None:
     banned = {name for name in names() if has_banned_word(name)}
 
-    assert banned - EXCEPTIONS == set()
+    assert banned == set()
 
 
 def test_a_banned_word_is_found_in_any_place_of_a_name() -> None:

@@ -21,12 +21,12 @@ from deploy.migrate import MigrationError, migrate
 from deploy.postgres.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.runner.output import say
 from deploy.runner.signals import Signals, Stopped
-from deploy.runner.supervisor import Pace, Plan, RunError, Server
+from deploy.runner.supervisor import Plan, RestartPolicy, RunError, Server
 from shared import database, lifeline, listening, settings
 from shared.listening import AddressError, Listen
 from shared.settings import Settings, SettingsError
 
-PACE: Final = Pace()
+RESTART_POLICY: Final = RestartPolicy()
 # What could log in as a stronger role than a server's own.
 _OWNERS_VARIABLES: Final = ("DATABASE_URL", "DATABASE_URL_FILE", "PGPASSWORD", "PGPASSFILE")
 
@@ -90,7 +90,7 @@ def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
         postgres=None if postgres is None else postgres.hand_over(),
         lifeline=chosen.lifeline,
         welcome=welcome,
-        pace=PACE,
+        restart_policy=RESTART_POLICY,
     )
     _become_supervisor(plan, chosen, signals)
 

@@ -61,7 +61,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RestartPolicy:
     """How long the supervisor waits, and how many ends of one server it accepts."""
 
     first_wait_s: float = 0.5
@@ -81,7 +81,7 @@ class Plan:
     lifeline: int | None
     welcome: str = field(repr=False)
     """What is printed when both servers answer."""
-    pace: Pace
+    restart_policy: RestartPolicy
 
 
 def _plan(given: dict[str, Any]) -> Plan:
@@ -92,7 +92,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         postgres=None if postgres is None else StartedPostgres(**postgres),
         lifeline=given["lifeline"],
         welcome=given["welcome"],
-        pace=Pace(**given["pace"]),
+        restart_policy=RestartPolicy(**given["restart_policy"]),
     )
 
 
@@ -111,7 +111,7 @@ class _Watched:
     """A server's process, which is started again when it ends by itself."""
 
     child: _Child
-    pace: Pace
+    restart_policy: RestartPolicy
     ends: deque[float] = field(default_factory=deque)
     """When processes of this server ended, within the last minute."""
     due: float | None = None
@@ -131,13 +131,13 @@ class _Watched:
 
     def _wait(self, now: float) -> float:
         """Note an end, and return how many seconds to wait before the next start."""
-        while self.ends and now - self.ends[0] > self.pace.most_ends_within_s:
+        while self.ends and now - self.ends[0] > self.restart_policy.most_ends_within_s:
             self.ends.popleft()
         self.ends.append(now)
-        if len(self.ends) == self.pace.most_ends:
-            how_often = f", the {self.pace.most_ends}th time within a minute"
+        if len(self.ends) == self.restart_policy.most_ends:
+            how_often = f", the {self.restart_policy.most_ends}th time within a minute"
             raise RunError(_last_words(self.child, how_often))
-        wait = self.pace.first_wait_s * (1 << len(self.ends) - 1)
+        wait = self.restart_policy.first_wait_s * (1 << len(self.ends) - 1)
         say(f"svc: {_how(self.child)}; starting it again in {wait:g} s", is_error=True)
         return wait
 
@@ -172,11 +172,11 @@ def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
     running.callback(os.close, writing_end)
     running.callback(os.close, reading_end)
     watched: list[_Watched] = []
-    running.callback(_stop, watched, plan.pace.stop_timeout_s)
+    running.callback(_stop, watched, plan.restart_policy.stop_timeout_s)
     for server in plan.servers:
         signals.check()
         say(f"Starting the {server.name}")
-        watched.append(_Watched(_start(server, reading_end), plan.pace))
+        watched.append(_Watched(_start(server, reading_end), plan.restart_policy))
     for each in watched:
         _await_answer(each.child, signals)
     say(plan.welcome)

@@ -10,8 +10,8 @@ with slot as (
 ),
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include per_category
 --include coding_time
@@ -87,8 +87,8 @@ with slot as (
 ),
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include per_session
 --include apps
@@ -125,8 +125,8 @@ with slot as (
 ),
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 per_app as (
     select category,
@@ -183,8 +183,8 @@ with
 --include touched_days
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include per_category
 part as (

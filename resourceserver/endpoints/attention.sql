@@ -15,9 +15,9 @@ asked_ms as (
 --include reach_of_switches
 --include timeline_days
 --include categories
---include shown_in_days
---include judged
---include judged_labels
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
 --include walked_segments
 --include walked_switches
 --include switches
@@ -138,7 +138,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
  cross join asked
 --include end_of_answer
 
--- fragment: told_streaks
+-- fragment: page_of_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
 -- `found`: those of a page as they are told of, with what broke each. How many switches each has is asked for when
 -- they are known (attention.py). The statement begins `with recursive`.
@@ -159,9 +159,9 @@ asked_ms as (
 --include reach_of_streaks
 --include timeline_days
 --include categories
---include shown_in_days
---include judged
---include judged_labels
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
 --include streaks
 overlapping as (
     select streak.*,
@@ -284,7 +284,7 @@ with recursive asked as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
---include told_streaks
+--include page_of_streaks
 --include page
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        json_build_object(

@@ -34,5 +34,5 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
            'unit', (select unit from unit where metric = %(metric_b)s::text)
        ) as metric_b,
        (select coalesce(json_agg(date), '[]') from reported) as reported,
---include told_slots
+--include rendered_slots
 --include end_of_answer

@@ -129,5 +129,5 @@ with slot as (
      cross join lateral svc.day_start(named.first_day, %(tz)s) as edge (at)
 )
 select
---include told_slots
+--include rendered_slots
 --include end_of_answer

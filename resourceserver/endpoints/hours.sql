@@ -16,8 +16,8 @@ asked as (
 ),
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include per_category
 --include coding_time
@@ -118,16 +118,16 @@ slot as (
 ),
 --include spans
 --include categories
---include shown_in_runs
---include judged
+--include rule_inputs_in_runs
+--include decided_category
 --include raw_time
 --include coding_time
 -- By the place of a label's id in the one, its score in the other.
 label_score as (
     select array_agg(label_id order by label_id) as ids,
            array_agg(coalesce(known.score, 0) order by label_id) as scores
-      from judged
-      left join score as known on known.category = judged.known_as
+      from decided_category
+      left join score as known on known.category = decided_category.known_as
      where label_id is not null
 ),
 measured as (

@@ -4,7 +4,7 @@
 --include answer
 with
 --include categories
-shown as (
+rule_inputs as (
     select session.app_session_id,
            session.started_at,
            session.ended_at,
@@ -33,12 +33,12 @@ shown as (
               session.app_session_id desc
      limit case when %(category)s::text is null then %(limit)s::bigint + 1 end
 ),
---include judged
+--include decided_category
 found as (
     select session.started_at as at,
            session.app_session_id as id,
            row_to_json(line) as line
-      from judged as session
+      from decided_category as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
@@ -70,8 +70,8 @@ with slot as (
 ),
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include per_session
 --include apps
@@ -180,8 +180,8 @@ with
 --include touched_days
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include coding_time
 --include per_session

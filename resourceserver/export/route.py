@@ -126,7 +126,7 @@ EXPORT: Final = Operation(
 
 
 @dataclass(frozen=True)
-class Places:
+class ExportSlots:
     """The exports of one process that are under way."""
 
     most: int
@@ -143,7 +143,7 @@ class Places:
 class _Answer:
     """An export as it is sent (ASGI). However that ends, its place and connection are free then."""
 
-    places: Places
+    slots: ExportSlots
     user_id: UUID
     exports: Pool
     export: Export
@@ -168,7 +168,7 @@ class _Answer:
             # Nobody takes it, or nobody gives it. An answer that is left without its end is broken off.
             error_log.warning("request_id=%s export given up", scope["svc.request_id"])
         finally:
-            self.places.taken.remove(self.user_id)
+            self.slots.taken.remove(self.user_id)
             await self.exports.give_back(self.export.connection)
 
 
@@ -188,7 +188,7 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
 
     ``exports`` are connections of the ``reader`` role.
     """
-    places = Places(chosen.export_connections)
+    slots = ExportSlots(chosen.export_connections)
 
     async def answer(request: Request) -> Response:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))
@@ -204,17 +204,17 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
             media_type, _ = FORMATS[asked.format]
             return StreamingResponse(_nothing(), headers=_headers(asked), media_type=media_type)
         user_id = who.token.user_id
-        if not places.is_free(user_id):
+        if not slots.is_free(user_id):
             await reader.check(who)
             raise Busy
-        places.taken.append(user_id)
+        slots.taken.append(user_id)
         try:
             export = await reading.begin(exports, who, asked)
         except BaseException:
-            places.taken.remove(user_id)
+            slots.taken.remove(user_id)
             raise
         reader.usage.note(who.token)
-        return cast("Response", _Answer(places, user_id, exports, export, asked))
+        return cast("Response", _Answer(slots, user_id, exports, export, asked))
 
     readable = [
         Middleware(cors.OpenTo, origin=chosen.auth_url),

@@ -341,8 +341,8 @@ def parse(model: type[Arguments], given: Mapping[str, Any]) -> Arguments:
         return model.model_validate(said)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        told = [_told(model, each["type"], each["loc"], each["msg"]) for each in found]
-        raise ArgumentsProblem("\n".join(told[:_MOST_PROBLEMS])) from error
+        explained = [_explain(model, each["type"], each["loc"], each["msg"]) for each in found]
+        raise ArgumentsProblem("\n".join(explained[:_MOST_PROBLEMS])) from error
 
 
 def _names(model: type[BaseModel]) -> list[str]:
@@ -364,7 +364,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
     yield annotation
 
 
-def _told(model: type[Arguments], kind: str, loc: tuple[int | str, ...], message: str) -> str:
+def _explain(model: type[Arguments], kind: str, loc: tuple[int | str, ...], message: str) -> str:
     """Return what is wrong with one argument, or with how they go together."""
     if not loc:
         return message

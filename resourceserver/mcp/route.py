@@ -1,6 +1,6 @@
 """The route of the MCP endpoint: one message in, one answer out; no session, no stream.
 
-    Origin ── method ── credential ── pace, media types, size, time, message ── token ──► answer
+    Origin ── method ── credential ── rate, media types, size, time, message ── token ──► answer
      403       405         401        429   415, 406     413   408  protocol.py  401, 403
 
 What is wrong with a request is told to nobody but who may come in: the body is small, so it is read before
@@ -39,8 +39,8 @@ from resourceserver.api.packing import packed
 from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.arguments import ArgumentsProblem
-from resourceserver.mcp.pace import Pace
 from resourceserver.mcp.protocol import Message, Refusal, members, quoted
+from resourceserver.mcp.rate_limit import RateLimit
 from resourceserver.mcp.tool import ENTRY, Tool
 from shared import pipeline
 from shared.settings import Settings
@@ -89,7 +89,7 @@ def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Rout
         answers=Answers(f"{chosen.base_url}{metadata.PATH}{PATH}"),
         resources=(chosen.base_url, f"{chosen.base_url}{PATH}"),
         origins=frozenset({chosen.base_url, *chosen.mcp_origins}),
-        pace=Pace(chosen.mcp_calls_per_minute),
+        rate_limit=RateLimit(chosen.mcp_calls_per_minute),
     )
     # An application of its own, and no function, so that it answers every method itself.
     return [Route(PATH, endpoint, name="mcp")]
@@ -108,7 +108,7 @@ class MCPEndpoint:
     """The audiences of tokens that are taken."""
     origins: frozenset[str]
     """Whose pages are let in."""
-    pace: Pace
+    rate_limit: RateLimit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -143,7 +143,7 @@ class MCPEndpoint:
 
     async def _judge(self, request: Request, who: Credential) -> Response:
         """Return the answer to whoever may come in. Raises Unauthorized and InsufficientScope."""
-        wait_s = self.pace.wait_s(who.token)
+        wait_s = self.rate_limit.wait_s(who.token)
         message: Message | Refusal
         try:
             message = protocol.read(await _body(request), request.scope["headers"])
@@ -272,7 +272,7 @@ class MCPEndpoint:
             )
         except ParameterProblem as problem:
             return message.result(_mistake(problem.message))
-        return message.result(_told(tool.told(found, wanted)))
+        return message.result(_tool_result(tool.render(found, wanted)))
 
 
 async def _body(request: Request) -> bytes:
@@ -323,7 +323,7 @@ def _answer(status: int, body: bytes) -> Response:
     return Response(body, status, PRIVATE, media_type=_JSON if body else None)
 
 
-def _told(answer: bytes) -> bytes:
+def _tool_result(answer: bytes) -> bytes:
     """Return the members of a tool's result: the answer as JSON, and once more as text."""
     text = json.dumps(answer.decode(), ensure_ascii=False).encode()
     return b'"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false' % (

@@ -233,7 +233,7 @@ class Tool:
             },
         }
 
-    def told(self, found: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
+    def render(self, found: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
         """Return the answer that is made of its parts by name, as JSON that is not too long.
 
         Where rows are ``given`` out page by page, the next page begins behind the last row that is left.

@@ -15,11 +15,11 @@
 -- Metrics of time in applications. Days of periods with any such time are active.
 --include answer
 with
---include asked_slots
+--include requested_slots
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include app_measures
 --include reached_goals
@@ -55,7 +55,7 @@ summed as (
               measured.metric
 ),
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods,
        (
@@ -65,15 +65,15 @@ select days,
             where spent.owned_ms > 0
               and exists (select from period)
        ) as active,
---include told_goals
-  from told_days
+--include rendered_goals
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_coding
 -- Metrics of time in editors. Days of periods with any such time are active.
 --include answer
 with
---include asked_slots
+--include requested_slots
 --include spans
 --include coding_time
 --include coding_measures
@@ -81,7 +81,7 @@ with
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods,
        (
@@ -91,33 +91,33 @@ select days,
             where coding_spent.owned_ms > 0
               and exists (select from period)
        ) as active,
---include told_goals
-  from told_days
+--include rendered_goals
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_switches
 -- How often somebody switched between applications.
 --include answer
 with
---include asked_slots
+--include requested_slots
 --include switched
 --include switch_measures
 --include reached_goals
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods,
---include told_goals
-  from told_days
+--include rendered_goals
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_focus
 -- Metrics of streaks of focus.
 --include answer
 with
---include asked_slots
+--include requested_slots
 --include categories
 --include focused
 --include focus_measures
@@ -156,19 +156,19 @@ summed as (
               measured.metric
 ),
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods,
---include told_goals
-  from told_days
+--include rendered_goals
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_code
 -- Metrics of what happened at code hosts.
 --include answer
 with
---include asked_slots
---include asked_days
+--include requested_slots
+--include requested_days
 --include slots
 code_event as (
     select width_bucket(occurred_at, slots.starts) as position,
@@ -204,18 +204,18 @@ measure as (
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods
-  from told_days
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_health
 -- Metrics of a body.
 --include answer
 with
---include asked_slots
---include asked_days
+--include requested_slots
+--include requested_days
 --include slots
 --include added_up_metrics
 asked_date as (
@@ -235,18 +235,18 @@ measure as (
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods
-  from told_days
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_music
 -- Metrics of music.
 --include answer
 with
---include asked_slots
---include asked_days
+--include requested_slots
+--include requested_days
 --include slots
 measure as (
     select heard.position,
@@ -271,18 +271,18 @@ measure as (
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods
-  from told_days
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_places
 -- Metrics of places and ways.
 --include answer
 with
---include asked_slots
---include asked_days
+--include requested_slots
+--include requested_days
 --include slots
 --include stays
 --include steps
@@ -314,18 +314,18 @@ measure as (
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods
-  from told_days
+  from rendered_days
 --include end_of_answer
 
 -- name: measured_content
 -- Metrics of calendars and of what was watched.
 --include answer
 with
---include asked_slots
---include asked_days
+--include requested_slots
+--include requested_days
 --include slots
 --include meetings
 --include met
@@ -352,8 +352,8 @@ measure as (
 --include measured_slots
 --include sums_of_periods
 --include values_of_days
---include told_days
+--include rendered_days
 select days,
        periods
-  from told_days
+  from rendered_days
 --include end_of_answer

@@ -1,7 +1,7 @@
 -- What the statements of metrics are made of (measured.sql), and in part those of summaries and of health: measures
 -- of slots by domain, and what they come to.
 
--- fragment: asked_days
+-- fragment: requested_days
 -- `asked`: from the first day's start to the last one's end; nothing, where there is no day.
 -- needs: slot (ends_at, starts_at)
 -- gives: asked (ends_at, starts_at)
@@ -130,7 +130,7 @@ met as (
 ),
 
 -- fragment: health_measures
--- `health_measure`: what is measured of a body. Needs `asked_days`, `slots`, `recovery_days`, and
+-- `health_measure`: what is measured of a body. Needs `requested_days`, `slots`, `recovery_days`, and
 -- `health_amounts`, for which `metric` is what is wanted of it and adds up.
 -- needs: amount (metric_type, position, value)
 -- needs: asked (ends_at, starts_at)
@@ -228,7 +228,7 @@ metric as (
        and 'health:' || metric_type in (select metric from wanted)
 ),
 
--- fragment: asked_slots
+-- fragment: requested_slots
 -- `slot`: the slots that are asked for. `wanted`: the metrics. `period`: the periods.
 -- gives: slot (date, ends_at, position, starts_at)
 -- gives: wanted (metric)
@@ -404,14 +404,14 @@ measured as (
               metric
 ),
 
--- fragment: told_days
+-- fragment: rendered_days
 -- What every statement tells: the values of slots in their order, and what periods came to.
 -- needs: averaged (days, kind, metric)
 -- needs: period (kind)
 -- needs: summed (kind, metric)
 -- needs: valued (date, metric, position, value)
--- gives: told_days (days, periods)
-told_days as (
+-- gives: rendered_days (days, periods)
+rendered_days as (
     select (
                select json_object_agg(metric, values)
                  from (
@@ -428,7 +428,7 @@ told_days as (
            ) as periods
 )
 
--- fragment: told_goals
+-- fragment: rendered_goals
 -- What goals reached, slot by slot: a column of statements about activity.
 -- needs: reached (goal_id, position, target, value)
 (

@@ -53,7 +53,7 @@ reported as (
            )
 ),
 
--- fragment: told_slots
+-- fragment: rendered_slots
 -- The slots in `slot` (position, date, starts_at, ends_at), as the statements of metrics take them (metrics.py).
 -- needs: slot (date, ends_at, position, starts_at)
 (

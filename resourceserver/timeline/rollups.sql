@@ -196,12 +196,12 @@ day as (
       from generate_series(0, %(to)s::date - %(from)s::date) as n
 ),
 
--- fragment: shown
+-- fragment: rule_inputs
 -- `labelled`: the app sessions that may touch `day`, each with the first title rule that matches it; `shown_as`
--- is what it shows to category rules in one text. `shown`: all that they show. Titles are looked through as in
--- the fragment `judged`.
+-- is what it shows to category rules in one text. `rule_inputs`: all that they show. Titles are looked through as in
+-- the fragment `decided_category`.
 -- gives: labelled (app, category, domain, shown_as, title_rule)
--- gives: shown (app, category, domain, shown_as, title_rule)
+-- gives: rule_inputs (app, category, domain, shown_as, title_rule)
 session as (
     select app_session_id,
            app,
@@ -264,7 +264,7 @@ labelled as (
                  from session
            ) as ruled
 ),
-shown as (
+rule_inputs as (
     select distinct shown_as,
            app,
            domain,
@@ -275,7 +275,7 @@ shown as (
 
 -- fragment: app_rollup
 -- What the days of `day` came to: `app_quarter`, rows of activity.app_time, and `app_day`, rows of
--- activity.app_timeline. Needs the fragment `shown`, and that its labels are there.
+-- activity.app_timeline. Needs the fragment `rule_inputs`, and that its labels are there.
 --
 -- A session that midnight cuts is two, one in each day; so one sweep serves all days. Sessions are known by
 -- their numbers in the order of the sweep. What belongs to a number is looked up in an array or comes along
@@ -283,7 +283,7 @@ shown as (
 -- could make a nested loop.
 -- needs: day (starts_at)
 -- needs: labelled (app, category, domain, shown_as, title_rule)
--- needs: shown (app, category, domain, shown_as, title_rule)
+-- needs: rule_inputs (app, category, domain, shown_as, title_rule)
 -- gives: app_quarter (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
 --     started, starts_at)
 -- gives: app_day (date, ends, first_session, is_unbroken, labels, last_session, starts, switch_at, switch_before,
@@ -300,7 +300,7 @@ known as (
                       domain,
                       category,
                       title_rule
-                 from shown
+                 from rule_inputs
            ) as numbered
       left join activity.label
              on label.user_id = %(user_id)s
@@ -837,21 +837,21 @@ coding_sum as (
 -- name: add_labels
 -- Gives an id to what sessions on days in a row show to category rules and none showed before.
 with
---include shown
+--include rule_inputs
 new as (
     select app,
            domain,
            category,
            title_rule
-      from shown
+      from rule_inputs
      where not exists (
                select
                  from activity.label
                 where label.user_id = %(user_id)s
-                  and label.app = shown.app
-                  and label.domain is not distinct from shown.domain
-                  and label.category is not distinct from shown.category
-                  and label.title_rule is not distinct from shown.title_rule
+                  and label.app = rule_inputs.app
+                  and label.domain is not distinct from rule_inputs.domain
+                  and label.category is not distinct from rule_inputs.category
+                  and label.title_rule is not distinct from rule_inputs.title_rule
            )
 )
 insert into activity.label (user_id, app, domain, category, title_rule)
@@ -867,7 +867,7 @@ select %(user_id)s,
 -- Makes the quarters and the timelines of days in a row. Their labels are there, and nothing else of theirs.
 with
 --include days_in_a_row
---include shown
+--include rule_inputs
 --include app_rollup
 days_made as (
     insert into activity.app_timeline (
@@ -1306,7 +1306,7 @@ select difference.key ->> 'at' as at,
 with
 --include marked
 --include unmarked_days
---include shown
+--include rule_inputs
 --include app_rollup
 expected as (
     select jsonb_build_object(

@@ -1,8 +1,8 @@
 -- What is told of segments one after the other: switches from one application to another, and streaks of focus.
 -- Both are those of the whole timeline. A question about them defines `asked` and includes
 --
---     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `shown_in_days`, `judged`,
---     `judged_labels`, and of `walked_segments`, `walked_switches`, `switches` and `streaks` what it needs.
+--     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`, `decided_category`,
+--     `decided_labels`, and of `walked_segments`, `walked_switches`, `switches` and `streaks` what it needs.
 --
 -- It begins `with recursive`. A question about days includes `switched` and `focused`, which do so themselves.
 -- All times are in milliseconds since 1970 until they are shown, since intervals cost several times as much to
@@ -222,13 +222,13 @@ timeline_day as materialized (
     window days as (order by date)
 ),
 
--- fragment: shown_in_days
--- `shown`: what is shown to category rules, the labels of `timeline_day` and the sessions of marked days.
+-- fragment: rule_inputs_in_days
+-- `rule_inputs`: what is shown to category rules, the labels of `timeline_day` and the sessions of marked days.
 -- Needs the fragment `timeline_days`.
 -- needs: marked_session (app, category, domain, n, starts_at, title)
 -- needs: reach (first, last)
--- gives: shown (app, category, domain, label_id, title, title_rule)
-shown as (
+-- gives: rule_inputs (app, category, domain, label_id, title, title_rule)
+rule_inputs as (
     select label.label_id,
            label.app,
            null as title,
@@ -257,20 +257,20 @@ shown as (
       from marked_session
 ),
 
--- fragment: judged_labels
+-- fragment: decided_labels
 -- `label_map`: in arrays, the ids of all labels in order, and by the place in it the numbers of their
 -- applications and categories and what the latter score. `names`: applications and categories by number, in
--- byte order. Needs the fragments `shown_in_days` and `judged`.
+-- byte order. Needs the fragments `rule_inputs_in_days` and `decided_category`.
 --
 -- A binary search finds a label's place. A join would have to guess how many rows there are, and where the
 -- guess is wrong it is a loop in a loop.
--- needs: judged (app, known_as, label_id)
+-- needs: decided_category (app, known_as, label_id)
 -- needs: score (category, score)
 -- gives: names (apps, categories)
 -- gives: label_map (apps, categories, ids, scores)
 names as (
-    select array(select distinct app collate "C" from judged order by 1) as apps,
-           array(select distinct known_as collate "C" from judged order by 1) as categories
+    select array(select distinct app collate "C" from decided_category order by 1) as apps,
+           array(select distinct known_as collate "C" from decided_category order by 1) as categories
 ),
 numbers as (
     select jsonb_object_agg(name, n) filter (where kind = 'app') as by_app,
@@ -298,7 +298,7 @@ label_map as (
            array_agg(((select by_category from numbers) -> known_as)::integer order by label_id)
                as categories,
            array_agg(((select score from numbers) -> known_as)::integer order by label_id) as scores
-      from judged
+      from decided_category
 ),
 
 -- fragment: walked_segments
@@ -473,7 +473,7 @@ switch as (
 ),
 
 -- fragment: segments
--- `segments`: the segments of `timeline_day` in order and in arrays. Needs the fragment `judged_labels`.
+-- `segments`: the segments of `timeline_day` in order and in arrays. Needs the fragment `decided_labels`.
 -- needs: label_map (ids, scores)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
 -- gives: segments (ends, places, scores, starts)
@@ -509,7 +509,7 @@ segments as materialized (
 -- `segments`: the same. `streak`: the streaks of focus among them
 -- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
 -- the edges may be wrong or missing, but not those that reach into the range of `asked`. Needs the fragment
--- `judged_labels`.
+-- `decided_labels`.
 -- needs: label_map (ids, scores)
 -- needs: reach (last)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
@@ -587,9 +587,9 @@ streak as (
     ),
 --include reach_of_streaks
 --include timeline_days
---include shown_in_days
---include judged
---include judged_labels
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
 --include segments
     found as (
         select segments.starts[walk.first_position] as started_ms,

@@ -260,8 +260,8 @@ with
 --include days
 --include spans
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include app_time
 --include app_measures
 spent_on as (

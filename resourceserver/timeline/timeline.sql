@@ -1,7 +1,7 @@
 -- What the questions about activity share: what falls into which category, what days, hours and other slots
 -- come to, and how a list is cut into pages.
 --
--- A question about sums defines `slot` and includes `spans`, `categories`, `shown_in_spans`, `judged` and
+-- A question about sums defines `slot` and includes `spans`, `categories`, `rule_inputs_in_spans`, `decided_category` and
 -- `app_time`, in this order, or `spans` and `coding_time`. It finds whatever is rolled up in rollups and the
 -- rest in raw sessions, all in one statement and so at one moment.
 
@@ -139,15 +139,15 @@ run as (
               grain
 ),
 
--- fragment: raw_shown
--- `raw_shown`: the sessions of raw spans, as `shown` has them.
+-- fragment: raw_rule_inputs
+-- `raw_rule_inputs`: the sessions of raw spans, as `rule_inputs` has them.
 --
 -- Whatever is looked for in a span is a subquery of its own that cannot be taken apart, by its groups or by
 -- `offset`. That holds the planner to one search of an index for each span, however many it expects.
 -- needs: raw_span (before_ends_at, ends_at, starts_at)
--- gives: raw_shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id,
+-- gives: raw_rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id,
 --     started_at, title, title_rule)
-raw_shown as (
+raw_rule_inputs as (
     select null::bigint as label_id,
            session.app,
            session.title,
@@ -183,16 +183,16 @@ raw_shown as (
            ) as session
 ),
 
--- fragment: shown_in_spans
+-- fragment: rule_inputs_in_spans
 -- `rolled`: what rollups say of each span by label and session (0016_rollups.sql). Of sessions that began
--- before it, only those of a slot's first span count. `shown`: what is shown to category rules, the labels of
+-- before it, only those of a slot's first span count. `rule_inputs`: what is shown to category rules, the labels of
 -- `rolled` and the sessions of raw spans. Needs the fragment `spans`.
 -- needs: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
 -- needs: span (ends_at, grain, is_first, position, starts_at)
 -- gives: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
--- gives: shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
+-- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
 --     title, title_rule)
---include raw_shown
+--include raw_rule_inputs
 rolled as (
     select span.position,
            part.label_id,
@@ -223,7 +223,7 @@ rolled as (
            ) as part
      where span.grain > 0
 ),
-shown as (
+rule_inputs as (
     select label.label_id,
            label.app,
            null as title,
@@ -241,18 +241,18 @@ shown as (
        and label.label_id = used.label_id
      union all
     select *
-      from raw_shown
+      from raw_rule_inputs
 ),
 
--- fragment: shown_in_runs
--- `shown`: the same, where rollups are read by `run` and slot by slot. Which labels they have is told by the
+-- fragment: rule_inputs_in_runs
+-- `rule_inputs`: the same, where rollups are read by `run` and slot by slot. Which labels they have is told by the
 -- index alone, and for what is finer than days by their days.
 -- needs: raw_span (before_ends_at, ends_at, starts_at)
 -- needs: run (ends_at, grain, starts_at)
--- gives: shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
+-- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
 --     title, title_rule)
---include raw_shown
-shown as (
+--include raw_rule_inputs
+rule_inputs as (
     select label.label_id,
            label.app,
            null as title,
@@ -282,11 +282,11 @@ shown as (
        and label.label_id = used.label_id
      union all
     select *
-      from raw_shown
+      from raw_rule_inputs
 ),
 
--- fragment: judged
--- `judged`: what is in `shown`, sessions and labels, each with the category that is `known_as`. A label has no
+-- fragment: decided_category
+-- `decided_category`: what is in `rule_inputs`, sessions and labels, each with the category that is `known_as`. A label has no
 -- title, and the first of the title rules that match it. Needs the fragment `categories`.
 --
 -- What decides first: the caller's rules, then what the tracker said, then the service's rules, a site's
@@ -294,23 +294,23 @@ shown as (
 -- sessions look up what came of it: `ruled` holds maps from things to the position of the first rule that
 -- matches, `known_site` one from sites to what the service says of them.
 -- needs: rule (category, category_rule_id, field, match, pattern, position)
--- needs: shown (app, category, domain, title, title_rule)
--- gives: judged (app, domain, known_as, label_id)
+-- needs: rule_inputs (app, category, domain, title, title_rule)
+-- gives: decided_category (app, domain, known_as, label_id)
 looked_at as materialized (
     select 'app' as field,
            app as thing
-      from shown
+      from rule_inputs
      where exists (select from rule where field = 'app')
      union
     select 'title',
            title
-      from shown
+      from rule_inputs
      where title is not null
        and exists (select from rule where field = 'title')
      union
     select 'domain',
            domain
-      from shown
+      from rule_inputs
      where domain is not null
        and exists (select from rule where field = 'domain')
 ),
@@ -358,37 +358,37 @@ known_site as (
            ) as by_domain
       from (
                select distinct domain
-                 from shown
+                 from rule_inputs
                 where domain is not null
            ) as site
 ),
-judged as (
-    select shown.*,
+decided_category as (
+    select rule_inputs.*,
            coalesce(
                (select categories from rule_category)[
                    least(
-                       ((select by_app from ruled) -> shown.app)::integer,
-                       ((select by_title from ruled) -> shown.title)::integer,
-                       ((select by_id from title_rules) -> shown.title_rule::text)::integer,
-                       ((select by_domain from ruled) -> shown.domain)::integer
+                       ((select by_app from ruled) -> rule_inputs.app)::integer,
+                       ((select by_title from ruled) -> rule_inputs.title)::integer,
+                       ((select by_id from title_rules) -> rule_inputs.title_rule::text)::integer,
+                       ((select by_domain from ruled) -> rule_inputs.domain)::integer
                    )
                ],
-               shown.category,
-               (select by_domain from known_site) ->> shown.domain,
-               (select by_app from known_rule) ->> lower(shown.app),
+               rule_inputs.category,
+               (select by_domain from known_site) ->> rule_inputs.domain,
+               (select by_app from known_rule) ->> lower(rule_inputs.app),
                'Uncategorized'
            ) as known_as
-      from shown
+      from rule_inputs
 ),
 
 -- fragment: raw_time
 -- `raw_spent`: what raw sessions own in each slot, as `spent` has it (fragment `app_time`). Needs the fragments
--- `raw_shown` and `judged`.
+-- `raw_rule_inputs` and `decided_category`.
 --
 -- Raw sessions are numbered so that of two with the same start the owner comes last. Nothing is known of how
 -- many there are, and a join of thousands of rows that are taken for one is a loop in a loop, unless it is a
 -- full one, which is never done that way. Here all rows have a partner on the other side.
--- needs: judged (app, domain, known_as)
+-- needs: decided_category (app, domain, known_as)
 -- needs: raw_spans (are_first, ends, positions, starts)
 -- gives: raw_spent (app, category, continued, device, domain, first_at, last_at, longest_ms, owned_ms, position,
 --     session_id, started)
@@ -406,7 +406,7 @@ raw_session as (
            device.name as device,
            session.started_at,
            session.ended_at
-      from judged as session
+      from decided_category as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
@@ -449,8 +449,8 @@ raw_spent as (
 -- `spent`: how much time applications and categories own in each slot, in parts that add up: how many sessions
 -- start in it, how many go on from before it, and milliseconds. Parts of one session have its id, those of
 -- several together the nil UUID and the time of the longest one. The device is known of raw sessions alone.
--- Needs the fragments `spans`, `shown_in_spans` and `judged`. As in `raw_time`, all rows of the join have a partner.
--- needs: judged (app, domain, known_as, label_id)
+-- Needs the fragments `spans`, `rule_inputs_in_spans` and `decided_category`. As in `raw_time`, all rows of the join have a partner.
+-- needs: decided_category (app, domain, known_as, label_id)
 -- needs: raw_spans (are_first, ends, positions, starts)
 -- needs: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
 -- gives: spent (app, category, continued, device, domain, first_at, last_at, longest_ms, owned_ms, position,
@@ -475,7 +475,7 @@ spent as (
                       app,
                       domain,
                       known_as
-                 from judged
+                 from decided_category
                 where label_id is not null
            ) as label
            using (label_id)

@@ -451,9 +451,11 @@ def quick_runner(data_dir: Path, ports: tuple[int, int]) -> Runner:
     return paced_runner(data_dir, ports, "first_wait_s=0.01, most_ends_within_s=3600")
 
 
-def paced_runner(data_dir: Path, ports: tuple[int, int], pace: str) -> Runner:
-    """Start a runner whose supervisor has another pace."""
-    return changed_runner(data_dir, ports, f"startup.PACE = startup.Pace({pace})")
+def paced_runner(data_dir: Path, ports: tuple[int, int], policy: str) -> Runner:
+    """Start a runner whose supervisor has another restart policy."""
+    return changed_runner(
+        data_dir, ports, f"startup.RESTART_POLICY = startup.RestartPolicy({policy})"
+    )
 
 
 def changed_runner(data_dir: Path, ports: tuple[int, int], change: str) -> Runner:
@@ -467,8 +469,8 @@ def changed_runner(data_dir: Path, ports: tuple[int, int], change: str) -> Runne
 def test_only_the_ends_of_the_last_minute_count(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
-    pace = "first_wait_s=0.01, most_ends=2, most_ends_within_s=0"
-    with paced_runner(used_data_dir, ports, pace) as runner:
+    restart_policy = "first_wait_s=0.01, most_ends=2, most_ends_within_s=0"
+    with paced_runner(used_data_dir, ports, restart_policy) as runner:
         runner.wait_until_up()
         first = runner.child("auth serve")
         os.kill(first, signal.SIGKILL)

@@ -281,7 +281,7 @@ def test_what_a_token_may_see_is_counted_from_day_to_day(
 def told(tool: Tool, *, devices: list[dict[str, Any]], **members: Any) -> dict[str, Any]:
     parts = {"answer": members, "devices": {"data": devices}}
     found = {name: json.dumps(part).encode() for name, part in parts.items()}
-    answer: dict[str, Any] = json.loads(tool.told(found))
+    answer: dict[str, Any] = json.loads(tool.render(found))
     return answer
 
 

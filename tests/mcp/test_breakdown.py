@@ -373,7 +373,7 @@ def test_rows_for_which_there_is_no_room_go_into_the_rest(keys: list[str], kept:
         "totals": {"total_ms": 1050},
     }  # fmt: skip
 
-    answer = json.loads(tool.told({"answer": json.dumps(row).encode()}))
+    answer = json.loads(tool.render({"answer": json.dumps(row).encode()}))
 
     count = len(answer["data"])
     assert 30 < count < 50

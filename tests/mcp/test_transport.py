@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from resourceserver.mcp import route
-from resourceserver.mcp.pace import Pace
+from resourceserver.mcp.rate_limit import RateLimit
 from shared import database, tokens
 from shared.settings import ROLES, Settings
 from tests.client import AppClient
@@ -282,7 +282,7 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(
     assert json.loads(sent[1]["body"])["error"]["code"] == -32600
 
 
-# Pace
+# Rate limit
 
 
 def test_a_token_that_asks_too_often_is_told_when_to_come_back(
@@ -331,24 +331,24 @@ def test_a_token_that_ends_is_refused_however_often_it_has_asked(
 def test_a_minute_later_the_count_begins_anew() -> None:
     token = tokens.mint(tokens.ACCESS, tokens.NOBODY)
     now = [1000.0]
-    pace = Pace(per_minute=2, clock=lambda: now[0])
+    limit = RateLimit(per_minute=2, clock=lambda: now[0])
 
-    waits = [pace.wait_s(token) for _ in range(3)]
+    waits = [limit.wait_s(token) for _ in range(3)]
     now[0] = 1019.5
-    last = pace.wait_s(token)
+    last = limit.wait_s(token)
     now[0] = 1020.0
-    anew = pace.wait_s(token)
+    anew = limit.wait_s(token)
 
     assert waits == [0, 0, 20]
     assert last == 1
     assert anew == 0
 
 
-def test_a_pace_of_none_is_no_limit() -> None:
+def test_zero_calls_a_minute_mean_no_limit() -> None:
     token = tokens.mint(tokens.ACCESS, tokens.NOBODY)
-    pace = Pace(per_minute=0)
+    limit = RateLimit(per_minute=0)
 
-    assert {pace.wait_s(token) for _ in range(1000)} == {0}
+    assert {limit.wait_s(token) for _ in range(1000)} == {0}
 
 
 # No database

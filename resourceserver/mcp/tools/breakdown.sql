@@ -145,8 +145,8 @@ raw_days as (
 ),
 --include spans_over_raw_days
 --include categories
---include shown_in_spans
---include judged
+--include rule_inputs_in_spans
+--include decided_category
 --include passing
 --include app_time
 --include coding_time

@@ -205,7 +205,7 @@ def _asked(frame: Mapping[str, Any], given: Mapping[str, Any]) -> Asked:
     return Asked(given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED)
 
 
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
+def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with changes in numbers and in words, what has changed most first."""
     active = {day for name in _TRACKED for day in answer[name]["active"] or ()}
     found = {
@@ -341,7 +341,7 @@ TOOLS: Final = [
         answer=ComparisonAnswer,
         frame=SQL["comparison_frame"],
         parts=(Part(SQL["compare_periods"]), *measures.parts(_asked)),
-        finish=_told,
+        finish=_render,
         rows="data",
     )
 ]

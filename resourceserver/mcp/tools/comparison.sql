@@ -97,7 +97,7 @@ framed as (
            today.week_starts_on,
            extent.*,
            (select coalesce(json_agg(date), '[]') from reported) as reported,
---include told_slots
+--include rendered_slots
       from today
      cross join extent
 )

@@ -80,7 +80,7 @@ framed as (
                  from measurable
            ) as metrics,
            (select coalesce(json_agg(date), '[]') from reported) as reported,
---include told_slots
+--include rendered_slots
       from cut
 )
 select framed.*,

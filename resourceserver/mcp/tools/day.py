@@ -249,7 +249,7 @@ def _tops(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _told(answer: dict[str, Any]) -> dict[str, Any]:
+def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with measures in words, and with no more of each part than is of interest."""
     found = _compared(answer)
     is_over = answer["is_over"]
@@ -393,6 +393,6 @@ TOOLS: Final = [
             ),
             tool.part(music.ENDPOINTS, "music_daily", name="music", scope=_scope("music")),
         ),
-        finish=_told,
+        finish=_render,
     )
 ]

@@ -28,7 +28,7 @@ frame as (
            day - 28 as before_first_day,
            day - 1 as before_last_day,
            (select coalesce(json_agg(date), '[]') from reported) as reported,
---include told_slots
+--include rendered_slots
       from chosen
 )
 select frame.*,

@@ -2,15 +2,15 @@
 -- A member that is not given is an empty list. Case counts for nothing in names.
 
 -- fragment: passing
--- `passing`: the pairs of an application and a category among `judged` that a filter lets through. Needs the
--- fragments `categories` and `judged`.
--- needs: judged (app, known_as)
+-- `passing`: the pairs of an application and a category among `decided_category` that a filter lets through. Needs the
+-- fragments `categories` and `decided_category`.
+-- needs: decided_category (app, known_as)
 -- needs: score (category, score)
 -- gives: passing (app, category)
 passing as materialized (
     select distinct session.app,
                     session.known_as as category
-      from judged as session
+      from decided_category as session
      where (
 --include passes_as_app
            )

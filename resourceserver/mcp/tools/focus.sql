@@ -10,7 +10,7 @@ focus as (
                ends_at
           from frame
     ),
---include told_streaks
+--include page_of_streaks
     broken as (
         select overlapping.reason,
                (select apps from names)[(select apps from label_map)[breaker.place]] as app,

@@ -283,7 +283,7 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     recovery, before = answer.pop("recovery"), answer.pop("recovery_before")
     nights = [] if recovery is None else [day for day in recovery["data"] if day["has_data"]]
     told = answer | {
-        "metrics": [_told(metric) for metric in answer["metrics"]],
+        "metrics": [_render(metric) for metric in answer["metrics"]],
         "samples": [_reading(sample) for sample in samples["data"]],
         "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
         "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
@@ -303,7 +303,7 @@ def _unit(metric: str) -> str | None:
     return known.unit if known is not None else None
 
 
-def _told(metric: dict[str, Any]) -> dict[str, Any]:
+def _render(metric: dict[str, Any]) -> dict[str, Any]:
     """Return a metric with its unit, durations in words, and how it compares with what is normal."""
     name = metric["metric"]
     unit = metric["unit"] or _unit(name)

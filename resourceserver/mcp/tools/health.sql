@@ -1,7 +1,7 @@
--- fragment: asked_metrics
--- `asked_metric`: the metrics that are asked for, and what is known of each.
--- gives: asked_metric (aggregation, is_known, metric, position, unit)
-asked_metric as (
+-- fragment: requested_metrics
+-- `requested_metric`: the metrics that are asked for, and what is known of each.
+-- gives: requested_metric (aggregation, is_known, metric, position, unit)
+requested_metric as (
     select name.metric,
            name.position,
            case when name.metric = 'health:heart_rate' then 'bpm' else known.unit end as unit,
@@ -49,7 +49,7 @@ asked_date as (
            max(date) as last
       from slot
 ),
---include asked_days
+--include requested_days
 --include slots
 --include health_amounts
 --include recovery_days
@@ -97,7 +97,7 @@ select found.*,
 --include answer
 with
 --include frame
---include asked_metrics
+--include requested_metrics
 by_day as (
     with slot as (
         select row_number() over (order by day.date)::integer as position,
@@ -141,7 +141,7 @@ summary as (
            avg(by_day.value) as mean,
            avg(by_day.value) filter (
                where by_day.date < frame.today
-                  or asked_metric.aggregation is distinct from 'sum'
+                  or requested_metric.aggregation is distinct from 'sum'
            ) as mean_of_finished,
            min(by_day.value) as minimum,
            max(by_day.value) as maximum,
@@ -149,7 +149,7 @@ summary as (
            (array_agg(by_day.value order by by_day.date desc))[1] as latest,
            max(by_day.date) as latest_day
       from by_day
-      join asked_metric using (metric)
+      join requested_metric using (metric)
      cross join frame
      group by by_day.metric
 ),
@@ -174,14 +174,14 @@ point as (
 ),
 --include series
 row as (
-    select asked_metric.metric,
-           asked_metric.position,
-           asked_metric.unit,
-           asked_metric.aggregation,
+    select requested_metric.metric,
+           requested_metric.position,
+           requested_metric.unit,
+           requested_metric.aggregation,
            coalesce(series.points, '[]') as series,
            coalesce(series.is_cut, false) as is_cut,
            json_build_object(
-               'total', case when asked_metric.aggregation = 'sum' then svc.rounded(summary.total) end,
+               'total', case when requested_metric.aggregation = 'sum' then svc.rounded(summary.total) end,
                'mean', svc.rounded(summary.mean),
                'minimum', svc.rounded(summary.minimum),
                'maximum', svc.rounded(summary.maximum),
@@ -201,7 +201,7 @@ row as (
                when before.days >= %(fewest_days)s::integer and svc.rounded(before.deviation) > 0
                    then svc.rounded((summary.mean_of_finished - before.mean) / before.deviation)
            end as z
-      from asked_metric
+      from requested_metric
       left join summary using (metric)
       left join before using (metric)
       left join series using (metric)
@@ -273,11 +273,11 @@ select *
 --include answer
 with
 --include frame
---include asked_metrics
+--include requested_metrics
 -- Which metrics there are. A night has a date where somebody woke up.
 is_listing as (
     select not coalesce(bool_and(is_known), false) as holds
-      from asked_metric
+      from requested_metric
 ),
 day as (
     select touched.starts_at,

@@ -14,7 +14,7 @@ slot as (
      cross join lateral svc.days(frame.first_day, frame.last_day, frame.tz) as day
      where greatest(day.starts_at, frame.starts_at) < least(day.ends_at, frame.ends_at)
 ),
---include asked_days
+--include requested_days
 slots as (
     select array_agg(starts_at order by position) as starts,
            array_agg(ends_at order by position) as ends

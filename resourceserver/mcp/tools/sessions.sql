@@ -6,7 +6,7 @@
 with
 --include frame
 --include categories
-shown as (
+rule_inputs as (
     select session.app_session_id,
            session.started_at,
            session.ended_at,
@@ -42,7 +42,7 @@ shown as (
                    then %(limit)s::bigint + 1
            end
 ),
---include judged
+--include decided_category
 found_app as (
     select session.started_at as at,
            line.id,
@@ -60,7 +60,7 @@ found_app as (
                'idle', line.idle,
                'device', line.device ->> 'name'
            ) as line
-      from judged as session
+      from decided_category as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id

@@ -14,7 +14,7 @@ MOST: Final = 100_000
 
 
 @dataclass
-class Pace:
+class RateLimit:
     """Counts requests of each token, in the memory of one process, from one full minute to the next."""
 
     per_minute: int
