@@ -157,7 +157,7 @@ def test_the_line_of_an_api_token_names_its_grant_alone(
 def test_the_line_of_a_refused_request_names_no_client(
     api: TestClient, alice: Person, lines: Lines
 ) -> None:
-    api.get("/api/v1/devices", headers={"Authorization": f"Bearer {alice.token()[:-1]}x"})
+    api.get("/api/v1/devices", headers={"Authorization": f"Bearer {alice.token()[:-1]}-"})
     api.get("/api/v1/me", headers=alice.headers("read:activity"))
 
     assert lines("devices") == ["- grant_id=-"]
