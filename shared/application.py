@@ -125,6 +125,7 @@ class Guard:
         try:
             if handler is None:
                 raise error
+            # Starlette's type allows handlers of websockets and without `await`; ours are neither.
             answer: Response = await handler(request, error)  # type: ignore[arg-type, misc]
         except Exception:
             error_log.exception(

@@ -34,6 +34,7 @@ class Signals:
     def pause(self, seconds: float) -> None:
         """Wait; raise ``Stopped`` if the end has been asked for."""
         if not self._is_asked:
+            # The runner has nothing to do between two looks at its children.
             time.sleep(seconds)
         self.check()
 

@@ -139,7 +139,7 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
         try:
             params = parameters.parse(endpoint.params, request.query_params)
         except ParameterProblem:
-            # What is wrong with parameters is told to nobody but who may read.
+            # Mistakes in parameters are reported only after the token has been checked.
             await reader.check(who)
             raise
         body = await endpoint.read(reader, who, params.values())

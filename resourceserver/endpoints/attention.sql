@@ -140,8 +140,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 
 -- fragment: page_of_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
--- `found`: those of a page as they are told of, with what broke each. How many switches each has is asked for when
--- they are known (attention.py). The statement begins `with recursive`.
+-- `found`: the streaks of a page as lines of the answer, with what ended each. How many switches each has is asked
+-- for when they are known (attention.py). The statement begins `with recursive`.
 -- needs: asked (ends_at, starts_at)
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
 -- gives: found (at, id, line)

@@ -196,7 +196,7 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
         try:
             asked = cast("ExportParams", parameters.parse(ExportParams, request.query_params))
         except ParameterProblem:
-            # What is wrong with parameters is told to nobody but who may read.
+            # Mistakes in parameters are reported only after the token has been checked.
             await reader.check(who)
             raise
         if request.method == "HEAD":

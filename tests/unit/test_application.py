@@ -74,6 +74,7 @@ class Outer:
                 message["headers"] = [*headers, (b"seen-by", self.name)]
             await send(message)
 
+        # A message is a mutable mapping; a plain dictionary keeps this class short.
         await self.app(scope, receive, named)  # type: ignore[arg-type]
 
 

@@ -210,8 +210,8 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
     active = {day for name in _TRACKED for day in answer[name]["active"] or ()}
     found = {
         (row["metric"], row["kind"]): row
-        for told in measures.taken(answer)
-        for row in told["periods"] or ()
+        for measured in measures.taken(answer)
+        for row in measured["periods"] or ()
     }
     units = answer.pop("units")
     for period in answer["periods"].values():

@@ -225,8 +225,8 @@ def _asked(frame: Mapping[str, Any], given: Mapping[str, Any]) -> Asked:
 
 def _compared(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Take what metrics came to out of the answer, and return it by their names."""
-    told = [row for found in measures.taken(answer) for row in found["periods"]]
-    values = {row["metric"]: row["mean"] for row in told if row["kind"] == "day"}
+    rows = [row for found in measures.taken(answer) for row in found["periods"]]
+    values = {row["metric"]: row["mean"] for row in rows if row["kind"] == "day"}
     return {
         row["metric"]: {
             "metric": row["metric"],
@@ -235,7 +235,7 @@ def _compared(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "deviation": row["deviation"],
             "days": row["days"],
         }
-        for row in told
+        for row in rows
         if row["kind"] == "before"
     }
 

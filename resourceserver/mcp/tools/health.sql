@@ -259,13 +259,13 @@ point as (
       from by_hour
 ),
 --include series
-told as (
+rendered_series as (
     select coalesce(json_object_agg(metric, points), '{}') as series,
            coalesce(bool_or(is_cut), false) as is_cut
       from series
 )
 select *
-  from told
+  from rendered_series
 --include end_of_answer
 
 -- name: available_health

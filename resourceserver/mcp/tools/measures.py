@@ -48,9 +48,9 @@ def parts(ask: Callable[[Mapping[str, Any], Mapping[str, Any]], Asked]) -> tuple
 def taken(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Take the answers of these parts out of that of a tool."""
     for statement in metrics.SQL:
-        told = answer.pop(statement)
-        if told is not None:
-            yield told
+        measured = answer.pop(statement)
+        if measured is not None:
+            yield measured
 
 
 class Measure(Body):
