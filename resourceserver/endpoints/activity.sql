@@ -227,5 +227,5 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            select json_build_object('tracked_ms', coalesce(sum(tracked_ms), 0)::bigint)
              from row
        ) as totals
-  from asked
+  from requested
 --include end_of_answer

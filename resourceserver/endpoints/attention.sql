@@ -2,15 +2,15 @@
 -- Switches from one application to another in a range, the newest first; the pairs of applications between
 -- which they happened most often; and how long they were used before, over the whole range.
 --include answer
-with recursive asked as (
+with recursive requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
-asked_ms as (
+requested_ms as (
     select (extract(epoch from starts_at) * 1000)::bigint as starts,
            (extract(epoch from ends_at) * 1000)::bigint as ends,
            (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint as before
-      from asked
+      from requested
 ),
 --include reach_of_switches
 --include timeline_days
@@ -21,7 +21,7 @@ asked_ms as (
 --include walked_segments
 --include walked_switches
 --include switches
-happened as materialized (
+switch_in_range as materialized (
     select at_ms,
            from_label,
            to_label,
@@ -29,8 +29,8 @@ happened as materialized (
            (select apps from label_map)[width_bucket(to_label, (select ids from label_map))] as to_app,
            before_ms
       from switch
-     where at_ms >= (select starts from asked_ms)
-       and at_ms < (select ends from asked_ms)
+     where at_ms >= (select starts from requested_ms)
+       and at_ms < (select ends from requested_ms)
 ),
 -- Days that lie in the range are added up already.
 tracked as (
@@ -40,29 +40,29 @@ tracked as (
                  from activity.app_time
                 where user_id = %(user_id)s
                   and grain = 3
-                  and starts_at >= (select starts_at from asked)
-                  and starts_at <= (select ends_at - interval '24 hours' from asked)
+                  and starts_at >= (select starts_at from requested)
+                  and starts_at <= (select ends_at - interval '24 hours' from requested)
                   and (starts_at at time zone 'UTC')::date not in (select date from marked_day)
                 union all
-               select least(day.date_ms + segment.ends_ms, asked_ms.ends)
-                          - greatest(day.date_ms + segment.starts_ms, asked_ms.starts)
+               select least(day.date_ms + segment.ends_ms, requested_ms.ends)
+                          - greatest(day.date_ms + segment.starts_ms, requested_ms.starts)
                  from timeline_day as day
-                cross join asked_ms
+                cross join requested_ms
                 cross join lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
                 where (
                           day.date in (select date from marked_day)
-                          or day.date_ms < asked_ms.starts
-                          or day.date_ms + 86400000 > asked_ms.ends
+                          or day.date_ms < requested_ms.starts
+                          or day.date_ms + 86400000 > requested_ms.ends
                       )
-                  and day.date_ms + segment.starts_ms < asked_ms.ends
-                  and day.date_ms + segment.ends_ms > asked_ms.starts
+                  and day.date_ms + segment.starts_ms < requested_ms.ends
+                  and day.date_ms + segment.ends_ms > requested_ms.starts
            ) as part
 ),
 frequent as (
     select from_app,
            to_app,
            count(*) as count
-      from happened
+      from switch_in_range
      group by from_app,
               to_app
      order by count(*) desc,
@@ -71,17 +71,17 @@ frequent as (
      limit 50
 ),
 pair as (
-    select (select apps from names)[happened.from_app] as from_app,
-           (select apps from names)[happened.to_app] as to_app,
+    select (select apps from names)[switch_in_range.from_app] as from_app,
+           (select apps from names)[switch_in_range.to_app] as to_app,
            count(*) as count,
-           round(avg(happened.before_ms))::bigint as average_before_ms,
+           round(avg(switch_in_range.before_ms))::bigint as average_before_ms,
            -- As a number, since a double would be rounded to the even neighbour.
-           round(percentile_cont(0.5) within group (order by happened.before_ms)::numeric)::bigint
+           round(percentile_cont(0.5) within group (order by switch_in_range.before_ms)::numeric)::bigint
                as median_before_ms
-      from happened
-     where (happened.from_app, happened.to_app) in (select from_app, to_app from frequent)
-     group by happened.from_app,
-              happened.to_app
+      from switch_in_range
+     where (switch_in_range.from_app, switch_in_range.to_app) in (select from_app, to_app from frequent)
+     group by switch_in_range.from_app,
+              switch_in_range.to_app
 ),
 total as (
     select count(*) as switch_count,
@@ -89,11 +89,11 @@ total as (
            round(percentile_cont(0.5) within group (order by before_ms)::numeric)::bigint
                as median_before_ms,
            round(count(*) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
-      from happened
+      from switch_in_range
 ),
-found as (
-    select shown.at,
-           shown.id,
+list_row as (
+    select newest.at,
+           newest.id,
            row_to_json(line) as line
       from (
                -- No two happen at once, so any id will do for the cursor.
@@ -104,20 +104,20 @@ found as (
                       from_app,
                       to_app,
                       before_ms
-                 from happened
-                where at_ms < (select before from asked_ms)
+                 from switch_in_range
+                where at_ms < (select before from requested_ms)
                 order by at_ms desc
                 limit %(limit)s::bigint + 1
-           ) as shown
+           ) as newest
      cross join lateral (
-               select svc.instant(shown.at) as at,
-                      (select apps from names)[shown.from_app] as from_app,
-                      (select apps from names)[shown.to_app] as to_app,
-                      (select categories from names)[(select categories from label_map)[shown.from_place]]
+               select svc.instant(newest.at) as at,
+                      (select apps from names)[newest.from_app] as from_app,
+                      (select apps from names)[newest.to_app] as to_app,
+                      (select categories from names)[(select categories from label_map)[newest.from_place]]
                           as from_category,
-                      (select categories from names)[(select categories from label_map)[shown.to_place]]
+                      (select categories from names)[(select categories from label_map)[newest.to_place]]
                           as to_category,
-                      shown.before_ms
+                      newest.before_ms
            ) as line
 ),
 --include page
@@ -135,26 +135,26 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select row_to_json(total) from total) as totals,
        page.*
   from page
- cross join asked
+ cross join requested
 --include end_of_answer
 
 -- fragment: page_of_streaks
--- `overlapping`: the streaks of focus that overlap the range of `asked`. `total`: how much of it they fill.
--- `found`: the streaks of a page as lines of the answer, with what ended each. How many switches each has is asked
+-- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: how much of it they fill.
+-- `list_row`: the streaks of a page as lines of the answer, with what ended each. How many switches each has is asked
 -- for when they are known (attention.py). The statement begins `with recursive`.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
--- gives: found (at, id, line)
+-- gives: list_row (at, id, line)
 -- gives: names (apps, categories)
 -- gives: label_map (apps, categories, ids, scores)
 -- gives: segments (ends, places, scores, starts)
 -- gives: overlapping (breaker_position, broken_ms, clipped_ms, ended_ms, first_position, gap_ms, last_position,
 --     reason, started_ms)
-asked_ms as (
+requested_ms as (
     select (extract(epoch from starts_at) * 1000)::bigint as starts,
            (extract(epoch from ends_at) * 1000)::bigint as ends,
            (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint as before
-      from asked
+      from requested
 ),
 --include reach_of_streaks
 --include timeline_days
@@ -165,13 +165,13 @@ asked_ms as (
 --include streaks
 overlapping as (
     select streak.*,
-           least(streak.ended_ms, asked_ms.ends) - greatest(streak.started_ms, asked_ms.starts)
+           least(streak.ended_ms, requested_ms.ends) - greatest(streak.started_ms, requested_ms.starts)
                as clipped_ms
       from streak
-     cross join asked_ms
-     where streak.started_ms < asked_ms.ends
-       and streak.ended_ms > asked_ms.starts
-       and asked_ms.starts < asked_ms.ends
+     cross join requested_ms
+     where streak.started_ms < requested_ms.ends
+       and streak.ended_ms > requested_ms.starts
+       and requested_ms.starts < requested_ms.ends
 ),
 total as (
     select count(*) as streak_count,
@@ -180,28 +180,28 @@ total as (
            round(avg(clipped_ms))::bigint as average_ms
       from overlapping
 ),
-told as (
+streak_of_page as (
     -- No two start at once, so any id will do for the cursor.
     select overlapping.*,
            timestamptz 'epoch' + started_ms * interval '1 millisecond' as at,
            uuid '00000000-0000-0000-0000-000000000000' as id
       from overlapping
-     where started_ms < (select before from asked_ms)
+     where started_ms < (select before from requested_ms)
      order by started_ms desc
      limit %(limit)s::bigint + 1
 ),
 part as materialized (
-    select told.started_ms,
+    select streak_of_page.started_ms,
            (select apps from label_map)[segment.place] as app,
            (select categories from label_map)[segment.place] as category,
            (select scores from label_map)[segment.place] as score,
            segment.own_ms
-      from told
+      from streak_of_page
      cross join lateral (
                select (select places from segments)[position] as place,
                       (select ends from segments)[position] - (select starts from segments)[position]
                           as own_ms
-                 from generate_series(told.first_position, told.last_position) as inside (position)
+                 from generate_series(streak_of_page.first_position, streak_of_page.last_position) as inside (position)
            ) as segment
 ),
 top_app as (
@@ -239,39 +239,39 @@ top_category as (
               own_ms desc,
               category
 ),
-found as (
-    select told.at,
-           told.id,
+list_row as (
+    select streak_of_page.at,
+           streak_of_page.id,
            row_to_json(line) as line
-      from told
+      from streak_of_page
       join top_app using (started_ms)
       join top_category using (started_ms)
      cross join lateral (
                select case
-                          when told.reason in ('distraction', 'neutral')
-                              then (select places from segments)[told.breaker_position]
+                          when streak_of_page.reason in ('distraction', 'neutral')
+                              then (select places from segments)[streak_of_page.breaker_position]
                       end as place
            ) as breaker
      cross join lateral (
-               select svc.instant(told.at) as started_at,
-                      svc.instant(timestamptz 'epoch' + told.ended_ms * interval '1 millisecond')
+               select svc.instant(streak_of_page.at) as started_at,
+                      svc.instant(timestamptz 'epoch' + streak_of_page.ended_ms * interval '1 millisecond')
                           as ended_at,
-                      told.ended_ms - told.started_ms as duration_ms,
+                      streak_of_page.ended_ms - streak_of_page.started_ms as duration_ms,
                       top_category.productive_ms,
                       (select apps from names)[top_app.app] as top_app,
                       (select categories from names)[top_category.category] as top_category,
                       top_app.app_count,
                       null::bigint as switch_count,
                       json_build_object(
-                          'reason', told.reason,
+                          'reason', streak_of_page.reason,
                           'at', svc.instant(
-                              timestamptz 'epoch' + told.broken_ms * interval '1 millisecond'
+                              timestamptz 'epoch' + streak_of_page.broken_ms * interval '1 millisecond'
                           ),
                           'app', (select apps from names)[(select apps from label_map)[breaker.place]],
                           'category', (select categories from names)[
                               (select categories from label_map)[breaker.place]
                           ],
-                          'gap_ms', told.gap_ms
+                          'gap_ms', streak_of_page.gap_ms
                       ) as broken_by
            ) as line
 ),
@@ -280,7 +280,7 @@ found as (
 -- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
 -- of the range they fill.
 --include answer
-with recursive asked as (
+with recursive requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
@@ -296,5 +296,5 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select row_to_json(total) from total) as totals,
        page.*
   from page
- cross join asked
+ cross join requested
 --include end_of_answer

@@ -1,7 +1,7 @@
 -- name: codehost_activity
 -- What happened at code hosts, the newest first.
 --include answer
-with found as (
+with list_row as (
     select event.occurred_at as at,
            event.event_id as id,
            row_to_json(line) as line
@@ -23,10 +23,10 @@ select page.*
 --include end_of_answer
 
 -- fragment: counts
--- `per_repository`: how much of each type happened in each repository, of what is in `happened` (type, provider,
+-- `per_repository`: how much of each type happened in each repository, of what is in `event_in_range` (type, provider,
 -- repository, additions, deletions, changed_files). `row`: the same of all repositories; always all three types.
 -- `total`: their sums.
--- needs: happened (additions, changed_files, deletions, provider, repository, type)
+-- needs: event_in_range (additions, changed_files, deletions, provider, repository, type)
 -- gives: row (additions, changed_files, count, deletions, repository_count, type)
 -- gives: total (additions, count, deletions)
 -- gives: per_repository (additions, changed_files, count, deletions, provider, repository, type)
@@ -38,7 +38,7 @@ per_repository as (
            sum(additions) as additions,
            sum(deletions) as deletions,
            sum(changed_files) as changed_files
-      from happened
+      from event_in_range
      group by type,
               provider,
               repository
@@ -74,7 +74,7 @@ total as (
 -- name: codehost_counts
 -- How much of each type happened at code hosts in a range.
 --include answer
-with happened as (
+with event_in_range as (
     select type,
            provider,
            repository,
@@ -87,12 +87,12 @@ with happened as (
        and occurred_at < %(to)s::timestamptz
 ),
 --include counts
-asked as (
+requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        (select json_agg(row order by type) from row) as data,
        (select row_to_json(total) from total) as totals
-  from asked
+  from requested
 --include end_of_answer

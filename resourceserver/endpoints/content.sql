@@ -1,7 +1,7 @@
 -- name: insights
 -- What was made out of each week, the newest week first.
 --include answer
-with found as (
+with list_row as (
     select insight.week_start::timestamp at time zone 'UTC' as at,
            insight.insight_id as id,
            row_to_json(line) as line
@@ -24,7 +24,7 @@ select page.*
 -- name: recordings
 -- What was recorded, with its transcript, the newest first.
 --include answer
-with found as (
+with list_row as (
     select recording.recorded_at as at,
            recording.recording_id as id,
            row_to_json(line) as line
@@ -140,7 +140,7 @@ with event as (
        and (%(include_cancelled)s::boolean or status <> 'cancelled')
        and (starts_at, calendar_event_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
 ),
-found as (
+list_row as (
     select event.starts_at as at,
            event.calendar_event_id as id,
            row_to_json(line) as line

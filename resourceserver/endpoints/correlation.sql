@@ -2,7 +2,7 @@
 -- Which days have to be looked at, those of the second metric some days after those of the first; which of them
 -- were reported; and the units of both metrics. What the days came to is asked for by metric (timeline/measured.sql).
 --include answer
-with asked as (
+with requested as (
     select %(from)s::date + least(%(lag)s::integer, 0) as first_day,
            %(to)s::date + greatest(%(lag)s::integer, 0) as last_day
 ),
@@ -11,8 +11,8 @@ slot as (
            day.date,
            day.starts_at,
            day.ends_at
-      from asked
-     cross join lateral svc.days(asked.first_day, asked.last_day, %(tz)s) as day
+      from requested
+     cross join lateral svc.days(requested.first_day, requested.last_day, %(tz)s) as day
 ),
 --include reported_days
 unit as (

@@ -48,7 +48,7 @@ measured as (
      cross join lateral (
                select source_id,
                       width_bucket(
-                          greatest(started_at, (select starts_at from asked)),
+                          greatest(started_at, (select starts_at from requested)),
                           (select starts from edge)
                       ) as position,
                       count(*) as count,
@@ -58,13 +58,13 @@ measured as (
                  from health.sample
                 where user_id = %(user_id)s
                   and metric_type = averaged.metric_type
-                  and started_at > (select starts_at - interval '48 hours' from asked)
-                  and started_at < (select ends_at from asked)
+                  and started_at > (select starts_at - interval '48 hours' from requested)
+                  and started_at < (select ends_at from requested)
                   and (
-                          ended_at > (select starts_at from asked)
-                          or started_at >= (select starts_at from asked)
+                          ended_at > (select starts_at from requested)
+                          or started_at >= (select starts_at from requested)
                       )
-                  and (select starts_at < ends_at from asked)
+                  and (select starts_at < ends_at from requested)
                 group by 1, 2
            ) as taken
      where averaged.user_id = %(user_id)s
@@ -79,8 +79,8 @@ measured as (
            max(bpm)
       from health.heart_rate
      where user_id = %(user_id)s
-       and recorded_at >= (select starts_at from asked)
-       and recorded_at < (select ends_at from asked)
+       and recorded_at >= (select starts_at from requested)
+       and recorded_at < (select ends_at from requested)
      group by 1, 2, 3
 ),
 counted as (
@@ -213,7 +213,7 @@ metric as (
                     )
            end as unit
 ),
-found as (
+list_row as (
     select taken.started_at as at,
            taken.sample_id as id,
            row_to_json(line) as line
@@ -254,7 +254,7 @@ select json_build_object(
 -- name: heart_rate
 -- Heart rate readings in a range, the newest first, and what they come to in the whole range.
 --include answer
-with found as (
+with list_row as (
     select reading.recorded_at as at,
            reading.heart_rate_id as id,
            row_to_json(line) as line
@@ -304,7 +304,7 @@ select json_build_object(
 -- name: recovery
 -- Recovery, strain and sleep for every calendar day of a range, in order.
 --include answer
-with asked_date as (
+with requested_date as (
     select %(from)s::date as first,
            %(to)s::date as last
 ),

@@ -9,7 +9,7 @@ with slot as (
            ends_at
       from svc.hours(%(date)s::date, %(date)s::date, %(tz)s)
 ),
-asked as (
+requested as (
     select coalesce(min(starts_at), svc.day_start(%(date)s::date, %(tz)s)) as starts_at,
            coalesce(max(ends_at), svc.day_start(%(date)s::date, %(tz)s)) as ends_at
       from slot
@@ -68,7 +68,7 @@ select %(date)s::date as date,
            select json_build_object('tracked_ms', coalesce(sum(total_ms), 0)::bigint)
              from row
        ) as totals
-  from asked
+  from requested
 --include end_of_answer
 
 -- name: hourly_patterns
@@ -79,7 +79,7 @@ select %(date)s::date as date,
 -- makes a day a tracked one. An hour that a change of clocks left out did not occur, and
 -- one that it doubled occurred once.
 --include answer
-with asked as (
+with requested as (
     select today - 7 * %(weeks)s::integer as first_day,
            today - 1 as last_day
       from (select (now() at time zone %(tz)s)::date as today) as clock
@@ -113,8 +113,8 @@ slot as (
            hour.hour,
            hour.starts_at,
            hour.ends_at
-      from asked
-     cross join lateral svc.hours(asked.first_day, asked.last_day, %(tz)s) as hour
+      from requested
+     cross join lateral svc.hours(requested.first_day, requested.last_day, %(tz)s) as hour
 ),
 --include spans
 --include categories
@@ -234,5 +234,5 @@ select %(weeks)s::integer as weeks,
        ) as weeks_with_data,
        (select json_agg(row order by day_of_week, hour) from row) as data,
        (select json_agg(day_row order by day_of_week) from day_row) as by_day
-  from asked
+  from requested
 --include end_of_answer

@@ -1,7 +1,7 @@
 -- name: locations
 -- Where somebody was in a range, the newest first.
 --include answer
-with found as (
+with list_row as (
     select point.recorded_at as at,
            point.point_id as id,
            row_to_json(line) as line
@@ -66,7 +66,7 @@ with event as (
        and %(from)s::timestamptz < %(to)s::timestamptz
        and (started_at, event_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
 ),
-found as (
+list_row as (
     select event.started_at as at,
            event.event_id as id,
            row_to_json(line) as line

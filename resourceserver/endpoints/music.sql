@@ -1,7 +1,7 @@
 -- name: music_history
 -- Tracks played in a range, the newest first.
 --include answer
-with found as (
+with list_row as (
     select listen.listened_at as at,
            listen.listen_id as id,
            row_to_json(line) as line

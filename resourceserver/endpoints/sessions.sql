@@ -34,7 +34,7 @@ rule_inputs as (
      limit case when %(category)s::text is null then %(limit)s::bigint + 1 end
 ),
 --include decided_category
-found as (
+list_row as (
     select session.started_at as at,
            session.app_session_id as id,
            row_to_json(line) as line
@@ -139,7 +139,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 -- name: coding_sessions
 -- Coding sessions that overlap a range, the newest first, each with its own whole duration.
 --include answer
-with found as (
+with list_row as (
     select session.started_at as at,
            session.coding_session_id as id,
            row_to_json(line) as line
@@ -246,5 +246,5 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            ),
            'tracked_ms', (select coalesce(sum(tracked_ms), 0)::bigint from row)
        ) as totals
-  from asked
+  from requested
 --include end_of_answer

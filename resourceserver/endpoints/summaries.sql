@@ -1,7 +1,7 @@
 -- name: summaries
 -- The days that were summed up, the newest first. Each is as it was stored.
 --include answer
-with found as (
+with list_row as (
     select summary.date::timestamp at time zone 'UTC' as at,
            '00000000-0000-0000-0000-000000000000'::uuid as id,
            row_to_json(line) as line

@@ -272,13 +272,13 @@ string_to_array(current_setting('svc.scopes'), ' ') as scopes
 with
 --include today
 --include period
-found as (
+framed as (
     select *
       from frame
 )
-select found.*,
+select framed.*,
 --include frame_scopes
-  from found
+  from framed
 --include end_of_answer
 
 -- name: framed

@@ -177,8 +177,8 @@ code_event as (
       from code.event
      cross join slots
      where user_id = %(user_id)s
-       and occurred_at >= (select starts_at from asked)
-       and occurred_at < (select ends_at from asked)
+       and occurred_at >= (select starts_at from requested)
+       and occurred_at < (select ends_at from requested)
 ),
 measure as (
     select position,
@@ -218,7 +218,7 @@ with
 --include requested_days
 --include slots
 --include added_up_metrics
-asked_date as (
+requested_date as (
     select min(date) as first,
            max(date) as last
       from slot
@@ -250,8 +250,8 @@ with
 --include slots
 measure as (
     select heard.position,
-           told.metric,
-           told.value
+           metric_value.metric,
+           metric_value.value
       from (
                select width_bucket(listened_at, slots.starts) as position,
                       sum(coalesce(played_ms, duration_ms, 0)) as listened_ms,
@@ -259,13 +259,13 @@ measure as (
                  from music.listen
                 cross join slots
                 where user_id = %(user_id)s
-                  and listened_at >= (select starts_at from asked)
-                  and listened_at < (select ends_at from asked)
+                  and listened_at >= (select starts_at from requested)
+                  and listened_at < (select ends_at from requested)
                 group by 1
            ) as heard
      cross join lateral (
                values ('listened_ms', heard.listened_ms), ('play_count', heard.play_count)
-           ) as told (metric, value)
+           ) as metric_value (metric, value)
      where exists (select from wanted where metric in ('listened_ms', 'play_count'))
 ),
 --include measured_slots
@@ -345,8 +345,8 @@ measure as (
      cross join slots
      where user_id = %(user_id)s
        and exists (select from wanted where metric = 'watch_ms')
-       and watched_at >= (select starts_at from asked)
-       and watched_at < (select ends_at from asked)
+       and watched_at >= (select starts_at from requested)
+       and watched_at < (select ends_at from requested)
      group by 1
 ),
 --include measured_slots

@@ -2,19 +2,19 @@
 -- of slots by domain, and what they come to.
 
 -- fragment: requested_days
--- `asked`: from the first day's start to the last one's end; nothing, where there is no day.
+-- `requested`: from the first day's start to the last one's end; nothing, where there is no day.
 -- needs: slot (ends_at, starts_at)
--- gives: asked (ends_at, starts_at)
-asked as (
+-- gives: requested (ends_at, starts_at)
+requested as (
     select coalesce(min(starts_at), '-infinity') as starts_at,
            coalesce(max(ends_at), '-infinity') as ends_at
       from slot
 ),
 
 -- fragment: stays
--- `stay`: the check-ins and visits of about the range of `asked`, but for those that were declined. Visits may be
+-- `stay`: the check-ins and visits of about the range of `requested`, but for those that were declined. Visits may be
 -- long; see location_events.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- gives: stay (ended_at, event_id, place_id, started_at)
 stay as (
     select event_id,
@@ -24,8 +24,8 @@ stay as (
       from location.event
      where user_id = %(user_id)s
        and status <> 'declined'
-       and started_at > (select starts_at - interval '24 hours' from asked)
-       and started_at < (select ends_at from asked)
+       and started_at > (select starts_at - interval '24 hours' from requested)
+       and started_at < (select ends_at from requested)
      union all
     select event_id,
            place_id,
@@ -36,14 +36,14 @@ stay as (
        and status <> 'declined'
        and type = 'visit'
        and ended_at - started_at > interval '24 hours'
-       and ended_at > (select starts_at from asked)
-       and started_at <= (select starts_at - interval '24 hours' from asked)
+       and ended_at > (select starts_at from requested)
+       and started_at <= (select starts_at - interval '24 hours' from requested)
 ),
 
 -- fragment: steps
 -- `step`: how far it is to each point that is exact enough from the one before, if it is of the same slot. Needs
--- `asked` and `slots`.
--- needs: asked (ends_at, starts_at)
+-- `requested` and `slots`.
+-- needs: requested (ends_at, starts_at)
 -- needs: slots (starts)
 -- gives: step (distance_m, position)
 step as (
@@ -67,8 +67,8 @@ step as (
                             from location.point
                            cross join slots
                            where user_id = %(user_id)s
-                             and recorded_at >= (select starts_at from asked)
-                             and recorded_at < (select ends_at from asked)
+                             and recorded_at >= (select starts_at from requested)
+                             and recorded_at < (select ends_at from requested)
                              and accuracy_m <= 100
                       ) as located
                window walk as (partition by position order by recorded_at, point_id)
@@ -76,9 +76,9 @@ step as (
 ),
 
 -- fragment: meetings
--- `meeting`: the meetings of about the range of `asked` that the caller goes to. Events may be long; see
+-- `meeting`: the meetings of about the range of `requested` that the caller goes to. Events may be long; see
 -- calendar_events.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- gives: meeting (calendar_event_id, ends_at, starts_at)
 meeting as (
     select calendar_event_id,
@@ -89,8 +89,8 @@ meeting as (
        and status = 'confirmed'
        and response = 'accepted'
        and start_date is null
-       and starts_at > (select starts_at - interval '24 hours' from asked)
-       and starts_at < (select ends_at from asked)
+       and starts_at > (select starts_at - interval '24 hours' from requested)
+       and starts_at < (select ends_at from requested)
      union all
     select calendar_event_id,
            starts_at,
@@ -101,8 +101,8 @@ meeting as (
        and response = 'accepted'
        and start_date is null
        and ends_at - starts_at > interval '24 hours'
-       and ends_at > (select starts_at from asked)
-       and starts_at <= (select starts_at - interval '24 hours' from asked)
+       and ends_at > (select starts_at from requested)
+       and starts_at <= (select starts_at - interval '24 hours' from requested)
 ),
 
 -- fragment: met
@@ -133,7 +133,7 @@ met as (
 -- `health_measure`: what is measured of a body. Needs `requested_days`, `slots`, `recovery_days`, and
 -- `health_amounts`, for which `metric` is what is wanted of it and adds up.
 -- needs: amount (metric_type, position, value)
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- needs: recovery_day (cycle, date, recovery, sleep)
 -- needs: slot (date, ends_at, position, starts_at)
 -- needs: slots (ends, starts)
@@ -141,8 +141,8 @@ met as (
 -- gives: health_measure (metric, position, value)
 health_measure as (
     select slot.position,
-           told.metric,
-           told.value
+           metric_value.metric,
+           metric_value.value
       from recovery_day as day
       join slot using (date)
      cross join lateral (
@@ -153,7 +153,7 @@ health_measure as (
                       ('rem_ms', (day.sleep).rem_ms),
                       ('hrv_rmssd_ms', (day.recovery).hrv_rmssd_ms),
                       ('resting_heart_rate_bpm', (day.recovery).resting_heart_rate_bpm)
-           ) as told (metric, value)
+           ) as metric_value (metric, value)
      where exists (
                select
                  from wanted
@@ -167,7 +167,7 @@ health_measure as (
                           'resting_heart_rate_bpm'
                       )
            )
-       and told.value is not null
+       and metric_value.value is not null
      union all
     select position,
            'health:' || metric_type,
@@ -189,8 +189,8 @@ health_measure as (
                 where averaged.user_id = %(user_id)s
                   and averaged.aggregation = 'avg'
                   and 'health:' || averaged.metric_type in (select metric from wanted)
-                  and sample.started_at > (select starts_at - interval '48 hours' from asked)
-                  and sample.started_at < (select ends_at from asked)
+                  and sample.started_at > (select starts_at - interval '48 hours' from requested)
+                  and sample.started_at < (select ends_at from requested)
                 union all
                select 'heart_rate',
                       recorded_at,
@@ -199,8 +199,8 @@ health_measure as (
                  from health.heart_rate
                 where user_id = %(user_id)s
                   and exists (select from wanted where metric = 'health:heart_rate')
-                  and recorded_at >= (select starts_at from asked)
-                  and recorded_at < (select ends_at from asked)
+                  and recorded_at >= (select starts_at from requested)
+                  and recorded_at < (select ends_at from requested)
            ) as averaged
      cross join slots
      cross join lateral generate_series(
@@ -258,12 +258,12 @@ period (kind, first_day, last_day) as (
 -- gives: measure (app, category, language, metric, position, project, value)
 measure as (
     select spent.position,
-           told.metric,
+           metric_value.metric,
            spent.app,
            spent.category,
            null as project,
            null as language,
-           told.value
+           metric_value.value
       from (
                select position,
                       app,
@@ -287,7 +287,7 @@ measure as (
                           spent.spent_ms
                       ),
                       ('session_count', spent.session_count)
-           ) as told (metric, value)
+           ) as metric_value (metric, value)
 ),
 
 -- fragment: coding_measures
@@ -329,12 +329,12 @@ measure as (
 -- gives: measure (app, category, language, metric, position, project, value)
 measure as (
     select summed.position,
-           told.metric,
+           metric_value.metric,
            null as app,
            null as category,
            null as project,
            null as language,
-           told.value
+           metric_value.value
       from (
                select position,
                       sum(focus_ms)::bigint as focus_ms,
@@ -344,7 +344,7 @@ measure as (
            ) as summed
      cross join lateral (
                values ('focus_ms', summed.focus_ms), ('longest_focus_ms', summed.longest_focus_ms)
-           ) as told (metric, value)
+           ) as metric_value (metric, value)
 ),
 
 -- fragment: reached_goals
@@ -420,11 +420,11 @@ rendered_days as (
                             from valued
                            where not exists (select from period)
                            group by metric
-                      ) as told
+                      ) as by_metric
            ) as days,
            (
-               select json_agg(row_to_json(told))
-                 from (select * from averaged left join summed using (kind, metric)) as told
+               select json_agg(row_to_json(period_values))
+                 from (select * from averaged left join summed using (kind, metric)) as period_values
            ) as periods
 )
 
@@ -445,7 +445,7 @@ rendered_days as (
                       ) as slots
                  from reached
                 group by goal_id
-           ) as told
+           ) as by_goal
 ) as goals
 
 -- fragment: values_of_days

@@ -197,11 +197,11 @@ day as (
 ),
 
 -- fragment: rule_inputs
--- `labelled`: the app sessions that may touch `day`, each with the first title rule that matches it; `shown_as`
+-- `labelled`: the app sessions that may touch `day`, each with the first title rule that matches it; `label_key`
 -- is what it shows to category rules in one text. `rule_inputs`: all that they show. Titles are looked through as in
 -- the fragment `decided_category`.
--- gives: labelled (app, category, domain, shown_as, title_rule)
--- gives: rule_inputs (app, category, domain, shown_as, title_rule)
+-- gives: labelled (app, category, domain, label_key, title_rule)
+-- gives: rule_inputs (app, category, domain, label_key, title_rule)
 session as (
     select app_session_id,
            app,
@@ -241,8 +241,8 @@ title as materialized (
 title_ruled as (
     select jsonb_object_agg(title, category_rule_id) as by_title
       from (
-               select distinct on (found.title)
-                      found.title,
+               select distinct on (matched.title)
+                      matched.title,
                       title_rule.category_rule_id
                  from title_rule
                 cross join lateral (
@@ -250,14 +250,14 @@ title_ruled as (
                             from title
                            where svc.matches(title.title, title_rule.match, title_rule.pattern)
                           offset 0
-                      ) as found
-                order by found.title,
+                      ) as matched
+                order by matched.title,
                          title_rule.position
            ) as first_match
 ),
 labelled as (
     select *,
-           row (app, domain, category, title_rule)::text as shown_as
+           row (app, domain, category, title_rule)::text as label_key
       from (
                select session.*,
                       ((select by_title from title_ruled) ->> session.title)::uuid as title_rule
@@ -265,7 +265,7 @@ labelled as (
            ) as ruled
 ),
 rule_inputs as (
-    select distinct shown_as,
+    select distinct label_key,
            app,
            domain,
            category,
@@ -282,21 +282,21 @@ rule_inputs as (
 -- with a union, and labels are looked up in a map: no join is there of which a planner without statistics
 -- could make a nested loop.
 -- needs: day (starts_at)
--- needs: labelled (app, category, domain, shown_as, title_rule)
--- needs: rule_inputs (app, category, domain, shown_as, title_rule)
+-- needs: labelled (app, category, domain, label_key, title_rule)
+-- needs: rule_inputs (app, category, domain, label_key, title_rule)
 -- gives: app_quarter (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
 --     started, starts_at)
 -- gives: app_day (date, ends, first_session, is_unbroken, labels, last_session, starts, switch_at, switch_before,
 --     switch_from, switch_to)
 known as (
-    select jsonb_object_agg(numbered.shown_as, numbered.n) as numbers,
+    select jsonb_object_agg(numbered.label_key, numbered.n) as numbers,
            array_agg(label.label_id order by numbered.n) as labels,
            array_agg(numbered.app order by numbered.n) as apps
       from (
-               select row_number() over (order by shown_as collate "C") as n,
+               select row_number() over (order by label_key collate "C") as n,
                       dense_rank() over (order by app collate "C")::integer as app,
                       app as name,
-                      shown_as,
+                      label_key,
                       domain,
                       category,
                       title_rule
@@ -336,7 +336,7 @@ counted as (
                         cut.app collate "C" desc,
                         cut.idempotency_key collate "C" desc
            )::integer as n,
-           ((select numbers from known) -> cut.shown_as)::integer as label,
+           ((select numbers from known) -> cut.label_key)::integer as label,
            cut.app_session_id as session_id,
            cut.started_at,
            cut.ended_at,
@@ -869,7 +869,7 @@ with
 --include days_in_a_row
 --include rule_inputs
 --include app_rollup
-days_made as (
+inserted_days as (
     insert into activity.app_timeline (
         user_id,
         date,

@@ -1,5 +1,5 @@
 -- What is told of segments one after the other: switches from one application to another, and streaks of focus.
--- Both are those of the whole timeline. A question about them defines `asked` and includes
+-- Both are those of the whole timeline. A question about them defines `requested` and includes
 --
 --     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`, `decided_category`,
 --     `decided_labels`, and of `walked_segments`, `walked_switches`, `switches` and `streaks` what it needs.
@@ -25,12 +25,12 @@ reaching as (
 
 -- fragment: timeline_days
 -- `timeline_day`: the days in UTC that have to be looked at, as activity.app_timeline has them, in order:
--- those of the range of `asked`, and on both sides all over which something may reach and the first other one.
+-- those of the range of `requested`, and on both sides all over which something may reach and the first other one.
 -- `marked_session`: each session of the marked ones among them once for each of its days, numbered so that of
 -- two with the same start the owner comes last. It is a label of its own, with the number's negative as its id.
 --
 -- Of marked days nothing is taken from rollups.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- needs: reaching (is_over_by_switches)
 -- gives: reach (first, last)
 -- gives: marked_day (date)
@@ -40,10 +40,10 @@ reaching as (
 edge as (
     select side.step,
            side.date
-      from asked
+      from requested
      cross join lateral (
-               values (-1, (asked.starts_at at time zone 'UTC')::date - 1),
-                      (1, ((asked.ends_at - interval '1 millisecond') at time zone 'UTC')::date + 1)
+               values (-1, (requested.starts_at at time zone 'UTC')::date - 1),
+                      (1, ((requested.ends_at - interval '1 millisecond') at time zone 'UTC')::date + 1)
            ) as side (step, date)
      union all
     select edge.step,
@@ -365,12 +365,12 @@ walk as (
       from walked
 ),
 walked_switch as (
-    select walk.starts[found.at_position] as at_ms,
-           walk.labels[found.from_position] as from_label,
-           walk.labels[found.to_position] as to_label,
-           found.before_ms
+    select walk.starts[result.at_position] as at_ms,
+           walk.labels[result.from_position] as from_label,
+           walk.labels[result.to_position] as to_label,
+           result.before_ms
       from walk
-     cross join lateral svc.switches(walk.start_clocks, walk.end_clocks, walk.apps) as found
+     cross join lateral svc.switches(walk.start_clocks, walk.end_clocks, walk.apps) as result
 ),
 
 -- fragment: switched
@@ -379,7 +379,7 @@ walked_switch as (
 -- needs: slot (date, ends_at, position, starts_at)
 -- gives: switched (app_switches, position)
 switched as (
-    with recursive asked as (
+    with recursive requested as (
         select coalesce(min(starts_at), '-infinity') as starts_at,
                coalesce(max(ends_at), '-infinity') as ends_at
           from slot
@@ -453,7 +453,7 @@ slots_ms as (
 
 -- fragment: switches
 -- `switch`: the switches of all of `timeline_day`, with the labels of the longest segments of the runs before
--- and after. Those at its edges may be wrong or missing, but not those of the range of `asked`. Needs the
+-- and after. Those at its edges may be wrong or missing, but not those of the range of `requested`. Needs the
 -- fragment `walked_switches`.
 -- needs: timeline_day (date_ms, switch_at, switch_before, switch_from, switch_to)
 -- needs: walked_switch (at_ms, before_ms, from_label, to_label)
@@ -508,7 +508,7 @@ segments as materialized (
 -- fragment: streaks
 -- `segments`: the same. `streak`: the streaks of focus among them
 -- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
--- the edges may be wrong or missing, but not those that reach into the range of `asked`. Needs the fragment
+-- the edges may be wrong or missing, but not those that reach into the range of `requested`. Needs the fragment
 -- `decided_labels`.
 -- needs: label_map (ids, scores)
 -- needs: reach (last)
@@ -531,17 +531,17 @@ followed as materialized (
            ) as at_ms
 ),
 streak as (
-    select found.first_position,
-           found.last_position,
-           found.started_ms,
-           found.ended_ms,
-           found.breaker_position,
+    select walked_streak.first_position,
+           walked_streak.last_position,
+           walked_streak.started_ms,
+           walked_streak.ended_ms,
+           walked_streak.breaker_position,
            ending.reason,
            case
-               when ending.reason in ('distraction', 'neutral') then found.breaker_ms
-               else found.paused_ms
+               when ending.reason in ('distraction', 'neutral') then walked_streak.breaker_ms
+               else walked_streak.paused_ms
            end as broken_ms,
-           case when ending.reason = 'idle' then found.breaker_ms - found.paused_ms end as gap_ms
+           case when ending.reason = 'idle' then walked_streak.breaker_ms - walked_streak.paused_ms end as gap_ms
       from (
                select walk.first_position,
                       walk.last_position,
@@ -560,12 +560,12 @@ streak as (
                           segments.ends,
                           segments.scores
                       ) as walk
-           ) as found
+           ) as walked_streak
      cross join lateral (
                select case
-                          when found.reason is not null then found.reason
-                          when found.breaker_ms is not null then 'idle'
-                          when extract(epoch from now()) * 1000 - found.paused_ms < 300000 then 'ongoing'
+                          when walked_streak.reason is not null then walked_streak.reason
+                          when walked_streak.breaker_ms is not null then 'idle'
+                          when extract(epoch from now()) * 1000 - walked_streak.paused_ms < 300000 then 'ongoing'
                           else 'end_of_data'
                       end as reason
            ) as ending
@@ -580,7 +580,7 @@ streak as (
 -- gives: streak (ended_ms, started_ms)
 -- gives: focused (focus_ms, position)
 streak as (
-    with recursive asked as (
+    with recursive requested as (
         select coalesce(min(starts_at), '-infinity') as starts_at,
                coalesce(max(ends_at), '-infinity') as ends_at
           from slot
@@ -591,7 +591,7 @@ streak as (
 --include decided_category
 --include decided_labels
 --include segments
-    found as (
+    walked_streak as (
         select segments.starts[walk.first_position] as started_ms,
                segments.ends[walk.last_position] as ended_ms
           from segments
@@ -603,9 +603,9 @@ streak as (
     )
     select started_ms,
            ended_ms
-      from found
-     where started_ms < (select (extract(epoch from ends_at) * 1000)::bigint from asked)
-       and ended_ms > (select (extract(epoch from starts_at) * 1000)::bigint from asked)
+      from walked_streak
+     where started_ms < (select (extract(epoch from ends_at) * 1000)::bigint from requested)
+       and ended_ms > (select (extract(epoch from starts_at) * 1000)::bigint from requested)
 ),
 focused as (
     with

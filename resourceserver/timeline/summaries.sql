@@ -86,11 +86,11 @@ delete
        )
 
 -- fragment: unbroken
--- `bounds`: the range of `asked`, made longer at both ends until nobody was there for more than five
+-- `bounds`: the range of `requested`, made longer at both ends until nobody was there for more than five
 -- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
 -- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
 -- by its neighbour, which is why the one before is looked at first.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- gives: bounds (ends_at, starts_at)
 bounds as (
     select coalesce(
@@ -98,7 +98,7 @@ bounds as (
                    select session.started_at
                      from activity.app_session as session
                     where session.user_id = %(user_id)s
-                      and session.started_at <= asked.starts_at
+                      and session.started_at <= requested.starts_at
                       and session.ended_at > session.started_at
                       and not session.idle
                       and (
@@ -116,14 +116,14 @@ bounds as (
                     order by session.started_at desc
                     limit 1
                ),
-               asked.starts_at
+               requested.starts_at
            ) as starts_at,
            coalesce(
                (
                    select session.started_at
                      from activity.app_session as session
                     where session.user_id = %(user_id)s
-                      and session.started_at >= asked.ends_at
+                      and session.started_at >= requested.ends_at
                       and session.ended_at > session.started_at
                       and not session.idle
                       and (
@@ -143,14 +143,14 @@ bounds as (
                ),
                'infinity'
            ) as ends_at
-      from asked
+      from requested
 ),
 
 -- name: affected_days
 -- The first and the last local day that may have changed when something was measured on days in UTC: those
 -- of the sessions that began on them, and those of the time without a break around, over which switches and
 -- streaks reach. A person who never took a break in a week is summed up wrong further away.
-with asked as (
+with requested as (
     select %(from)s::date::timestamp at time zone 'UTC' as starts_at,
            (%(to)s::date + 1)::timestamp at time zone 'UTC' as ends_at
 ),
@@ -162,16 +162,16 @@ extent as (
                      from activity.app_session
                     where user_id = %(user_id)s
                       and started_at >= bounds.starts_at
-                      and started_at < asked.starts_at
-                      and ended_at >= asked.starts_at - interval '5 minutes'
+                      and started_at < requested.starts_at
+                      and ended_at >= requested.starts_at - interval '5 minutes'
                       and not idle
                )
-                   then greatest(bounds.starts_at, asked.starts_at - interval '7 days')
-               else asked.starts_at
+                   then greatest(bounds.starts_at, requested.starts_at - interval '7 days')
+               else requested.starts_at
            end as starts_at,
-           least(bounds.ends_at, asked.ends_at + interval '7 days') as ends_at
+           least(bounds.ends_at, requested.ends_at + interval '7 days') as ends_at
       from bounds
-     cross join asked
+     cross join requested
 ),
 newest as (
     select max(ended_at) as at
@@ -185,16 +185,16 @@ newest as (
                select session.ended_at
                  from activity.coding_session as session
                 where session.user_id = %(user_id)s
-                  and session.started_at >= (select starts_at from asked)
-                  and session.started_at < (select ends_at from asked)
+                  and session.started_at >= (select starts_at from requested)
+                  and session.started_at < (select ends_at from requested)
            ) as ended
 )
 select (extent.starts_at at time zone %(tz)s)::date as first,
        (
-           greatest(asked.ends_at - interval '1 millisecond', newest.at) at time zone %(tz)s
+           greatest(requested.ends_at - interval '1 millisecond', newest.at) at time zone %(tz)s
        )::date as last
   from extent
- cross join asked
+ cross join requested
  cross join newest
 
 -- name: days_whose_time_has_come

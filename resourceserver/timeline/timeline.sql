@@ -319,8 +319,8 @@ ruled as (
            jsonb_object_agg(thing, position) filter (where field = 'title') as by_title,
            jsonb_object_agg(thing, position) filter (where field = 'domain') as by_domain
       from (
-               select found.field,
-                      found.thing,
+               select matched.field,
+                      matched.thing,
                       min(rule.position) as position
                  from rule
                 -- One rule after the other goes through all things, which `offset` holds the planner to: the
@@ -332,9 +332,9 @@ ruled as (
                            where looked_at.field = rule.field
                              and svc.matches(looked_at.thing, rule.match, rule.pattern)
                           offset 0
-                      ) as found
-                group by found.field,
-                         found.thing
+                      ) as matched
+                group by matched.field,
+                         matched.thing
            ) as first_match
 ),
 title_rules as (
@@ -600,12 +600,12 @@ coding_spent as (
 ),
 
 -- fragment: touched_days
--- `asked`, and as `slot` the days that a range of instants touches; the first and the last may be cut off.
+-- `requested`, and as `slot` the days that a range of instants touches; the first and the last may be cut off.
 -- A range that begins or ends where clocks went back over midnight touches a day beside that of its
 -- edge's date, so one day more is looked at.
 -- gives: slot (date, ends_at, position, starts_at)
--- gives: asked (ends_at, starts_at)
-asked as (
+-- gives: requested (ends_at, starts_at)
+requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
@@ -616,12 +616,12 @@ slot as (
            ends_at
       from (
                select day.date,
-                      greatest(day.starts_at, asked.starts_at) as starts_at,
-                      least(day.ends_at, asked.ends_at) as ends_at
-                 from asked
+                      greatest(day.starts_at, requested.starts_at) as starts_at,
+                      least(day.ends_at, requested.ends_at) as ends_at
+                 from requested
                 cross join lateral svc.days(
-                          (asked.starts_at at time zone %(tz)s)::date,
-                          (asked.ends_at at time zone %(tz)s)::date + 1,
+                          (requested.starts_at at time zone %(tz)s)::date,
+                          (requested.ends_at at time zone %(tz)s)::date + 1,
                           %(tz)s
                       ) as day
            ) as clipped
@@ -711,9 +711,9 @@ total as (
 ),
 
 -- fragment: page
--- What a list shows of `found`, which has the columns `at`, `id` and `line` (the row as JSON), the newest
+-- What a list shows of `list_row`, which has the columns `at`, `id` and `line` (the row as JSON), the newest
 -- first, and one row more than the limit where there are more. It is the last one before the answer.
--- needs: found (at, id, line)
+-- needs: list_row (at, id, line)
 -- gives: page (count, data, has_more, limit, next_cursor)
 page as (
     select coalesce(json_agg(line order by n) filter (where n <= %(limit)s::bigint), '[]') as data,
@@ -730,6 +730,6 @@ page as (
                       at,
                       id,
                       line
-                 from found
+                 from list_row
            ) as numbered
 )

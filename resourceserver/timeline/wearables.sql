@@ -3,7 +3,7 @@
 
 -- fragment: health_amounts
 -- `amount`: what adds up of each metric, by the position of a slot, with nothing counted twice. `sample`: the
--- samples behind it. Needs `asked`, `slot` (position, starts_at, ends_at), in order and without overlaps, and
+-- samples behind it. Needs `requested`, `slot` (position, starts_at, ends_at), in order and without overlaps, and
 -- `metric` (metric_type).
 --
 -- In each piece of time the best source owns what was measured: of those that have a sample there the one
@@ -13,7 +13,7 @@
 -- A total that a provider gave for a day stands for all that happened on it, so it goes before samples,
 -- or does not count at all: it does not where the range cuts it off and its provider has samples, which say
 -- when it happened; nor where another provider whose priority is smaller measured meanwhile.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- needs: metric (metric_type)
 -- needs: slot (ends_at, position, starts_at)
 -- gives: amount (metric_type, position, value)
@@ -66,8 +66,8 @@ sample as (
                   and case
                           when its.provider <> own.provider then its.priority < own.priority
                           else not other.is_daily_total and (
-                              taken.started_at < (select starts_at from asked)
-                              or taken.ended_at > (select ends_at from asked)
+                              taken.started_at < (select starts_at from requested)
+                              or taken.ended_at > (select ends_at from requested)
                           )
                       end
            ) as is_void
@@ -84,13 +84,13 @@ sample as (
                 where user_id = %(user_id)s
                   and metric_type = metric.metric_type
                   -- No sample is longer than two days, so the index on its start bounds the search.
-                  and started_at > (select starts_at - interval '48 hours' from asked)
-                  and started_at < (select ends_at from asked)
+                  and started_at > (select starts_at - interval '48 hours' from requested)
+                  and started_at < (select ends_at from requested)
                   and (
-                          ended_at > (select starts_at from asked)
-                          or started_at >= (select starts_at from asked)
+                          ended_at > (select starts_at from requested)
+                          or started_at >= (select starts_at from requested)
                       )
-                  and (select starts_at < ends_at from asked)
+                  and (select starts_at < ends_at from requested)
            ) as taken
 ),
 -- Cut at the edges of slots.
@@ -229,11 +229,11 @@ amount as (
 ),
 
 -- fragment: recovery_days
--- `recovery_day`: for each date of `asked_date` (first, last) on which a sleep ended, by the local time of that
+-- `recovery_day`: for each date of `requested_date` (first, last) on which a sleep ended, by the local time of that
 -- sleep: the main sleep, how well somebody was after it, what the day asked of them that began with it, and
 -- naps. Where several providers know the day the best one does, and a day with nothing but a nap has no
 -- main sleep. A provider that knows two main sleeps of a day is believed the longer one.
--- needs: asked_date (first, last)
+-- needs: requested_date (first, last)
 -- gives: recovery_day (cycle, date, nap_count, nap_ms, provider, recovery, sleep, utc_offset)
 ended_sleep as (
     select sleep.sleep_id,
@@ -259,8 +259,8 @@ ended_sleep as (
        and source.source_id = sleep.source_id
      where sleep.user_id = %(user_id)s
            -- No local date is further than a day from that in UTC.
-       and sleep.ended_at > (select first::timestamp at time zone 'UTC' - interval '1 day' from asked_date)
-       and sleep.ended_at < (select last::timestamp at time zone 'UTC' + interval '2 days' from asked_date)
+       and sleep.ended_at > (select first::timestamp at time zone 'UTC' - interval '1 day' from requested_date)
+       and sleep.ended_at < (select last::timestamp at time zone 'UTC' + interval '2 days' from requested_date)
 ),
 sleep_day as (
     select date,
@@ -273,7 +273,7 @@ sleep_day as (
                select *,
                       first_value(provider) over (partition by date order by rank) as provider_of_day
                  from ended_sleep
-                where date between (select first from asked_date) and (select last from asked_date)
+                where date between (select first from requested_date) and (select last from requested_date)
            ) as attributed
      group by date
 ),

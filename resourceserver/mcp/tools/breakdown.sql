@@ -51,7 +51,7 @@ wanted as (
                when 'month' = any (keys) then 'month'
                else 'range'
            end as slot
-      from (select %(group_by)s::text[] as keys) as asked
+      from (select %(group_by)s::text[] as keys) as requested
 ),
 first_weekday as (
     select week_starts_on as first

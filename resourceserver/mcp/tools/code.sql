@@ -5,7 +5,7 @@
 --include answer
 with
 --include frame
-happened as (
+event_in_range as (
     select event_id,
            occurred_at,
            type,
@@ -31,7 +31,7 @@ action_count as (
     select type,
            action,
            count(*) as count
-      from happened
+      from event_in_range
      group by type,
               action
 ),
@@ -48,7 +48,7 @@ repository as (
               per_repository.provider
 ),
 recent as (
-    select happened.occurred_at as at,
+    select newest.occurred_at as at,
            line.id,
            json_build_object(
                'id', line.id,
@@ -67,14 +67,14 @@ recent as (
       from (
                select event_id,
                       occurred_at
-                 from happened
+                 from event_in_range
                 order by occurred_at desc,
                          event_id desc
                 limit %(limit)s::bigint
-           ) as happened
+           ) as newest
       join code.event as event
         on event.user_id = %(user_id)s
-       and event.event_id = happened.event_id
+       and event.event_id = newest.event_id
      cross join lateral (
 --include code_event
            ) as line

@@ -4,7 +4,7 @@
 --include answer
 with
 --include frame
-asked as (
+requested as (
     select starts_at,
            ends_at
       from frame
@@ -18,12 +18,12 @@ slots as (
 event as materialized (
     select event.*
       from content.calendar_event as event
-     cross join asked
+     cross join requested
      where event.user_id = %(user_id)s
        and 'calendar' = any (%(kinds)s::text[])
-       and event.starts_at < asked.ends_at
-       and (event.starts_at >= asked.starts_at or event.ends_at > asked.starts_at)
-       and asked.starts_at < asked.ends_at
+       and event.starts_at < requested.ends_at
+       and (event.starts_at >= requested.starts_at or event.ends_at > requested.starts_at)
+       and requested.starts_at < requested.ends_at
        and event.status <> 'cancelled'
        and (
                %(search)s::text is null
@@ -40,8 +40,8 @@ recording as materialized (
       from content.recording
      where user_id = %(user_id)s
        and 'recordings' = any (%(kinds)s::text[])
-       and recorded_at >= (select starts_at from asked)
-       and recorded_at < (select ends_at from asked)
+       and recorded_at >= (select starts_at from requested)
+       and recorded_at < (select ends_at from requested)
        and (
                %(search)s::text is null
                or svc.matches(title, 'contains', %(search)s::text)
@@ -79,8 +79,8 @@ play as materialized (
        and title.title_id = play.title_id
      where play.user_id = %(user_id)s
        and 'watching' = any (%(kinds)s::text[])
-       and play.watched_at >= (select starts_at from asked)
-       and play.watched_at < (select ends_at from asked)
+       and play.watched_at >= (select starts_at from requested)
+       and play.watched_at < (select ends_at from requested)
        and (
                %(search)s::text is null
                or svc.matches(title.name, 'contains', %(search)s::text)
@@ -115,7 +115,7 @@ known as (
            watched_at
       from play
 ),
-shown as (
+newest as (
     select kind,
            id,
            at
@@ -125,17 +125,17 @@ shown as (
      limit %(limit)s::integer
 ),
 row as (
-    select shown.at,
-           shown.id,
-           row_to_json(told) as line,
+    select newest.at,
+           newest.id,
+           row_to_json(fields) as line,
            event.description as text
-      from shown
-      join event on event.calendar_event_id = shown.id
+      from newest
+      join event on event.calendar_event_id = newest.id
       join content.calendar as calendar
         on calendar.user_id = %(user_id)s
        and calendar.calendar_id = event.calendar_id
      cross join lateral (
-               select shown.kind,
+               select newest.kind,
                       svc.instant(event.starts_at) as starts_at,
                       svc.instant(event.ends_at) as ends_at,
                       svc.duration_ms(event.ends_at - event.starts_at) as duration_ms,
@@ -151,53 +151,53 @@ row as (
                       event.organizer_is_self,
                       event.attendee_count,
                       event.series_id is not null as recurring
-           ) as told
-     where shown.kind = 'calendar'
+           ) as fields
+     where newest.kind = 'calendar'
      union all
-    select shown.at,
-           shown.id,
-           row_to_json(told),
+    select newest.at,
+           newest.id,
+           row_to_json(fields),
            recording.transcript
-      from shown
+      from newest
       join content.recording as recording
         on recording.user_id = %(user_id)s
-       and recording.recording_id = shown.id
+       and recording.recording_id = newest.id
      cross join lateral (
-               select shown.kind,
+               select newest.kind,
                       svc.instant(recording.recorded_at) as recorded_at,
                       recording.duration_ms,
                       left(recording.title, 500) as title,
                       recording.language,
                       recording.source,
                       recording.transcript_status
-           ) as told
-     where shown.kind = 'recordings'
+           ) as fields
+     where newest.kind = 'recordings'
      union all
-    select shown.at,
-           shown.id,
-           row_to_json(told),
+    select newest.at,
+           newest.id,
+           row_to_json(fields),
            insight.summary
-      from shown
+      from newest
       join content.insight as insight
         on insight.user_id = %(user_id)s
-       and insight.insight_id = shown.id
+       and insight.insight_id = newest.id
      cross join lateral (
-               select shown.kind,
+               select newest.kind,
                       insight.week_start,
                       insight.week_end,
                       left(insight.title, 500) as title,
                       insight.model
-           ) as told
-     where shown.kind = 'insights'
+           ) as fields
+     where newest.kind = 'insights'
      union all
-    select shown.at,
-           shown.id,
-           row_to_json(told),
+    select newest.at,
+           newest.id,
+           row_to_json(fields),
            null
-      from shown
-      join play on play.play_id = shown.id
+      from newest
+      join play on play.play_id = newest.id
      cross join lateral (
-               select shown.kind,
+               select newest.kind,
                       svc.instant(play.watched_at) as watched_at,
                       play.watch_ms,
                       play.kind as type,
@@ -211,8 +211,8 @@ row as (
                              and title_genre.title_id = play.title_id
                            order by genre collate "C"
                       ) as genres
-           ) as told
-     where shown.kind = 'watching'
+           ) as fields
+     where newest.kind = 'watching'
 ),
 -- Of a long text what is around the first place where the search is found, else its beginning.
 line as (

@@ -4,18 +4,18 @@
 with
 --include today
 --include period
-asked as (
+requested as (
     select tz,
            today,
            week_starts_on,
-           first_day as asked_day,
+           first_day as requested_first_day,
            least(last_day, greatest(first_day, today - 1)) as last_day
       from frame
 ),
 cut as (
-    select asked.*,
-           greatest(asked_day, last_day - %(most_days)s::integer + 1) as first_day
-      from asked
+    select requested.*,
+           greatest(requested_first_day, last_day - %(most_days)s::integer + 1) as first_day
+      from requested
 ),
 -- Those of health that nobody knows but the person's own trackers come after all others.
 wanted as (
@@ -68,7 +68,7 @@ framed as (
            week_starts_on,
            first_day,
            last_day,
-           asked_day < first_day as is_cut,
+           requested_first_day < first_day as is_cut,
            (
                select coalesce(
                           json_agg(
@@ -95,7 +95,7 @@ select framed.*,
 --include answer
 with
 --include frame
-asked as (
+requested as (
     select *
       from frame
 )
@@ -110,5 +110,5 @@ select %(method)s::text as method,
             where scope <> all (%(frame_scopes)s::text[])
        ) as missing_scopes,
        %(frame_is_cut)s::boolean as truncated
-  from asked
+  from requested
 --include end_of_answer

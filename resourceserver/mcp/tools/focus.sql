@@ -5,7 +5,7 @@
 with
 --include frame
 focus as (
-    with recursive asked as (
+    with recursive requested as (
         select starts_at,
                ends_at
           from frame

@@ -44,7 +44,7 @@ wanted as (
       from unnest(%(metrics)s::text[]) as named (metric)
 ),
 --include added_up_metrics
-asked_date as (
+requested_date as (
     select min(date) as first,
            max(date) as last
       from slot
@@ -71,7 +71,7 @@ measured as (
 with
 --include today
 --include period
-found as (
+framed as (
     select frame.*,
            case
                when %(resolution)s::text = 'raw' then 'raw'
@@ -84,11 +84,11 @@ found as (
       from frame
      cross join lateral (select last_day - first_day + 1 as days) as counted
 )
-select found.*,
+select framed.*,
        first_day - 28 as before_first_day,
        first_day - 1 as before_last_day,
 --include frame_scopes
-  from found
+  from framed
 --include end_of_answer
 
 -- name: get_health
@@ -346,12 +346,12 @@ available as (
            ) as extent
      where extent.first_at is not null
      union all
-    select told.metric,
+    select metric_date.metric,
            null,
            'avg',
-           min(told.date),
-           max(told.date),
-           count(distinct told.date) filter (where told.date between frame.first_day and frame.last_day)
+           min(metric_date.date),
+           max(metric_date.date),
+           count(distinct metric_date.date) filter (where metric_date.date between frame.first_day and frame.last_day)
       from health.sleep as sleep
       left join health.recovery as recovery
         on recovery.user_id = %(user_id)s
@@ -373,11 +373,11 @@ available as (
                                  ('resting_heart_rate_bpm', recovery.resting_heart_rate_bpm)
                       ) as measure (metric, value)
                 where value is not null
-           ) as told
+           ) as metric_date
      where sleep.user_id = %(user_id)s
        and not sleep.is_nap
        and (select holds from is_listing)
-     group by told.metric
+     group by metric_date.metric
 )
 select
        (

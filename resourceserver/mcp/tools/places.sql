@@ -45,14 +45,14 @@ visit as materialized (
            place.city,
            place.country_code,
            tstzrange(
-               greatest(stay.started_at, asked.starts_at),
-               greatest(least(stay.ended_at, asked.ends_at), stay.started_at, asked.starts_at)
+               greatest(stay.started_at, requested.starts_at),
+               greatest(least(stay.ended_at, requested.ends_at), stay.started_at, requested.starts_at)
            ) as time
-      from asked
+      from requested
      cross join near
       join stay
-        on stay.started_at < asked.ends_at
-       and (stay.ended_at > asked.starts_at or stay.started_at >= asked.starts_at)
+        on stay.started_at < requested.ends_at
+       and (stay.ended_at > requested.starts_at or stay.started_at >= requested.starts_at)
       join location.event as event
         on event.user_id = %(user_id)s
        and event.event_id = stay.event_id
@@ -117,8 +117,8 @@ fitting as not materialized (
      cross join near
      where point.user_id = %(user_id)s
        and %(raw)s::boolean
-       and point.recorded_at >= (select starts_at from asked)
-       and point.recorded_at < (select ends_at from asked)
+       and point.recorded_at >= (select starts_at from requested)
+       and point.recorded_at < (select ends_at from requested)
        and (
                near.latitude is null
                or abs(point.latitude - near.latitude) < near.radius_m / 111000

@@ -43,7 +43,7 @@ rule_inputs as (
            end
 ),
 --include decided_category
-found_app as (
+app_row as (
     select session.started_at as at,
            line.id,
            json_build_object(
@@ -74,7 +74,7 @@ found_app as (
               session.app_session_id desc
      limit %(limit)s::bigint + 1
 ),
-found_coding as (
+coding_row as (
     select session.started_at as at,
            line.id,
            json_build_object(
@@ -121,19 +121,19 @@ found_coding as (
               session.coding_session_id desc
      limit %(limit)s::bigint + 1
 ),
-found as (
+numbered_row as (
     select row_number() over (order by at desc, id desc) as n,
            line
       from (
                select at,
                       id,
                       line
-                 from found_app
+                 from app_row
                 union all
                select at,
                       id,
                       line
-                 from found_coding
+                 from coding_row
            ) as either
 )
 select %(kind)s::text as kind,
@@ -143,6 +143,6 @@ select %(kind)s::text as kind,
  cross join (
            select coalesce(json_agg(line order by n) filter (where n <= %(limit)s::bigint), '[]') as data,
                   count(*) > %(limit)s::bigint as has_more
-             from found
+             from numbered_row
        ) as page
 --include end_of_answer
