@@ -1,4 +1,4 @@
--- What every file of named SQL may include: a question is asked as
+-- What every file of named SQL may include: a statement is written as
 --
 --     --include answer
 --     select ...

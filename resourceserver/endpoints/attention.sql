@@ -1,6 +1,6 @@
 -- name: context_switches
 -- Switches from one application to another in a range, the newest first; the pairs of applications between
--- which they happened most often; and how long they were used before, over the whole range.
+-- which most of them lie; and how long each application was used before a switch, over the whole range.
 --include answer
 with recursive requested as (
     select %(from)s::timestamptz as starts_at,
@@ -32,7 +32,7 @@ switch_in_range as materialized (
      where at_ms >= (select starts from requested_ms)
        and at_ms < (select ends from requested_ms)
 ),
--- Days that lie in the range are added up already.
+-- Whole days in the range are read from rollups.
 tracked as (
     select sum(ms)::bigint as ms
       from (
@@ -96,7 +96,7 @@ list_row as (
            newest.id,
            row_to_json(line) as line
       from (
-               -- No two happen at once, so any id will do for the cursor.
+               -- No two switches have the same time, so any id will do for the cursor.
                select timestamptz 'epoch' + at_ms * interval '1 millisecond' as at,
                       uuid '00000000-0000-0000-0000-000000000000' as id,
                       width_bucket(from_label, (select ids from label_map)) as from_place,
@@ -140,8 +140,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 
 -- fragment: page_of_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: how much of it they fill.
--- `list_row`: the streaks of a page as lines of the answer, with what ended each. How many switches each has is asked
--- for when they are known (attention.py). The statement begins `with recursive`.
+-- `list_row`: the streaks of a page as lines of the answer, with what ended each. Another statement counts the
+-- switches in each of them (attention.py). The statement begins `with recursive`.
 -- needs: requested (ends_at, starts_at)
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
 -- gives: list_row (at, id, line)
@@ -180,8 +180,8 @@ total as (
            round(avg(clipped_ms))::bigint as average_ms
       from overlapping
 ),
-streak_of_page as (
-    -- No two start at once, so any id will do for the cursor.
+page_streak as (
+    -- No two streaks have the same start, so any id will do for the cursor.
     select overlapping.*,
            timestamptz 'epoch' + started_ms * interval '1 millisecond' as at,
            uuid '00000000-0000-0000-0000-000000000000' as id
@@ -191,17 +191,17 @@ streak_of_page as (
      limit %(limit)s::bigint + 1
 ),
 part as materialized (
-    select streak_of_page.started_ms,
+    select page_streak.started_ms,
            (select apps from label_map)[segment.place] as app,
            (select categories from label_map)[segment.place] as category,
            (select scores from label_map)[segment.place] as score,
            segment.own_ms
-      from streak_of_page
+      from page_streak
      cross join lateral (
                select (select places from segments)[position] as place,
                       (select ends from segments)[position] - (select starts from segments)[position]
                           as own_ms
-                 from generate_series(streak_of_page.first_position, streak_of_page.last_position) as inside (position)
+                 from generate_series(page_streak.first_position, page_streak.last_position) as inside (position)
            ) as segment
 ),
 top_app as (
@@ -240,38 +240,38 @@ top_category as (
               category
 ),
 list_row as (
-    select streak_of_page.at,
-           streak_of_page.id,
+    select page_streak.at,
+           page_streak.id,
            row_to_json(line) as line
-      from streak_of_page
+      from page_streak
       join top_app using (started_ms)
       join top_category using (started_ms)
      cross join lateral (
                select case
-                          when streak_of_page.reason in ('distraction', 'neutral')
-                              then (select places from segments)[streak_of_page.breaker_position]
+                          when page_streak.reason in ('distraction', 'neutral')
+                              then (select places from segments)[page_streak.breaker_position]
                       end as place
            ) as breaker
      cross join lateral (
-               select svc.instant(streak_of_page.at) as started_at,
-                      svc.instant(timestamptz 'epoch' + streak_of_page.ended_ms * interval '1 millisecond')
+               select svc.instant(page_streak.at) as started_at,
+                      svc.instant(timestamptz 'epoch' + page_streak.ended_ms * interval '1 millisecond')
                           as ended_at,
-                      streak_of_page.ended_ms - streak_of_page.started_ms as duration_ms,
+                      page_streak.ended_ms - page_streak.started_ms as duration_ms,
                       top_category.productive_ms,
                       (select apps from names)[top_app.app] as top_app,
                       (select categories from names)[top_category.category] as top_category,
                       top_app.app_count,
                       null::bigint as switch_count,
                       json_build_object(
-                          'reason', streak_of_page.reason,
+                          'reason', page_streak.reason,
                           'at', svc.instant(
-                              timestamptz 'epoch' + streak_of_page.broken_ms * interval '1 millisecond'
+                              timestamptz 'epoch' + page_streak.broken_ms * interval '1 millisecond'
                           ),
                           'app', (select apps from names)[(select apps from label_map)[breaker.place]],
                           'category', (select categories from names)[
                               (select categories from label_map)[breaker.place]
                           ],
-                          'gap_ms', streak_of_page.gap_ms
+                          'gap_ms', page_streak.gap_ms
                       ) as broken_by
            ) as line
 ),

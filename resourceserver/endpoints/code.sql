@@ -1,5 +1,5 @@
 -- name: codehost_activity
--- What happened at code hosts, the newest first.
+-- Events of code hosts, the newest first.
 --include answer
 with list_row as (
     select event.occurred_at as at,
@@ -23,8 +23,8 @@ select page.*
 --include end_of_answer
 
 -- fragment: counts
--- `per_repository`: how much of each type happened in each repository, of what is in `event_in_range` (type, provider,
--- repository, additions, deletions, changed_files). `row`: the same of all repositories; always all three types.
+-- `per_repository`: the events of `event_in_range` counted by type and repository. `row`: the same counts for all
+-- repositories together; it always has all three types.
 -- `total`: their sums.
 -- needs: event_in_range (additions, changed_files, deletions, provider, repository, type)
 -- gives: row (additions, changed_files, count, deletions, repository_count, type)
@@ -72,7 +72,7 @@ total as (
 ),
 
 -- name: codehost_counts
--- How much of each type happened at code hosts in a range.
+-- How many events of each type code hosts had in a range.
 --include answer
 with event_in_range as (
     select type,

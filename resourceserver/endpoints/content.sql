@@ -1,5 +1,5 @@
 -- name: insights
--- What was made out of each week, the newest week first.
+-- Insights about weeks, the newest week first.
 --include answer
 with list_row as (
     select insight.week_start::timestamp at time zone 'UTC' as at,

@@ -2,7 +2,7 @@
 -- Goals, the oldest first, and the periods that they have: the one that is under way, and those of about a year
 -- before it. Periods begin in the caller's own zone and on their own first day of the week.
 --
--- A period is skipped on days of the week on which a goal does not count. So is one that was over before somebody's
+-- A period is skipped on days of the week on which a goal does not count. So is one that was over before the person's
 -- first session, where doing nothing would meet the goal: a period without any data does not meet it.
 --include answer
 with person as (

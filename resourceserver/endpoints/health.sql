@@ -1,6 +1,6 @@
 -- name: health_summary
--- What each metric came to in a range: sums with nothing counted twice and what a day had of them, or the
--- mean of all measurements.
+-- The value of each metric in a range: for metrics that add up the sum, with nothing counted twice, and the mean of
+-- its days; for others the mean of all measurements.
 --include answer
 with
 --include touched_days
@@ -159,8 +159,8 @@ select json_build_object(
 --include end_of_answer
 
 -- name: health_samples
--- Samples of one metric that overlap a range, the newest first. Heart rate is kept elsewhere and is shown as
--- samples too, so of the two halves one has nothing.
+-- Samples of one metric that overlap a range, the newest first. Heart rate has a table of its
+-- own and is listed as samples too, so one of the two halves is always empty.
 --include answer
 with taken as (
     (

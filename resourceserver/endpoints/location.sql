@@ -1,5 +1,5 @@
 -- name: locations
--- Where somebody was in a range, the newest first.
+-- Location points of a range, the newest first.
 --include answer
 with list_row as (
     select point.recorded_at as at,

@@ -21,7 +21,7 @@ select summary.date,
        svc.instant(summary.generated_at) as generated_at
 
 -- fragment: app_session
--- A `session` of an application that has been judged, and the `device` that it was on.
+-- A `session` of an application with its decided category, and the `device` that it was on.
 -- needs: score (category, score)
 select session.app_session_id as id,
        svc.instant(session.started_at) as started_at,
@@ -65,7 +65,7 @@ select session.coding_session_id as id,
        session.source
 
 -- fragment: code_event
--- What happened at a code host.
+-- An event of a code host.
 select event.event_id as id,
        event.type,
        event.action,
@@ -162,7 +162,7 @@ select event.event_id as id,
        event.source
 
 -- fragment: insight
--- What was made out of a week.
+-- An insight about a week.
 select insight.insight_id as id,
        insight.week_start,
        insight.week_end,

@@ -1,6 +1,6 @@
 -- name: app_sessions
--- App sessions that overlap a range, the newest first, idle ones too, each with its own whole duration. Where
--- no category is asked for, no more sessions are judged than are shown.
+-- App sessions that overlap a range, the newest first, idle ones too, each with its own whole duration. Without
+-- a filter by category, categories are decided only for the sessions of the page.
 --include answer
 with
 --include categories

@@ -11,7 +11,7 @@ with list_row as (
            ) as line
      where summary.user_id = %(user_id)s
        and summary.date between %(from)s::date and %(to)s::date
-       -- A day has no id, and needs none: its date tells where a list goes on.
+       -- A day has no id and needs none: its date alone says where the next page begins.
        and (
                summary.date::timestamp at time zone 'UTC',
                '00000000-0000-0000-0000-000000000000'::uuid

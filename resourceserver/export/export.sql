@@ -1,6 +1,6 @@
 -- What an export reads, within one transaction whose session is open. Each statement of rows has one
--- column, a row as JSON, the oldest first; `starts_at` and `ends_at` are the edges of the days that were
--- asked for, `from` and `to` the days themselves, infinite where nobody asked.
+-- column, a row as JSON, the oldest first; `starts_at` and `ends_at` are the edges of the
+-- requested days, `from` and `to` the days themselves, infinite if the request names none.
 
 -- name: begin
 -- Begins the transaction, all of whose statements see one moment.
@@ -11,7 +11,7 @@ begin isolation level repeatable read, read only
 lock table svc.schema_version in access share mode
 
 -- name: allow_slow_client
--- Lets the transaction wait for somebody who takes what was read slowly; we give them up long before.
+-- Lets the transaction wait for a client that reads slowly; the server ends the answer long before this limit.
 set local idle_in_transaction_session_timeout = '120s'
 
 -- name: head
@@ -143,7 +143,7 @@ select row_to_json(line)::text
  order by summary.date
 
 -- name: code_events
--- What happened at code hosts.
+-- Events of code hosts.
 select row_to_json(line)::text
   from code.event
  cross join lateral (
@@ -292,7 +292,7 @@ select row_to_json(line)::text
           listen.listen_id
 
 -- name: locations
--- Where somebody was.
+-- Location points.
 select row_to_json(line)::text
   from location.point
   left join location.device
@@ -327,7 +327,7 @@ select row_to_json(line)::text
           event.event_id
 
 -- name: insights
--- What was made of weeks; those of which a day was asked for.
+-- Insights about weeks that contain a requested day.
 select row_to_json(line)::text
   from content.insight
  cross join lateral (

@@ -1,7 +1,7 @@
 -- What one batch writes, in this order: its devices, its events, the days that they change, and what each
--- device has sent. What writes the events answers which were new, and the rest is told what follows from that.
--- Devices come in the order of their names, events in that of their keys, days in their own; that is why two
--- batches may wait for each other, and never deadlock.
+-- device has sent. The statements that write events answer which were new, and the later statements get that as
+-- parameters. Devices are written in the order of their names, events in that of their keys, days in their own; that
+-- is why two batches may wait for each other, and never deadlock.
 
 -- name: add_devices
 -- Makes the devices of a batch that do not exist yet, and notes the platform of those that had none. Others
@@ -178,9 +178,8 @@ returning idempotency_key
 
 -- name: mark_days
 -- Marks the days in UTC that a batch's new events touch as ones whose summaries and rollups are out of date. A
--- mark that is set again becomes another one even where no clock has moved on, for that is how summaries.sql
--- tells that there is more to sum up. Rollups are marked after the events are written, for that is what
--- rollups.sql relies on.
+-- mark that is set again gets a new value even if the clock has not moved, because summaries.sql detects new events
+-- by it. Rollups are marked after the events are written, because rollups.sql relies on that order.
 with to_sum_up as (
     insert into activity.summary_due (user_id, date)
     select %(user_id)s::uuid,
@@ -200,9 +199,9 @@ select %(user_id)s::uuid,
        is_left_raw = false
 
 -- name: count_up
--- Notes for each device of the batch that it has sent something now, new or not, and counts what was new.
--- It comes last and has a row for each device whatever can be read, so that it fails, and all else with it,
--- where the session ended halfway and nothing new was found.
+-- Records for each device of the batch that it has sent something now, new or not, and counts what was new.
+-- It is the last statement and has a row for each device, whatever rows are visible, so that it fails and the whole
+-- transaction with it if the session ended halfway and no new events were visible.
 insert into activity.device_stream (
     user_id,
     device_id,

@@ -1,12 +1,12 @@
 -- Which days a tool answers about. A statement of its own, the frame, says so first; the parts of the answer get
 -- its columns as parameters. So what a part shares with an endpoint is the endpoint's own statement, though
--- nobody but the database knows in which zone somebody lives.
+-- only the database knows the person's time zone.
 --
 -- A frame's statement begins with `today`, and has the columns tz, today, week_starts_on, first_day, last_day,
 -- starts_at, ends_at and scopes, and what else its parts need.
 
 -- fragment: today
--- `today`: what day it is in the zone that is asked for, else in the caller's own.
+-- `today`: the present day in the requested zone, else in the caller's own.
 -- gives: today (date, tz, week_starts_on)
 today as (
     select tz,
@@ -22,7 +22,7 @@ today as (
 
 -- fragment: named_periods
 -- `named_period`: the days of each period that has a name, but for the first day of everything. `known_since`: that
--- day. Everything begins with what the token may see: from when the rest is tells that there is any.
+-- day. Only data that the token may read counts: the date of other data would reveal that there is some.
 -- needs: today (date, tz, week_starts_on)
 -- gives: known_since (date)
 -- gives: named_period (first_day, last_day, name)
@@ -106,7 +106,7 @@ first_known as (
 known_since as (
     select greatest(
                least((select min(at) at time zone today.tz from first_known)::date, today.date),
-               -- The first day that can be asked for: one row with a wrong year is not two millennia.
+               -- The first day that a request may name: one row with a wrong year must not add two millennia.
                date '1900-01-01'
            ) as date
       from today
@@ -139,8 +139,8 @@ named_period as (
 ),
 
 -- fragment: period
--- `frame`: the days that are asked for by a name, as days or as instants; an instant's are those that it
--- touches. Nothing is read to find out when everything began where somebody asks for other days.
+-- `frame`: the requested days, which may be given by a name, as days or as instants; instants stand for the days that
+-- they touch. The first day of all data is read only if the request needs it.
 -- needs: today (date, tz, week_starts_on)
 -- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
 -- gives: may (scopes)

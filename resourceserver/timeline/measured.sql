@@ -1,8 +1,8 @@
--- What days, weeks and other stretches of days came to in every metric that they are compared by: one definition for
--- correlation, goals, summaries and tools, which is also that of the endpoints about a single domain.
+-- The values of all metrics for days, weeks and other stretches of days: one definition for correlation, goals,
+-- summaries and tools, which is also that of the endpoints about a single domain.
 --
--- Each domain is a statement of its own, which all of them ask: for the value of each day, for what periods of
--- days came to, or for what goals did. What is asked for are parameters:
+-- Each domain has a statement of its own. It answers with the value of each day, with the values of periods of days,
+-- or with the values that goals reached. Its parameters:
 --
 --     dates, starts, ends    slots in order of time: days, or stretches of days with the date of their first one
 --     metrics                names of metrics of the domain
@@ -96,7 +96,7 @@ select days,
 --include end_of_answer
 
 -- name: measured_switches
--- How often somebody switched between applications.
+-- The number of switches between applications.
 --include answer
 with
 --include requested_slots
@@ -164,7 +164,7 @@ select days,
 --include end_of_answer
 
 -- name: measured_code
--- Metrics of what happened at code hosts.
+-- Metrics of the events of code hosts.
 --include answer
 with
 --include requested_slots

@@ -1,5 +1,5 @@
--- What the statements of metrics are made of (measured.sql), and in part those of summaries and of health: measures
--- of slots by domain, and what they come to.
+-- The fragments of the statements of metrics (measured.sql), some of which summaries and health include too: the
+-- measures of slots by domain, and their sums and means.
 
 -- fragment: requested_days
 -- `requested`: from the first day's start to the last one's end; nothing, where there is no day.
@@ -106,7 +106,7 @@ meeting as (
 ),
 
 -- fragment: met
--- `met`: when somebody was in any `meeting`, by the position of a slot. Needs `slots`.
+-- `met`: the time in at least one `meeting`, by the position of a slot. Needs `slots`.
 -- needs: meeting (ends_at, starts_at)
 -- needs: slots (ends, starts)
 -- gives: met (position, times)
@@ -229,7 +229,7 @@ metric as (
 ),
 
 -- fragment: requested_slots
--- `slot`: the slots that are asked for. `wanted`: the metrics. `period`: the periods.
+-- `slot`: the requested slots. `wanted`: the metrics. `period`: the periods.
 -- gives: slot (date, ends_at, position, starts_at)
 -- gives: wanted (metric)
 -- gives: period (first_day, kind, last_day)
@@ -348,7 +348,7 @@ measure as (
 ),
 
 -- fragment: reached_goals
--- `reached`: what each goal came to in each slot. Needs `measure`.
+-- `reached`: the value of each goal in each slot. Needs `measure`.
 -- needs: measure (app, category, language, metric, position, project, value)
 -- needs: slot (position)
 -- gives: reached (goal_id, position, target, value)
@@ -405,7 +405,7 @@ measured as (
 ),
 
 -- fragment: rendered_days
--- What every statement tells: the values of slots in their order, and what periods came to.
+-- The answer of every statement: the values of slots in their order, and the values of periods.
 -- needs: averaged (days, kind, metric)
 -- needs: period (kind)
 -- needs: summed (kind, metric)

@@ -2,7 +2,7 @@
 
 -- fragment: reported_days
 -- `reported`: the days in `slot` (date, starts_at, ends_at) on which any tracker reported anything, if
--- %(is_counted)s says that somebody wants to know.
+-- %(is_counted)s says that they are needed.
 -- needs: slot (date, ends_at, starts_at)
 -- gives: reported (date)
 reported as (

@@ -1,12 +1,12 @@
--- What somebody's days and months come to, made of raw sessions by a job of the worker (rollups.py). One
+-- The rollups of a person's days and months, which a job of the worker computes from raw sessions (rollups.py). One
 -- transaction is about one person, and begins with `begin_for`. Days and months are those of UTC.
 --
--- Whoever writes measurements marks their days after that, in the same transaction; and we lock the marks of
--- the days that we make, in a statement before those that look at sessions. So either a writer had committed
+-- A transaction that writes measurements marks their days afterwards; and we lock the marks of the days that we
+-- compute, in a statement before those that read sessions. So either a writer had committed
 -- before we had the lock, and we see what it wrote; or it waits for us with its mark, and sets a new one.
 
 -- name: people_due
--- Some of the people whose rollups have to be made, after one of them (sql/functions/rollups.sql).
+-- Some of the people who have marked days, after one of them (sql/functions/rollups.sql).
 select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s, %(version)s)
 
 -- name: begin_for
@@ -48,7 +48,7 @@ select date
 
 -- name: put_off
 -- Marks days whose marks have been quiet for so long as if something were written to them in a while, so that
--- what cannot be made is not tried all the time.
+-- days that fail are not tried all the time.
 update activity.rollup_due
    set marked_at = now() + %(while)s::interval
  where user_id = %(user_id)s
@@ -128,21 +128,21 @@ having sum(
  order by touched.date
 
 -- name: leave_raw
--- Notes that marked days are left raw until somebody marks them again.
+-- Records that marked days are left raw until they are marked again.
 update activity.rollup_due
    set is_left_raw = true
  where user_id = %(user_id)s
    and date = any (%(dates)s::date[])
 
 -- name: remove_marks
--- Removes the marks of days that have been made.
+-- Removes the marks of days whose rollups are written.
 delete
   from activity.rollup_due
  where user_id = %(user_id)s
    and date = any (%(dates)s::date[])
 
 -- name: forget_days
--- Removes what days in a row came to.
+-- Removes the rollups of consecutive days.
 with forgotten_apps as (
     delete
       from activity.app_time
@@ -165,7 +165,7 @@ delete
    and date between %(from)s and %(to)s
 
 -- name: forget_month
--- Removes what a month came to.
+-- Removes the rollups of a month.
 with forgotten_apps as (
     delete
       from activity.app_time
@@ -274,13 +274,13 @@ rule_inputs as (
 ),
 
 -- fragment: app_rollup
--- What the days of `day` came to: `app_quarter`, rows of activity.app_time, and `app_day`, rows of
+-- The rollups of the days of `day`: `app_quarter`, rows of activity.app_time, and `app_day`, rows of
 -- activity.app_timeline. Needs the fragment `rule_inputs`, and that its labels are there.
 --
 -- A session that midnight cuts is two, one in each day; so one sweep serves all days. Sessions are known by
--- their numbers in the order of the sweep. What belongs to a number is looked up in an array or comes along
--- with a union, and labels are looked up in a map: no join is there of which a planner without statistics
--- could make a nested loop.
+-- their numbers in the order of the sweep. What belongs to a number is looked up in an array or
+-- added by a union, and labels are looked up in a map: there is no join that a planner without statistics could
+-- run as a nested loop.
 -- needs: day (starts_at)
 -- needs: labelled (app, category, domain, label_key, title_rule)
 -- needs: rule_inputs (app, category, domain, label_key, title_rule)
@@ -511,7 +511,7 @@ app_day as (
 ),
 
 -- fragment: coding_rollup
--- What the days of `day` came to in coding: `coding_quarter`, rows of activity.coding_time.
+-- The rollups of the days of `day` for coding: `coding_quarter`, rows of activity.coding_time.
 -- needs: day (starts_at)
 -- gives: coding_quarter (began_at, continued, ended_at, first_at, language, last_at, lines_added, lines_removed,
 --     longest_ms, owned_ms, project, session_id, started, starts_at)
@@ -864,7 +864,7 @@ select %(user_id)s,
     on conflict do nothing
 
 -- name: make_app_quarters
--- Makes the quarters and the timelines of days in a row. Their labels are there, and nothing else of theirs.
+-- Inserts the quarters and the timelines of consecutive days. Their labels exist already, and nothing else of theirs.
 with
 --include days_in_a_row
 --include rule_inputs
@@ -1071,7 +1071,7 @@ select %(user_id)s,
 
 -- name: forget_strays
 -- Removes what lies on days, or in months, of which none is marked. Where all are that anything was measured on,
--- no session comes to that. A month that begins with such a day may go, too: one with a marked day is made anew.
+-- no session is read for it. A month that begins with such a day may be removed too: a marked day rebuilds it.
 with marked as materialized (
     select date
       from activity.rollup_due
@@ -1165,7 +1165,7 @@ delete
 
 -- name: extent
 -- The first and the last day on which anything was measured or is rolled up; no row: there is none. An index
--- tells the edges of each grain.
+-- gives the edges of each grain.
 select (
            least(sessions.first_at, apps.first_at, coding.first_at, days.first_at) at time zone 'UTC'
        )::date as first,

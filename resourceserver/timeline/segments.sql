@@ -1,16 +1,16 @@
--- What is told of segments one after the other: switches from one application to another, and streaks of focus.
+-- Statements about the order of segments: switches from one application to another, and streaks of focus.
 -- Both are those of the whole timeline. A question about them defines `requested` and includes
 --
 --     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`, `decided_category`,
 --     `decided_labels`, and of `walked_segments`, `walked_switches`, `switches` and `streaks` what it needs.
 --
 -- It begins `with recursive`. A question about days includes `switched` and `focused`, which do so themselves.
--- All times are in milliseconds since 1970 until they are shown, since intervals cost several times as much to
--- add and to compare.
+-- All times are in milliseconds since 1970, and timestamps only in answers, since intervals cost several times as
+-- much to add and to compare.
 
 -- fragment: reach_of_switches
--- `reaching`: what a day has to lie between two others for, if something may reach over it from the one to the
--- other. A switch that is certain decides over what comes before and after it.
+-- `reaching`: whether a switch can span this whole day, so the neighbouring days must be read too. A certain switch
+-- separates what lies before it from what lies after it.
 -- gives: reaching (is_over_by_switches)
 reaching as (
     select true as is_over_by_switches
@@ -180,7 +180,7 @@ timeline_day as materialized (
     select *,
            (date - date '1970-01-01') * bigint '86400000' as date_ms,
            cardinality(labels) as count,
-           -- Whoever owns the last moment of a day and the first one of the next owns the midnight between.
+           -- The session that owns the last moment of a day and the first one of the next owns the midnight between.
            coalesce(
                lag(date) over days = date - 1 and lag(last_session) over days = first_session,
                false
@@ -223,7 +223,7 @@ timeline_day as materialized (
 ),
 
 -- fragment: rule_inputs_in_days
--- `rule_inputs`: what is shown to category rules, the labels of `timeline_day` and the sessions of marked days.
+-- `rule_inputs`: the inputs of category rules, which are the labels of `timeline_day` and the sessions of marked days.
 -- Needs the fragment `timeline_days`.
 -- needs: marked_session (app, category, domain, n, starts_at, title)
 -- needs: reach (first, last)
@@ -305,7 +305,7 @@ label_map as (
 -- `walked`: the segments among which switches have to be looked for: of each day those before its first certain
 -- switch and those from its last one on, and all of a day that has none. Needs the fragment `timeline_days`.
 --
--- Clocks jump between the two parts of a day, so that nothing is found to lie between the one and the other.
+-- Clocks jump between the two parts of a day, so that no switch is counted between the one and the other.
 -- The part before runs to the end of a run, and the part after begins with one (rollups.sql).
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts, switch_at)
 -- gives: walked (ends_ms, jump_ms, label_id, starts_ms)
@@ -374,7 +374,7 @@ walked_switch as (
 ),
 
 -- fragment: switched
--- `switched`: how many switches happen in each slot. Needs `slot` (position, starts_at, ends_at), numbered from
+-- `switched`: the number of switches in each slot. Needs `slot` (position, starts_at, ends_at), numbered from
 -- 1 in order of time without overlaps. Those that are certain are counted and not looked at.
 -- needs: slot (date, ends_at, position, starts_at)
 -- gives: switched (app_switches, position)

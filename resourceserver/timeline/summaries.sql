@@ -1,4 +1,4 @@
--- The days of somebody's life, summed up by a job of the worker (summaries.py). One transaction is about one
+-- The summaries of a person's days, written by a job of the worker (summaries.py). One transaction is about one
 -- person, and begins with `begin_for`.
 
 -- name: people_due
@@ -86,10 +86,10 @@ delete
        )
 
 -- fragment: unbroken
--- `bounds`: the range of `requested`, made longer at both ends until nobody was there for more than five
+-- `bounds`: the range of `requested`, extended at both ends to the next break of more than five
 -- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
--- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
--- by its neighbour, which is why the one before is looked at first.
+-- on the whole timeline. A break is looked for from session to session; in a dense timeline the
+-- neighbour already shows that there is none, which is why the session before is read first.
 -- needs: requested (ends_at, starts_at)
 -- gives: bounds (ends_at, starts_at)
 bounds as (
@@ -198,7 +198,7 @@ select (extent.starts_at at time zone %(tz)s)::date as first,
  cross join newest
 
 -- name: days_whose_time_has_come
--- The days whose provisional summaries have to be made for good.
+-- The days whose provisional summaries have to become final.
 select date
   from activity.daily_summary
  where user_id = %(user_id)s
@@ -207,7 +207,7 @@ select date
  order by date
 
 -- name: forget_days
--- Removes the summaries of days, to be made anew.
+-- Removes the summaries of days, before they are computed again.
 delete
   from activity.daily_summary
  where user_id = %(user_id)s
@@ -255,7 +255,7 @@ top as (
 ),
 
 -- name: sum_app_time
--- What days came to in applications, a row for each day with any.
+-- The application time of days, a row for each day that has any.
 with
 --include days
 --include spans
@@ -378,7 +378,7 @@ select coalesce(json_agg(day), '[]')::text
   from day
 
 -- name: store_days
--- Stores what days came to, those on which something was measured.
+-- Stores the summaries of days on which something was measured.
 with
 --include days
 app_time as (

@@ -38,7 +38,7 @@ score as (
 ),
 
 -- fragment: spans
--- `span`: what each `slot` is made of (svc.cover): spans of grain 0, for which sessions are read, and runs of
+-- `span`: the pieces of each `slot` (svc.cover): spans of grain 0, for which sessions are read, and runs of
 -- whole quarters of an hour, hours, days or months, for which rollups are. `raw_span`: those of grain 0, each
 -- with the end of the one before. `run`: those of another grain, as one where they follow one another. Needs
 -- `slot` (position, starts_at, ends_at), numbered from 1 in order of time without overlaps.
@@ -185,8 +185,8 @@ raw_rule_inputs as (
 
 -- fragment: rule_inputs_in_spans
 -- `rolled`: what rollups say of each span by label and session (0016_rollups.sql). Of sessions that began
--- before it, only those of a slot's first span count. `rule_inputs`: what is shown to category rules, the labels of
--- `rolled` and the sessions of raw spans. Needs the fragment `spans`.
+-- before it, only those of a slot's first span count. `rule_inputs`: the inputs of category rules, which are the
+-- labels of `rolled` and the sessions of raw spans. Needs the fragment `spans`.
 -- needs: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
 -- needs: span (ends_at, grain, is_first, position, starts_at)
 -- gives: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
@@ -245,8 +245,8 @@ rule_inputs as (
 ),
 
 -- fragment: rule_inputs_in_runs
--- `rule_inputs`: the same, where rollups are read by `run` and slot by slot. Which labels they have is told by the
--- index alone, and for what is finer than days by their days.
+-- `rule_inputs`: the same, where rollups are read by `run` and slot by slot. The index alone gives
+-- their labels; for grains finer than a day, the rollups of the days do.
 -- needs: raw_span (before_ends_at, ends_at, starts_at)
 -- needs: run (ends_at, grain, starts_at)
 -- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
@@ -291,7 +291,7 @@ rule_inputs as (
 --
 -- What decides first: the caller's rules, then what the tracker said, then the service's rules, a site's
 -- before an application's. Rules are tried once for each thing they can look at, not for each session, and
--- sessions look up what came of it: `ruled` holds maps from things to the position of the first rule that
+-- sessions look up the result: `ruled` holds maps from things to the position of the first rule that
 -- matches, `known_site` one from sites to what the service says of them.
 -- needs: rule (category, category_rule_id, field, match, pattern, position)
 -- needs: rule_inputs (app, category, domain, title, title_rule)
@@ -711,7 +711,7 @@ total as (
 ),
 
 -- fragment: page
--- What a list shows of `list_row`, which has the columns `at`, `id` and `line` (the row as JSON), the newest
+-- The page of a list: rows of `list_row`, which has the columns `at`, `id` and `line` (the row as JSON), the newest
 -- first, and one row more than the limit where there are more. It is the last one before the answer.
 -- needs: list_row (at, id, line)
 -- gives: page (count, data, has_more, limit, next_cursor)

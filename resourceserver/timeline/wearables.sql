@@ -10,9 +10,9 @@
 -- with the smallest priority, then a watch before a phone before anything else. A sample counts with as much
 -- of its value as its source owns of its time. One without length counts as one of a millisecond.
 --
--- A total that a provider gave for a day stands for all that happened on it, so it goes before samples,
--- or does not count at all: it does not where the range cuts it off and its provider has samples, which say
--- when it happened; nor where another provider whose priority is smaller measured meanwhile.
+-- The total that a provider gives for a day covers the whole day, so it is used instead of samples, or not at all.
+-- It is not used where the range contains only a part of the day and its provider has samples, which have exact times;
+-- nor where another provider whose priority is smaller measured meanwhile.
 -- needs: requested (ends_at, starts_at)
 -- needs: metric (metric_type)
 -- needs: slot (ends_at, position, starts_at)
@@ -230,9 +230,9 @@ amount as (
 
 -- fragment: recovery_days
 -- `recovery_day`: for each date of `requested_date` (first, last) on which a sleep ended, by the local time of that
--- sleep: the main sleep, how well somebody was after it, what the day asked of them that began with it, and
--- naps. Where several providers know the day the best one does, and a day with nothing but a nap has no
--- main sleep. A provider that knows two main sleeps of a day is believed the longer one.
+-- sleep: the main sleep, the recovery after it, the strain of the day that began with it, and naps.
+-- Where several providers know the day, the one with the smallest priority is used. A day with only naps has no main
+-- sleep. Of two main sleeps that one provider has for a day, the longer one counts.
 -- needs: requested_date (first, last)
 -- gives: recovery_day (cycle, date, nap_count, nap_ms, provider, recovery, sleep, utc_offset)
 ended_sleep as (

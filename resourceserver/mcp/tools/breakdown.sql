@@ -1,6 +1,6 @@
 -- name: breakdown_frame
--- The days of the period, or as many of the last of them as are looked at. Hours are looked at in as many days as
--- may be asked for by their dates: everything may begin with a wrong year.
+-- The days of the period, or as many of the last of them as are read. Hours are read in as many days as a request
+-- may name by their dates, because "all" may begin with a wrong year.
 --include answer
 with
 --include today
@@ -33,8 +33,8 @@ select frame.tz,
 
 -- name: get_time_breakdown
 -- Time of one kind, added up by up to two keys. Slots are as long as the keys let them be, so that rollups of
--- days and months serve where neither an hour nor a day is asked for. A day is one slot even where somebody
--- asks for weekdays, so what goes on over midnight counts in both.
+-- days and months are enough where no key is an hour or a day. A day is one slot even where the key is the weekday,
+-- so a session that continues over midnight counts in both.
 --
 -- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year.
 --include answer
@@ -258,7 +258,7 @@ keyed as (
       join keyed_slot using (position)
      cross join wanted
      union all
-    -- Every day is told of, and every week and so on, where nothing but time is asked for.
+    -- With keys of time alone, every day, week and so on has a row, empty or not.
     select keyed_slot.places,
            keyed_slot.names[1],
            keyed_slot.names[2],

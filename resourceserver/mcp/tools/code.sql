@@ -1,7 +1,7 @@
 -- name: get_code_activity
--- What happened at code hosts in a period, or what of it is asked for: counts of each type as the endpoint has
--- them, of each action and repository, and the newest events. A repository goes by its whole name or by the
--- last part of it. Nobody bounds the texts of code hosts, so they are cut.
+-- The events of code hosts in a period that pass the filters: counts of each type as the endpoint has them, of each
+-- action and repository, and the newest events. A repository is given by its whole name or by the last part of it.
+-- Texts of code hosts have no maximum length, so they are cut.
 --include answer
 with
 --include frame

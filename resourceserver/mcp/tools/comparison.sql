@@ -1,6 +1,6 @@
 -- name: comparison_frame
--- The days of both periods, and those between them. Where nothing is said of the other one, it is what came before:
--- the same days of the week, the month or the year before, or as many days.
+-- The days of both periods, and those between them. If the request does not name the other one, it is the one
+-- before: the same days of the week, the month or the year before, or as many days.
 --include answer
 with
 --include today

@@ -1,6 +1,6 @@
 -- name: get_content
--- What somebody planned, recorded, was told of their weeks and watched in a range, the newest first, and what it
--- comes to. Of each kind no more is read than what is asked for, and texts only of what is shown.
+-- Calendar events, recordings, insights and watched titles of a range, the newest first, and their totals. Only the
+-- requested kinds are read, and texts only of the listed rows.
 --include answer
 with
 --include frame

@@ -1,5 +1,5 @@
 -- name: day_frame
--- The day that is asked for, else today; and the 28 days before it, with those that were reported.
+-- The requested day, else today; and the 28 days before it, with those that were reported.
 --include answer
 with
 --include today

@@ -17,7 +17,7 @@ passing as materialized (
 ),
 
 -- fragment: passes_as_app
--- A condition on a `session` that has been judged. Needs the fragment `categories`.
+-- A condition on a `session` with its decided category. Needs the fragment `categories`.
 -- needs: score (category, score)
 (
     %(apps)s::text[] = '{}'

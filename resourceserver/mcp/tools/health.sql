@@ -1,5 +1,5 @@
 -- fragment: requested_metrics
--- `requested_metric`: the metrics that are asked for, and what is known of each.
+-- `requested_metric`: the requested metrics, with the unit and aggregation of each.
 -- gives: requested_metric (aggregation, is_known, metric, position, unit)
 requested_metric as (
     select name.metric,
@@ -33,9 +33,9 @@ series as (
 ),
 
 -- fragment: measured_in_slots
--- `measured`: what each metric that is asked for comes to in each `slot` (position, date, starts_at, ends_at).
--- The days before the range have slots of their own, so that a range comes to what it comes to elsewhere: what
--- counts of a day's total depends on where a range cuts it off.
+-- `measured`: the value of each requested metric in each `slot` (position, date, starts_at, ends_at). The days before
+-- the range have slots of their own, so that the values of a range are those that the endpoints give: how much of a
+-- day's total counts depends on where the range cuts the day.
 -- needs: slot (date, ends_at, position, starts_at)
 -- gives: point (at, change, metric_type, position, rank, weight)
 -- gives: measured (metric, position, value)
@@ -65,8 +65,8 @@ measured as (
 )
 
 -- name: health_frame
--- The days of a period, and the 28 days before it, which are what is normal. Not more than a screen of values is
--- shown, and so more than a day in each where there are many.
+-- The days of a period, and the 28 days before it, which are what is normal. The answer has at
+-- most a screen of values, so a value stands for several days in a long period.
 --include answer
 with
 --include today
@@ -92,8 +92,8 @@ select framed.*,
 --include end_of_answer
 
 -- name: get_health
--- What the metrics that are asked for came to in a range, day by day or coarser, and in the 28 days before it,
--- which are what is normal.
+-- The values of the requested metrics in a range, by day or coarser, and in the 28 days before it, which are what is
+-- normal.
 --include answer
 with
 --include frame
@@ -231,7 +231,7 @@ select %(frame_resolution)s::text as resolution,
 --include end_of_answer
 
 -- name: health_by_hour
--- What the metrics that are asked for came to hour by hour.
+-- The values of the requested metrics by hour.
 --include answer
 with
 --include frame
@@ -269,12 +269,12 @@ select *
 --include end_of_answer
 
 -- name: available_health
--- Which metrics there are, where none is asked for or one that nobody measured.
+-- The available metrics, if the request names none or one that has no data.
 --include answer
 with
 --include frame
 --include requested_metrics
--- Which metrics there are. A night has a date where somebody woke up.
+-- A night has the local date of the place where the person woke up.
 is_listing as (
     select not coalesce(bool_and(is_known), false) as holds
       from requested_metric

@@ -1,8 +1,7 @@
 -- name: get_places
--- Where somebody checked in or stayed in a range, how long in each place, and how far they went. Visits that
--- were declined never happened; how far it was does not depend on what is searched for. Points are told only
--- where they are asked for, and then evenly chosen ones. How far it was takes a look at all points, and so is
--- told of a year at most.
+-- Check-ins and visits of a range, the time in each place, and the distance travelled. Declined visits do not count;
+-- the distance does not depend on the search. Points are listed only on request, and then an even selection of them.
+-- The distance needs all points, so it is computed for at most a year.
 --include answer
 with
 --include frame

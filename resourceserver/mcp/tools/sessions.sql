@@ -1,7 +1,7 @@
 -- name: list_sessions
--- Sessions of one kind that overlap a period, the newest first, each with its own whole duration. Where no
--- category has to be known to tell whether a session is wanted, no more are judged than are shown. Texts that
--- are longer than a reader needs are cut, so that a row is never too long for an answer.
+-- Sessions of one kind that overlap a period, the newest first, each with its own whole duration. Without a
+-- filter by category or productivity, categories are decided only for the sessions of the page. Long texts are cut,
+-- so that a row is never too long for an answer.
 --include answer
 with
 --include frame
