@@ -1,13 +1,13 @@
--- The questions of the bench as they are asked of raw sessions: the plainest SQL that gives the right answers,
--- and what answers were made with before there were rollups. It shares with the service what rules say, how
+-- The questions of the bench as they are answered from raw sessions: the plainest SQL that gives the right answers,
+-- as the service read them before it had rollups. It shares with the service the category rules, how
 -- days are cut and how a list is, and who owns the time.
 
 -- fragment: sessions_in_bounds
--- `shown`: the sessions that count between the edges of `bounds`.
+-- `rule_inputs`: the sessions that count between the edges of `bounds`.
 -- needs: bounds (ends_at, starts_at)
--- gives: shown (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, started_at, title,
+-- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, started_at, title,
 --     title_rule)
-shown as (
+rule_inputs as (
     select session.app_session_id,
            session.app,
            session.title,
@@ -34,13 +34,13 @@ shown as (
 -- fragment: app_timeline
 -- `counted`: the sessions that count between the edges of `bounds`, clipped, and numbered so that of
 -- two with the same start the owner comes last. `stretch`: each of them once without times, and once
--- for every segment in which it owns the time. Needs the fragments `sessions_in_bounds` and `judged`.
+-- for every segment in which it owns the time. Needs the fragments `sessions_in_bounds` and `decided_category`.
 --
 -- Sessions look rules up in maps, and segments learn their session's names through a window; neither is a
 -- join. Fresh data has no statistics, the planner takes thousands of rows for one, and a nested loop over
 -- them is quadratic: a week took 12 s that way and takes 30 ms this way.
 -- needs: bounds (ends_at, starts_at)
--- needs: judged (app, known_as)
+-- needs: decided_category (app, known_as)
 -- gives: counted (app, category, ends_at, n, starts_at)
 -- gives: stretch (app, category, ends_at, n, starts_at)
 counted as (
@@ -54,7 +54,7 @@ counted as (
            session.known_as as category,
            greatest(session.started_at, (select starts_at from bounds)) as starts_at,
            least(session.ended_at, (select ends_at from bounds)) as ends_at
-      from judged as session
+      from decided_category as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
@@ -90,8 +90,8 @@ stretch as (
 
 -- fragment: coding_timeline
 -- The same for coding sessions, which own time among themselves: `coding_counted` and `coding_stretch`.
--- A session without a language has the name that answers show for it. Needs `asked`.
--- needs: asked (ends_at, starts_at)
+-- A session without a language has the name that answers show for it. Needs `requested`.
+-- needs: requested (ends_at, starts_at)
 -- gives: coding_counted (ends_at, language, lines_added, lines_removed, n, project, starts_at)
 -- gives: coding_stretch (ends_at, language, n, project, starts_at)
 coding_counted as (
@@ -106,25 +106,25 @@ coding_counted as (
            session.project,
            coalesce(session.language, 'unknown') as language,
            case
-               when session.started_at >= (select starts_at from asked) then session.lines_added
+               when session.started_at >= (select starts_at from requested) then session.lines_added
            end as lines_added,
            case
-               when session.started_at >= (select starts_at from asked) then session.lines_removed
+               when session.started_at >= (select starts_at from requested) then session.lines_removed
            end as lines_removed,
-           greatest(session.started_at, (select starts_at from asked)) as starts_at,
-           least(session.ended_at, (select ends_at from asked)) as ends_at
+           greatest(session.started_at, (select starts_at from requested)) as starts_at,
+           least(session.ended_at, (select ends_at from requested)) as ends_at
       from activity.coding_session as session
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = session.device_id
      where session.user_id = %(user_id)s
-       and session.started_at > (select starts_at - interval '24 hours' from asked)
-       and session.started_at < (select ends_at from asked)
+       and session.started_at > (select starts_at - interval '24 hours' from requested)
+       and session.started_at < (select ends_at from requested)
        and (
-               session.ended_at > (select starts_at from asked)
-               or session.started_at >= (select starts_at from asked)
+               session.ended_at > (select starts_at from requested)
+               or session.started_at >= (select starts_at from requested)
            )
-       and (select starts_at < ends_at from asked)
+       and (select starts_at < ends_at from requested)
 ),
 coding_stretch as (
     select n,
@@ -302,11 +302,11 @@ total as (
 ),
 
 -- fragment: unbroken
--- `bounds`: the range of `asked`, made longer at both ends until nobody was there for more than five
+-- `bounds`: the range of `requested`, made longer at both ends until nobody was there for more than five
 -- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
 -- on the whole timeline. A break is looked for from session to session; in a dense timeline each is told
 -- by its neighbour, which is why the one before is looked at first.
--- needs: asked (ends_at, starts_at)
+-- needs: requested (ends_at, starts_at)
 -- gives: bounds (ends_at, starts_at)
 bounds as (
     select coalesce(
@@ -314,7 +314,7 @@ bounds as (
                    select session.started_at
                      from activity.app_session as session
                     where session.user_id = %(user_id)s
-                      and session.started_at <= asked.starts_at
+                      and session.started_at <= requested.starts_at
                       and session.ended_at > session.started_at
                       and not session.idle
                       and (
@@ -332,14 +332,14 @@ bounds as (
                     order by session.started_at desc
                     limit 1
                ),
-               asked.starts_at
+               requested.starts_at
            ) as starts_at,
            coalesce(
                (
                    select session.started_at
                      from activity.app_session as session
                     where session.user_id = %(user_id)s
-                      and session.started_at >= asked.ends_at
+                      and session.started_at >= requested.ends_at
                       and session.ended_at > session.started_at
                       and not session.idle
                       and (
@@ -359,7 +359,7 @@ bounds as (
                ),
                'infinity'
            ) as ends_at
-      from asked
+      from requested
 ),
 
 -- fragment: switches
@@ -509,7 +509,7 @@ with slot as (
            ends_at
       from svc.hours(%(date)s::date, %(date)s::date, %(tz)s)
 ),
-asked as (
+requested as (
     select coalesce(min(starts_at), svc.day_start(%(date)s::date, %(tz)s)) as starts_at,
            coalesce(max(ends_at), svc.day_start(%(date)s::date, %(tz)s)) as ends_at
       from slot
@@ -517,11 +517,11 @@ asked as (
 bounds as (
     select starts_at,
            ends_at
-      from asked
+      from requested
 ),
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include coding_timeline
 --include pieces
@@ -588,7 +588,7 @@ select %(date)s::date as date,
            select json_build_object('tracked_ms', coalesce(sum(total_ms), 0)::bigint)
              from row
        ) as totals
-  from asked
+  from requested
 
 -- name: app_usage
 -- Time spent per application in a range, longest first.
@@ -598,7 +598,7 @@ with bounds as (
 ),
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include apps_in_bounds
 row as (
@@ -632,7 +632,7 @@ with slot as (
            ends_at
       from svc.days(%(from)s::date, %(to)s::date, %(tz)s)
 ),
-asked as (
+requested as (
     select min(starts_at) as starts_at,
            max(ends_at) as ends_at
       from slot
@@ -640,7 +640,7 @@ asked as (
 --include unbroken
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include coding_timeline
 --include switches
@@ -734,11 +734,11 @@ with
 bounds as (
     select starts_at,
            ends_at
-      from asked
+      from requested
 ),
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include pieces
 spent as (
@@ -790,7 +790,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            select json_build_object('tracked_ms', coalesce(sum(tracked_ms), 0)::bigint)
              from row
        ) as totals
-  from asked
+  from requested
 
 -- name: hourly_patterns
 -- What an hour of each weekday looks like on average over whole weeks that end yesterday.
@@ -836,7 +836,7 @@ slot as (
       from span
      cross join lateral svc.hours(span.first_day, span.last_day, %(tz)s) as hour
 ),
-asked as (
+requested as (
     select min(starts_at) as starts_at,
            max(ends_at) as ends_at
       from slot
@@ -844,11 +844,11 @@ asked as (
 bounds as (
     select starts_at,
            ends_at
-      from asked
+      from requested
 ),
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include coding_timeline
 --include pieces
@@ -948,35 +948,35 @@ select %(weeks)s::integer as weeks,
 -- name: context_switches
 -- Switches from one application to another in a range, the newest first; the pairs of applications between
 -- which they happened most often; and how long they were used before, over the whole range.
-with asked as (
+with requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
 --include unbroken
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include switches
-happened as (
+switch_in_range as (
     select switch.*,
            svc.duration_ms(switch.before) as before_ms
       from switch
-     cross join asked
-     where switch.at >= asked.starts_at
-       and switch.at < asked.ends_at
+     cross join requested
+     where switch.at >= requested.starts_at
+       and switch.at < requested.ends_at
 ),
 tracked as (
     select svc.duration_ms(
                sum(
-                   least(segment.ends_at, asked.ends_at)
-                   - greatest(segment.starts_at, asked.starts_at)
+                   least(segment.ends_at, requested.ends_at)
+                   - greatest(segment.starts_at, requested.starts_at)
                )
            ) as ms
       from segment
-     cross join asked
-     where segment.starts_at < asked.ends_at
-       and segment.ends_at > asked.starts_at
+     cross join requested
+     where segment.starts_at < requested.ends_at
+       and segment.ends_at > requested.starts_at
 ),
 pair as (
     select from_app,
@@ -986,7 +986,7 @@ pair as (
            -- As a number, since a double would be rounded to the even neighbour.
            round(percentile_cont(0.5) within group (order by before_ms)::numeric)::bigint
                as median_before_ms
-      from happened
+      from switch_in_range
      group by from_app,
               to_app
      order by count(*) desc,
@@ -1000,29 +1000,29 @@ total as (
            round(percentile_cont(0.5) within group (order by before_ms)::numeric)::bigint
                as median_before_ms,
            round(count(*) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
-      from happened
+      from switch_in_range
 ),
-found as (
-    select shown.at,
-           shown.id,
+list_row as (
+    select newest.at,
+           newest.id,
            row_to_json(line) as line
       from (
                -- No two happen at once, so any id will do for the cursor.
-               select happened.*,
+               select switch_in_range.*,
                       uuid '00000000-0000-0000-0000-000000000000' as id
-                 from happened
+                 from switch_in_range
                 where (at, uuid '00000000-0000-0000-0000-000000000000')
                       < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
                 order by at desc
                 limit %(limit)s::bigint + 1
-           ) as shown
+           ) as newest
      cross join lateral (
-               select svc.instant(shown.at) as at,
-                      shown.from_app,
-                      shown.to_app,
-                      shown.from_category,
-                      shown.to_category,
-                      shown.before_ms
+               select svc.instant(newest.at) as at,
+                      newest.from_app,
+                      newest.to_app,
+                      newest.from_category,
+                      newest.to_category,
+                      newest.before_ms
            ) as line
 ),
 --include page
@@ -1040,32 +1040,32 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select row_to_json(total) from total) as totals,
        page.*
   from page
- cross join asked
+ cross join requested
 
 -- name: focus_streaks
 -- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
 -- of the range they fill.
-with asked as (
+with requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
 --include unbroken
 --include categories
 --include sessions_in_bounds
---include judged
+--include decided_category
 --include app_timeline
 --include switches
 --include streaks
 overlapping as (
     select streak.*,
            svc.duration_ms(
-               least(streak.ended_at, asked.ends_at) - greatest(streak.started_at, asked.starts_at)
+               least(streak.ended_at, requested.ends_at) - greatest(streak.started_at, requested.starts_at)
            ) as clipped_ms
       from streak
-     cross join asked
-     where streak.started_at < asked.ends_at
-       and streak.ended_at > asked.starts_at
-       and asked.starts_at < asked.ends_at
+     cross join requested
+     where streak.started_at < requested.ends_at
+       and streak.ended_at > requested.starts_at
+       and requested.starts_at < requested.ends_at
 ),
 total as (
     select count(*) as streak_count,
@@ -1074,7 +1074,7 @@ total as (
            round(avg(clipped_ms))::bigint as average_ms
       from overlapping
 ),
-told as (
+page_streak as (
     -- No two start at once, so any id will do for the cursor.
     select overlapping.*,
            uuid '00000000-0000-0000-0000-000000000000' as id
@@ -1085,14 +1085,14 @@ told as (
      limit %(limit)s::bigint + 1
 ),
 part as (
-    select told.started_at,
+    select page_streak.started_at,
            segment.app,
            segment.category,
            segment.score,
            segment.ends_at - segment.starts_at as own,
            switch.at is not null as is_switch
-      from told
-     cross join lateral generate_series(told.first_position, told.last_position) as inside (position)
+      from page_streak
+     cross join lateral generate_series(page_streak.first_position, page_streak.last_position) as inside (position)
       join segment using (position)
       -- A run begins where one of its segments does.
       left join switch on switch.at = segment.starts_at
@@ -1134,29 +1134,29 @@ top_category as (
               own desc,
               category collate "C"
 ),
-found as (
-    select told.started_at as at,
-           told.id,
+list_row as (
+    select page_streak.started_at as at,
+           page_streak.id,
            row_to_json(line) as line
-      from told
+      from page_streak
       join top_app using (started_at)
       join top_category using (started_at)
-      left join segment as breaker on breaker.position = told.breaker_position
+      left join segment as breaker on breaker.position = page_streak.breaker_position
      cross join lateral (
-               select svc.instant(told.started_at) as started_at,
-                      svc.instant(told.ended_at) as ended_at,
-                      svc.duration_ms(told.ended_at - told.started_at) as duration_ms,
+               select svc.instant(page_streak.started_at) as started_at,
+                      svc.instant(page_streak.ended_at) as ended_at,
+                      svc.duration_ms(page_streak.ended_at - page_streak.started_at) as duration_ms,
                       svc.duration_ms(top_category.productive) as productive_ms,
                       top_app.app as top_app,
                       top_category.category as top_category,
                       top_app.app_count,
                       top_app.switch_count,
                       json_build_object(
-                          'reason', told.reason,
-                          'at', svc.instant(told.broken_at),
+                          'reason', page_streak.reason,
+                          'at', svc.instant(page_streak.broken_at),
                           'app', breaker.app,
                           'category', breaker.category,
-                          'gap_ms', svc.duration_ms(told.gap)
+                          'gap_ms', svc.duration_ms(page_streak.gap)
                       ) as broken_by
            ) as line
 ),
@@ -1171,4 +1171,4 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select row_to_json(total) from total) as totals,
        page.*
   from page
- cross join asked
+ cross join requested

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared import queries
+from tests.rooms import ROOT
 
 TWICE = """
 -- fragment: twice
@@ -138,3 +139,10 @@ def test_a_fragment_that_does_not_do_what_it_says_is_refused(
     else:
         with pytest.raises(queries.FragmentError, match=f"^{said}$"):
             queries.load(path)
+
+
+def test_the_statements_of_the_bench_load_with_the_fragments_of_the_timeline() -> None:
+    bench, timeline = ROOT / "tests/bench", ROOT / "resourceserver/timeline/timeline.sql"
+
+    assert queries.load(bench / "years.sql") != {}
+    assert queries.load(timeline, bench / "plain.sql") != {}
