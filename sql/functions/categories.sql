@@ -1,4 +1,4 @@
--- Category rules and scores: what people change of theirs, and what it comes to. May run again at any time.
+-- Category rules and scores: how people change theirs, and which categories result. May run again at any time.
 --
 -- Those that ask for a sign-in are the authorization server's, which sees no activity itself: each looks the
 -- session up as deletion.sql does, and is about that session's person alone. The others ask nobody for leave,
@@ -30,8 +30,8 @@ begin
 end
 $$;
 
--- What somebody did in the last 30 days, by everything that rules can look at: how long they had it before
--- them, as answers count it, and in how many sessions. Of more than 50,000 sessions the newest count.
+-- A person's time in the last 30 days by all that rules can match: how long each lasted, as answers count it, and in
+-- how many sessions. Of more than 50,000 sessions the newest count.
 --
 -- Sessions learn their time by being put together with their segments, and not by a join: of fresh rows the
 -- planner knows nothing, and may take thousands of them for one (resourceserver/timeline/timeline.sql).
@@ -134,9 +134,9 @@ begin atomic
               per_session.category;
 end;
 
--- Which category things fall into, and why: `decided_by` is one of rule (which one is told), tracker, site,
--- app (the service's rules) and nothing. Things are told by arrays of equal length, with how long they took in
--- how many sessions, which is only passed on. It decides as the fragment `judged` of timeline.sql does for
+-- The category of each input, and why: `decided_by` is one of rule (with the id of the rule), tracker, site, app (the
+-- service's rules) and nothing. Inputs are arrays of equal length. Their times and numbers of sessions are only
+-- passed on. It decides as the fragment `decided_category` of timeline.sql does for
 -- answers.
 create or replace function svc.judge(
     p_user_id    uuid,
@@ -162,14 +162,14 @@ stable
 set search_path = pg_catalog, pg_temp
 begin atomic
     with thing as materialized (
-        select shown.app,
-               shown.title,
-               shown.domain,
-               shown.category,
-               shown.total_ms,
-               shown.session_count
+        select input.app,
+               input.title,
+               input.domain,
+               input.category,
+               input.total_ms,
+               input.session_count
           from unnest(p_apps, p_titles, p_domains, p_categories, p_totals, p_counts)
-            as shown (app, title, domain, category, total_ms, session_count)
+            as input (app, title, domain, category, total_ms, session_count)
     ),
     rule as (
         select own.category_rule_id,
@@ -204,8 +204,8 @@ begin atomic
                jsonb_object_agg(first_match.text, first_match.position)
                    filter (where first_match.field = 'domain') as by_domain
           from (
-                   select found.field,
-                          found.text,
+                   select matched.field,
+                          matched.text,
                           min(rule.position) as position
                      from rule
                     -- Rule by rule, since the server keeps few expressions compiled.
@@ -216,9 +216,9 @@ begin atomic
                                where looked_at.field = rule.field
                                  and svc.matches(looked_at.text, rule.match, rule.pattern)
                               offset 0
-                          ) as found
-                    group by found.field,
-                             found.text
+                          ) as matched
+                    group by matched.field,
+                             matched.text
                ) as first_match
     ),
     own_rule as (
@@ -232,7 +232,7 @@ begin atomic
                    filter (where known.field = 'domain') as by_domain
           from reference.category_rule as known
     ),
-    told as materialized (
+    labelled as materialized (
         select thing.app,
                thing.title,
                thing.domain,
@@ -248,30 +248,30 @@ begin atomic
                (select by_app from known_rule) ->> lower(thing.app) as by_app
           from thing
     )
-    select told.app,
-           told.title,
-           told.domain,
+    select labelled.app,
+           labelled.title,
+           labelled.domain,
            coalesce(
-               (select categories from own_rule)[told.rule],
-               told.by_tracker,
-               told.by_site,
-               told.by_app,
+               (select categories from own_rule)[labelled.rule],
+               labelled.by_tracker,
+               labelled.by_site,
+               labelled.by_app,
                'Uncategorized'
            ),
            case
-               when told.rule is not null then 'rule'
-               when told.by_tracker is not null then 'tracker'
-               when told.by_site is not null then 'site'
-               when told.by_app is not null then 'app'
+               when labelled.rule is not null then 'rule'
+               when labelled.by_tracker is not null then 'tracker'
+               when labelled.by_site is not null then 'site'
+               when labelled.by_app is not null then 'app'
                else 'nothing'
            end,
-           (select ids from own_rule)[told.rule],
-           told.total_ms,
-           told.session_count
-      from told;
+           (select ids from own_rule)[labelled.rule],
+           labelled.total_ms,
+           labelled.session_count
+      from labelled;
 end;
 
--- What somebody did in the last 30 days, with the category that it falls into now and why.
+-- A person's time in the last 30 days, with its present category and why it has that.
 create or replace function svc.recent_categories(p_user_id uuid)
 returns table (
     app           text,
@@ -286,13 +286,13 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 begin atomic
-    select judged.app,
-           judged.title,
-           judged.domain,
-           judged.known_as,
-           judged.decided_by,
-           judged.total_ms,
-           judged.session_count
+    select decided.app,
+           decided.title,
+           decided.domain,
+           decided.known_as,
+           decided.decided_by,
+           decided.total_ms,
+           decided.session_count
       from (
                select array_agg(recent.app) as apps,
                       array_agg(recent.title) as titles,
@@ -310,13 +310,13 @@ begin atomic
                collected.categories,
                collected.totals,
                collected.counts
-           ) as judged;
+           ) as decided;
 end;
 
--- What somebody has lately done that nothing puts into a category, or that its tracker calls Uncategorized:
--- sites, and applications where there is no site, the longest first; at most 20 of them, and how many there
--- are. A rule for an application that has sites would take these along, which is told. What is longer than a
--- rule's pattern is left out.
+-- A person's recent time without a category, or whose tracker calls it Uncategorized: sites, and applications for
+-- time without a site, the longest first; at most 20 of them, and how many there are. A rule for an application that
+-- has sites would apply to these too, so a column says whether it has any. Names that are too long for the pattern
+-- of a rule are left out.
 create or replace function svc.recent_uncategorized(p_user_id uuid)
 returns table (
     field         text,
@@ -377,7 +377,7 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 begin atomic
-    with found as (
+    with matching as (
         select case p_field
                    when 'app' then recent.app
                    when 'title' then recent.title
@@ -399,13 +399,13 @@ begin atomic
                )
     ),
     per_category as (
-        select found.name,
-               found.known_as,
-               sum(found.total_ms)::bigint as total_ms,
-               sum(found.session_count)::bigint as session_count
-          from found
-         group by found.name,
-                  found.known_as
+        select matching.name,
+               matching.known_as,
+               sum(matching.total_ms)::bigint as total_ms,
+               sum(matching.session_count)::bigint as session_count
+          from matching
+         group by matching.name,
+                  matching.known_as
     ),
     per_name as (
         select per_category.name,
@@ -428,9 +428,9 @@ begin atomic
                row_number() over (order by per_name.total_ms desc, per_name.name collate "C") as rank
           from per_name
     )
-    select coalesce(sum(found.total_ms), 0)::bigint,
-           coalesce(sum(found.session_count), 0)::bigint,
-           coalesce(sum(found.total_ms) filter (where found.decided_by = 'rule'), 0)::bigint,
+    select coalesce(sum(matching.total_ms), 0)::bigint,
+           coalesce(sum(matching.session_count), 0)::bigint,
+           coalesce(sum(matching.total_ms) filter (where matching.decided_by = 'rule'), 0)::bigint,
            (select count(*) from ranked),
            (
                select coalesce(
@@ -448,7 +448,7 @@ begin atomic
                  from ranked
                 where ranked.rank <= 10
            )
-      from found;
+      from matching;
 end;
 
 -- Why there can be no such rule; null: there can. An expression is tried first (0017_default_rules.sql says
@@ -474,7 +474,7 @@ begin
     if problem is not null then
         return problem;
     end if;
-    -- By itself first: an expression that ends within a bracket could be one together with what comes after it.
+    -- By itself first: an expression with an open bracket could be valid together with the text after it.
     perform '' ~* p_pattern;
     for attempt in 1 .. 3 loop
         variant := '(?:' || p_pattern || ')|#' || gen_random_uuid();
@@ -495,9 +495,9 @@ exception
 end
 $$;
 
--- Begins to change somebody's rules or scores; false: there is no such account. Until the end of the
--- transaction nobody else changes them, the account stays, and its days are not summed up: whoever did so
--- with the rules of before could remove a mark that we have not seen (resourceserver/timeline/summaries.sql).
+-- Begins a change of a person's rules or scores; false: there is no such account. Until the end of the transaction
+-- no other transaction changes them or deletes the account, and its days are not summed up: a job that uses the
+-- previous rules could remove a mark that we have not seen (resourceserver/timeline/summaries.sql).
 create or replace function svc.begin_category_change(p_user_id uuid)
 returns boolean
 language plpgsql
@@ -515,7 +515,7 @@ begin
 end
 $$;
 
--- The title rules of somebody in their order. Which of them is the first that matches is a part of labels.
+-- A person's title rules in their order. The first of them that matches is a part of labels.
 create or replace function svc.title_rules(p_user_id uuid)
 returns uuid[]
 language sql
@@ -532,9 +532,9 @@ begin atomic
            );
 end;
 
--- Ends a change: if the title rules are others than before, all that is rolled up is made anew, and so is
--- whatever has been summed up. A day that was marked already may be at work, and so is marked again. Trackers
--- mark rollups before summaries too, so that nobody waits for the other crosswise.
+-- Ends a change: if the title rules differ from those before, all rollups are computed again. All summaries are in
+-- any case. A day that was marked already may be computed right now, and so is marked again. Ingest marks rollups
+-- before summaries too, so that the two cannot deadlock.
 create or replace function svc.end_category_change(p_user_id uuid, p_title_rules_before uuid[])
 returns void
 language plpgsql
@@ -562,7 +562,7 @@ begin
 end
 $$;
 
--- Gives somebody's rules the places 1, 2, 3, ... in this order.
+-- Gives a person's rules the places 1, 2, 3, ... in this order.
 create or replace function svc.place_rules(p_user_id uuid, p_rules uuid[])
 returns void
 language sql
@@ -576,7 +576,7 @@ begin atomic
        and rule.priority <> placed.position;
 end;
 
--- The rules of somebody in their order.
+-- A person's rules in their order.
 create or replace function svc.rules_in_order(p_user_id uuid)
 returns uuid[]
 language sql
@@ -592,8 +592,8 @@ begin atomic
            );
 end;
 
--- Adds a rule at a place of the order, the last one if none is given; what was there and what comes after it
--- moves on by one. `problem` says why nothing was added: what svc.rule_problem returns; no_account; too_many
+-- Adds a rule at a place of the order, the last one if none is given; the rules from there on
+-- move by one. `problem` says why nothing was added: what svc.rule_problem returns; no_account; too_many
 -- (200 rules, of which 50 are expressions, are what answers can afford to look at); exists.
 create or replace function svc.insert_rule(
     p_user_id  uuid,
@@ -717,7 +717,7 @@ begin
 end
 $$;
 
--- Says how productive somebody finds time in a category, or, with null, leaves that to the service again.
+-- Sets a person's own score of a category, or, with null, removes it, so that the service's counts again.
 -- Returns why nothing was changed: no_account; too_many (200 categories).
 create or replace function svc.set_score(p_user_id uuid, p_category text, p_score integer)
 returns text
@@ -743,8 +743,8 @@ begin
 end
 $$;
 
--- What each category that somebody may mean scores: those of the service, of their rules, and those that they
--- gave a score. `own` is their own score, `usual` the service's.
+-- The score of each category that a person may use: those of the service, of their rules, and those that they gave a
+-- score. `own` is their own score, `usual` the service's.
 create or replace function svc.scores_of(p_user_id uuid)
 returns table (category text, own integer, usual integer)
 language sql
@@ -775,7 +775,7 @@ begin atomic
               named.category collate "C";
 end;
 
--- Whether somebody is signed in with a session.
+-- Whether a sign-in session belongs to this person and is valid.
 create or replace function svc.is_signed_in(p_user_id uuid, p_session_hash bytea)
 returns boolean
 language sql
@@ -791,7 +791,7 @@ begin atomic
            );
 end;
 
--- The rules of whoever is signed in, in their order; no row: they have none, or nobody is.
+-- The rules of the signed-in person in their order; no row: they have none, or the session is not valid.
 create or replace function svc.category_rules(p_user_id uuid, p_session_hash bytea)
 returns table (category_rule_id uuid, field text, match text, pattern text, category text)
 language sql
@@ -812,7 +812,7 @@ begin atomic
      limit 1000;
 end;
 
--- What categories score for whoever is signed in; no row: nobody is.
+-- The scores of categories for the signed-in person; no row: the session is not valid.
 create or replace function svc.category_scores(p_user_id uuid, p_session_hash bytea)
 returns table (category text, own integer, usual integer)
 language sql
@@ -828,7 +828,7 @@ begin atomic
      limit 1000;
 end;
 
--- What whoever is signed in has lately done that nothing puts into a category (svc.recent_uncategorized).
+-- The recent time without a category of the signed-in person (svc.recent_uncategorized).
 create or replace function svc.uncategorized_time(p_user_id uuid, p_session_hash bytea)
 returns table (
     field         text,
@@ -850,8 +850,8 @@ begin
 end
 $$;
 
--- What a rule would match for whoever is signed in (svc.recent_matches), or the problem with it
--- (svc.rule_problem); no row: nobody is.
+-- What a rule would match for the signed-in person (svc.recent_matches), or the problem with it (svc.rule_problem);
+-- no row: the session is not valid.
 create or replace function svc.preview_category_rule(
     p_user_id      uuid,
     p_session_hash bytea,
@@ -892,8 +892,8 @@ begin
 end
 $$;
 
--- Begins a change for whoever is signed in; false: nobody is. Whoever ends all sign-ins of an account holds
--- its row meanwhile; so the session is looked up when that row is ours.
+-- Begins a change for the signed-in person; false: the session is not valid. A transaction that ends all sign-ins of
+-- an account locks its row; so the session is looked up after that row is locked.
 create or replace function svc.begin_signed_in_change(p_user_id uuid, p_session_hash bytea)
 returns boolean
 language plpgsql
@@ -905,7 +905,7 @@ begin
 end
 $$;
 
--- Adds a rule for whoever is signed in, as the last one (svc.insert_rule); `problem` may also be signed_out.
+-- Adds a rule for the signed-in person, as the last one (svc.insert_rule); `problem` may also be signed_out.
 create or replace function svc.add_category_rule(
     p_user_id      uuid,
     p_session_hash bytea,
@@ -930,7 +930,7 @@ begin
 end
 $$;
 
--- Removes a rule of whoever is signed in, and returns its pattern; null: there is none, or nobody is.
+-- Removes a rule of the signed-in person and returns its pattern; null: there is none, or the session is not valid.
 create or replace function svc.remove_category_rule(
     p_user_id          uuid,
     p_session_hash     bytea,
@@ -949,7 +949,7 @@ begin
 end
 $$;
 
--- Moves a rule of whoever is signed in (svc.move_rule); false: there is none, or nobody is.
+-- Moves a rule of the signed-in person (svc.move_rule); false: there is none, or the session is not valid.
 create or replace function svc.move_category_rule(
     p_user_id          uuid,
     p_session_hash     bytea,
@@ -969,7 +969,7 @@ begin
 end
 $$;
 
--- Scores a category for whoever is signed in (svc.set_score); the problem may also be signed_out.
+-- Scores a category for the signed-in person (svc.set_score); the problem may also be signed_out.
 create or replace function svc.score_category(
     p_user_id      uuid,
     p_session_hash bytea,

@@ -1,8 +1,8 @@
 -- How accounts end, and how what they leave behind is removed. May run again at any time.
 
--- Ends an account: with its row go, by their foreign keys, everything that its owner signs in with and every
--- grant with all its tokens; so do invitations for their address. Returns what happened, as it was noted; no row: there is no such account.
--- It asks nobody for leave, so it is the owner's alone.
+-- Deletes an account. Foreign keys delete its sign-in methods and its grants with all tokens; invitations for its
+-- address are deleted too. Returns the security event that it records; no row: there is no such account.
+-- It checks no session, so only the owner of the database may call it.
 create or replace function svc.end_account(p_user_id uuid, p_address text, p_request_id text)
 returns table (event text, user_id uuid, client_id text, grant_id uuid)
 language sql
@@ -19,27 +19,27 @@ as $$
          using ended
          where invitation.email = ended.email
     ),
-    departed as (
+    recorded as (
         insert into identity.departed_user (user_id)
         select ended.user_id
           from ended
     )
-    insert into identity.security_event as noted (user_id, event, address, request_id)
+    insert into identity.security_event (user_id, event, address, request_id)
     select ended.user_id,
            'account_deleted',
            p_address,
            p_request_id
       from ended
-    returning noted.event,
-              noted.user_id,
-              noted.client_id,
-              noted.grant_id;
+    returning security_event.event,
+              security_event.user_id,
+              security_event.client_id,
+              security_event.grant_id;
 $$;
 
--- Ends an account for somebody who is signed in to it and proved a moment ago who they are. Returns what
--- happened; no row: the session is not theirs, has ended, or its proof is older than a quarter of an hour.
--- The authorization server may call this and delete no account by itself. Whoever ends all sign-ins of an
--- account holds its row meanwhile; so is it held here, and the session looked up afterwards.
+-- Deletes the account of a sign-in session that is fresh. Returns the security event that it records; no row: the
+-- session belongs to another account, has ended, or authenticated more than a quarter of an hour ago.
+-- The authorization server may call this but may not delete accounts itself. A transaction that ends all sign-ins of
+-- an account locks its row; so the row is locked here, before the session is looked up.
 create or replace function svc.delete_account(
     p_user_id      uuid,
     p_session_hash bytea,
@@ -108,11 +108,11 @@ as $$
               placed.oid;
 $$;
 
--- Removes at most `p_batch` rows of people whose account is gone, and returns how many. Whoever left more
--- than a day ago and has nothing left is forgotten: by then every transaction that could have begun before
--- the account's end is over, and nothing comes any more.
--- The indexes of these tables begin with the user. A look at a whole table, which the planner may prefer
--- for somebody who has most of it, would begin anew with each batch.
+-- Removes at most `p_batch` rows of people whose account is deleted, and returns how many. A person without any rows
+-- is removed from the list a day after the deletion: by then every transaction that could have begun before it is
+-- over, and none can write another row.
+-- The indexes of these tables begin with the user. A scan of the whole table, which the planner may prefer for a
+-- person who has most of its rows, would start from the beginning for each batch.
 create or replace function svc.forget_departed(p_batch integer)
 returns integer
 language plpgsql
@@ -122,12 +122,12 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    departed identity.departed_user;
-    place    regclass;
-    removed  integer := 0;
-    gone     integer;
+    person  identity.departed_user;
+    place   regclass;
+    removed integer := 0;
+    gone    integer;
 begin
-    for departed in
+    for person in
         select *
           from identity.departed_user
          order by deleted_at
@@ -139,7 +139,7 @@ begin
                 'where user_id = $1 '
                 'and ctid = any (array(select ctid from %1$s where user_id = $1 limit $2))',
                 place
-            ) using departed.user_id, p_batch - removed;
+            ) using person.user_id, p_batch - removed;
             get diagnostics gone = row_count;
             removed := removed + gone;
             if removed >= p_batch then
@@ -147,7 +147,7 @@ begin
             end if;
         end loop;
         delete from identity.departed_user
-         where departed_user.user_id = departed.user_id
+         where departed_user.user_id = person.user_id
            and departed_user.deleted_at < now() - interval '1 day';
     end loop;
     return removed;

@@ -28,7 +28,7 @@ return translate(
     '-_'
 );
 
--- Whether a category rule's pattern is found in `p_text`. Case counts for nothing.
+-- Whether `p_text` matches a category rule's pattern, ignoring case.
 create or replace function svc.matches(p_text text, p_match text, p_pattern text)
 returns boolean
 language sql
@@ -255,7 +255,7 @@ begin atomic
        and local_hour.starts_at < local_hour.ends_at;
 end;
 
--- What buckets of time are made of: cuts each into few spans, in order. A span of grain 0 is left to raw
+-- Cuts each bucket of time into few spans, in order. A span of grain 0 is left to raw
 -- sessions. One of another grain is a run of whole slots for which there are rollups: quarters of an hour
 -- (1), hours (2), days (3) or months (4), all of UTC. Raw are the days of `p_raw_days`, which come in order,
 -- and what lies between the edge of a bucket and the next quarter. Buckets are in order of time and do not
@@ -290,7 +290,7 @@ declare
     upto    timestamptz;
     next_at timestamptz;
     month   timestamp;
-    found   smallint;
+    chosen   smallint;
 begin
     for i in 1 .. coalesce(cardinality(p_starts), 0) loop
         position := i;
@@ -304,23 +304,23 @@ begin
             -- Until then no day is raw, so what begins and ends here has rollups.
             upto := least(p_ends[i], raw_at);
             if at >= raw_at then
-                found := 0;
+                chosen := 0;
                 upto := least(p_ends[i], raw_at + day);
             elsif at = date_bin(hour, at, origin) and at + hour <= upto then
                 month := date_trunc('month', at at time zone 'UTC');
                 next_at := (month + interval '1 month') at time zone 'UTC';
                 if at = month at time zone 'UTC' and next_at <= upto then
-                    found := 4;
+                    chosen := 4;
                     upto := date_trunc('month', upto at time zone 'UTC') at time zone 'UTC';
                 elsif at = date_bin(day, at, origin) and at + day <= upto then
-                    found := 3;
+                    chosen := 3;
                     month := month + interval '2 months';
                     upto := case
                         when month at time zone 'UTC' <= upto then next_at
                         else date_bin(day, upto, origin)
                     end;
                 else
-                    found := 2;
+                    chosen := 2;
                     next_at := date_bin(day, at, origin) + day;
                     upto := case
                         when next_at + day <= upto then next_at
@@ -328,23 +328,23 @@ begin
                     end;
                 end if;
             elsif at = date_bin(quarter, at, origin) and at + quarter <= upto then
-                found := 1;
+                chosen := 1;
                 next_at := date_bin(hour, at, origin) + hour;
                 upto := case
                     when next_at + hour <= upto then next_at
                     else date_bin(quarter, upto, origin)
                 end;
             else
-                found := 0;
+                chosen := 0;
                 next_at := date_bin(quarter, at, origin) + quarter;
                 upto := case when next_at + quarter <= upto then next_at else upto end;
             end if;
             -- Raw spans that touch are one.
-            if found is distinct from grain then
+            if chosen is distinct from grain then
                 if grain is not null then
                     return next;
                 end if;
-                grain := found;
+                grain := chosen;
                 starts_at := at;
                 is_first := at = p_starts[i];
             end if;
@@ -476,9 +476,8 @@ begin atomic
               piece.span;
 end;
 
--- Where somebody worked without losing the thread: given owned segments in order of time, their edges in
--- milliseconds since any instant, and what each one's category scores, returns the streaks of focus among
--- them. Positions count segments from 1.
+-- The streaks of focus among owned segments. These are given in order of time, with their edges in milliseconds since
+-- any instant and the score of each one's category. Positions count segments from 1.
 --
 --                     productive                        productive: both counters to 0
 --                    ------------>             <---------------------------------------.
@@ -488,7 +487,7 @@ end;
 --        30 s of distracting time: distraction, or        else: its counter grows
 --        more than 2 min of neutral time: neutral
 --
--- A streak ends with its last productive segment and is told of if it is ten minutes long. What broke it is
+-- A streak ends with its last productive segment and is returned if it is ten minutes long. What broke it is
 -- `reason` and `breaker_position`, which is the segment after the pause, or the one that was too much. One that
 -- nothing has broken has neither.
 create or replace function svc.focus_streaks(p_starts bigint[], p_ends bigint[], p_scores integer[])
@@ -561,7 +560,7 @@ $$;
 -- A spell is one application's segments with neither another's nor more than five minutes of nothing between.
 -- A run is the same of spells, where those of less than a second are left out as glances. Runs of two
 -- applications make a switch unless more than five minutes are between them. Since the new run's longest
--- segment is known only when it is over, a switch is told of then.
+-- segment is known only when it is over, a switch is returned then.
 --
 --     segment --(its spell is over)--> spell --(it is no glance)--> run --(the next run begins)--> switch
 create or replace function svc.switches(p_starts bigint[], p_ends bigint[], p_apps integer[])

@@ -2,8 +2,8 @@
 
 -- Removes security events that are older than 400 days, or than 30 where they are failed sign-ins to no
 -- account, which any stranger can cause; at most `p_batch` of them. Returns how many.
--- The authorization server may call this and not delete by itself: so whoever breaks into it cannot wipe
--- out what it noted of them.
+-- The authorization server may call this and not delete by itself: so an attacker who controls it cannot
+-- remove the events about the attack.
 create or replace function svc.forget_security_events(p_batch integer)
 returns integer
 language sql

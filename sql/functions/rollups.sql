@@ -1,8 +1,8 @@
--- Whose rollups have to be made, and that all of somebody's have to be. May run again at any time.
+-- Which people have marked days, and marking all days of a person. May run again at any time.
 
 -- Some of the people who have days whose marks have been quiet for so long, in the order of their ids after
--- `p_after`. The worker learns no more of them than this, as of svc.people_with_summaries_due. Who has left
--- is left to svc.forget_departed. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema
+-- `p_after`. The worker learns only these ids, as from svc.people_with_summaries_due. Deleted
+-- accounts are left to svc.forget_departed. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema
 -- (versions.sql).
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
 -- and would hold those locks while the check waits for a migration.
@@ -33,10 +33,10 @@ begin
 end
 $$;
 
--- Marks all days of somebody on which anything was measured or has rollups, and those after them, which
--- their sessions may reach into. Whoever changes title rules calls this in the same transaction, before or
--- after. It waits until nobody makes rollups of theirs, and nobody does until the transaction is over: made
--- with the rules of before, a day could lose its mark after we have looked.
+-- Marks all days of a person on which anything was measured or has rollups, and the days after them, because
+-- sessions may continue into these. A change of title rules calls this in the same transaction, before or after it.
+-- It waits for a running job of this person, and keeps others from starting until the transaction ends: a job that
+-- uses the previous rules could remove a mark that this statement has seen.
 --
 -- These marks are old ones: no tracker is about to write more, so nobody has to wait until all is quiet.
 --
@@ -101,12 +101,12 @@ begin
                select at from coded
                 union all
                select at from rolled_up
-           ) as found
+           ) as tracked
      cross join lateral (
-               values ((found.at at time zone 'UTC')::date),
-                      ((found.at at time zone 'UTC')::date + 1)
+               values ((tracked.at at time zone 'UTC')::date),
+                      ((tracked.at at time zone 'UTC')::date + 1)
            ) as touched (date)
-     where found.at is not null
+     where tracked.at is not null
      group by touched.date
      order by touched.date
         on conflict (user_id, date) do update

@@ -1,8 +1,8 @@
 -- When tokens were used last, as the resource servers report it. May run again at any time.
 
--- Notes on their grants when these tokens were used, to the minute, and returns the tokens for which that
--- has to be done again later, because somebody else has the grant locked. An older report never wins over
--- a newer one, and a token that is gone is passed over.
+-- Records on their grants when these tokens were used, to the minute, and returns the tokens for which that has to be
+-- done again later, because another transaction has the grant locked. An older report never replaces a newer one, and
+-- deleted tokens are skipped.
 -- Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
 -- Locks grants alone, and waits for none of them: an account that is being deleted locks them in an order
 -- of its own (authserver/janitor.sql).
@@ -24,26 +24,26 @@ begin
     perform svc.check_version(p_version);
     return query
     with used as (
-        select bond.user_id,
-               bond.grant_id,
+        select token_grant.user_id,
+               token_grant.grant_id,
                max(date_trunc('minute', use.used_at, 'UTC')) as used_at
           from unnest(p_user_ids, p_token_hashes, p_used_at) as use (user_id, token_hash, used_at)
           join oauth.access_token using (user_id, token_hash)
-          join oauth.grant as bond using (user_id, grant_id)
-         where bond.last_used_at is null
-            or bond.last_used_at < date_trunc('minute', use.used_at, 'UTC')
-         group by bond.user_id,
-                  bond.grant_id
+          join oauth.grant as token_grant using (user_id, grant_id)
+         where token_grant.last_used_at is null
+            or token_grant.last_used_at < date_trunc('minute', use.used_at, 'UTC')
+         group by token_grant.user_id,
+                  token_grant.grant_id
     ),
     held as (
-        select bond.user_id,
-               bond.grant_id,
+        select token_grant.user_id,
+               token_grant.grant_id,
                used.used_at
           from used
-          join oauth.grant as bond using (user_id, grant_id)
-           for no key update of bond skip locked
+          join oauth.grant as token_grant using (user_id, grant_id)
+           for no key update of token_grant skip locked
     ),
-    noted as (
+    updated as (
         update oauth.grant
            set last_used_at = greatest(oauth.grant.last_used_at, held.used_at)
           from held
