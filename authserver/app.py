@@ -1,7 +1,7 @@
 """The application of the authorization server: all its routes, middleware and its lifespan."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
@@ -38,7 +38,7 @@ from authserver.web.cors import OpenToAllOrigins
 from authserver.web.failures import Failures
 from authserver.web.page import CanonicalHost
 from authserver.web.server import Server, server
-from shared import database, settings
+from shared import database, jobs, settings
 from shared.application import Application, Refusals
 from shared.pool import Pool
 from shared.probes import Probes
@@ -60,14 +60,11 @@ def create(
     for_machines = [*machine_routes(this), *Probes(this.settings, this.database).routes()]
     machine_paths = frozenset(route.path for route in for_machines)
     failures = Failures(this.pages, machine_paths)
+    workers = Pool.to(database.login(this.settings, "authserver"), size=1)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as running:
-            if this.settings.jobs:
-                login = database.login(this.settings, "authserver")
-                workers = await running.enter_async_context(Pool.to(login, size=1))
-                await running.enter_async_context(janitor.running(workers, clean_every))
+        async with workers, jobs.running(this.settings, workers, [janitor.job(clean_every)]):
             yield
         this.database.close()
         this.slow.close()

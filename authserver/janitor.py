@@ -11,9 +11,7 @@ it would have expired.
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +22,8 @@ import psycopg
 from authserver import rows
 from authserver.people import sessions
 from shared import pipeline, queries, schema
-from shared.pool import Connection, Pool
+from shared.jobs import Job
+from shared.pool import Connection
 
 log = logging.getLogger("svc.janitor")
 
@@ -126,39 +125,13 @@ async def remove_batch(connection: Connection, statement: str, batch: int) -> in
     return removed.rowcount
 
 
-@asynccontextmanager
-async def running(workers: Pool, interval: timedelta = INTERVAL) -> AsyncIterator[None]:
-    """Have the janitor come about every ``interval`` until the end of the block.
-
-    ``workers`` are connections of the ``authserver`` role.
-    """
-    task = asyncio.create_task(_run_repeatedly(workers, interval.total_seconds()))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+def job(interval: timedelta = INTERVAL) -> Job:
+    """Return the janitor as a background job. It needs connections of the ``authserver`` role."""
+    return Job(_clean_and_log, interval, log, "the janitor failed and will run again")
 
 
-async def _run_repeatedly(workers: Pool, interval_s: float) -> None:
-    # Servers that are started together shall not all come at once, now or later.
-    wait_s = interval_s * _uniform(0, 1)
-    while True:
-        await asyncio.sleep(wait_s)
-        try:
-            async with workers.connection() as connection:
-                _log_removals(await clean(connection))
-        except psycopg.Error as error:
-            if not schema.log_mismatch(error):
-                log.warning("the janitor failed and will run again: %s", rows.reason(error))
-        except Exception:
-            # Without this, the task would end silently and nothing would be deleted any more.
-            log.exception("the janitor failed and will run again")
-        wait_s = interval_s * _uniform(0.9, 1.1)
-
-
-def _uniform(least: float, most: float) -> float:
-    return random.uniform(least, most)  # noqa: S311 -- the waits need not be unpredictable
+async def _clean_and_log(connection: Connection) -> None:
+    _log_removals(await clean(connection))
 
 
 def _log_removals(removals: list[Removal]) -> None:

@@ -1,7 +1,7 @@
 """The resource server: one person's data, to whoever holds a token of theirs."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from starlette.applications import Starlette
@@ -18,7 +18,7 @@ from resourceserver.mcp import route as mcp
 from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
-from shared import database, settings
+from shared import database, jobs, settings
 from shared.application import Application, Refusals
 from shared.pipeline import Pipelines
 from shared.pool import Pool
@@ -36,10 +36,10 @@ def create(
 ) -> Starlette:
     """Return the application for ``chosen``, by default what the environment says, with these ``tools``.
 
-    While it runs, it writes down about ``note_uses_every`` when tokens were used last, sums days up about
-    ``sum_up_every``, and makes rollups about ``roll_up_every``; with ``chosen.jobs`` off it does none of
-    this, and writes the last uses once, when it stops. Raises SettingsError where a role has no login; a
-    failing login breaks only the requests that use that role.
+    While it runs, three background jobs write when tokens were last used, about ``note_uses_every``, sum days
+    up, about ``sum_up_every``, and make rollups, about ``roll_up_every``. With ``chosen.jobs`` off none of
+    them runs. When the server stops, it writes the last uses in either case. Raises SettingsError where a
+    role has no login; a failing login breaks only the requests that use that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
@@ -54,18 +54,21 @@ def create(
     )
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
     workers = Pool.to(database.login(chosen, "worker"), size=chosen.job_connections)
+    background = (
+        usage.job(reader.usage, note_uses_every),
+        summaries.job(sum_up_every),
+        rollups.job(roll_up_every),
+    )
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as running:
-            for pool in (exports, workers):
-                await running.enter_async_context(pool)
-            uses = usage.written(reader.usage, workers, note_uses_every if chosen.jobs else None)
-            await running.enter_async_context(uses)
-            if chosen.jobs:
-                await running.enter_async_context(summaries.made(workers, sum_up_every))
-                await running.enter_async_context(rollups.made(workers, roll_up_every))
+        async with (
+            exports,
+            workers,
+            usage.written_at_the_end(reader.usage, workers),
+            jobs.running(chosen, workers, background),
+        ):
             yield
         for connections in (reader, writers):
             connections.close()

@@ -2,13 +2,12 @@
 
     request, its token accepted ──► in memory ──once a minute, and at the end──► oauth.grant
 
-A request pays for an assignment. What could not be written, because the database was gone or somebody
-had the grant locked, stays for the next minute, and nobody who asks for data hears of it.
+A request costs an assignment. What cannot be written, because the database is gone or the grant is locked,
+stays for the next minute, and no request fails because of it.
 """
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +20,8 @@ from uuid import UUID
 import psycopg
 
 from shared import pipeline, queries, schema
-from shared.pool import Pool
+from shared.jobs import Job
+from shared.pool import Connection, Pool
 from shared.tokens import Token
 
 log = logging.getLogger("svc.usage")
@@ -34,8 +34,8 @@ MOST: Final = 100_000
 there is room again."""
 BATCH: Final = 1000
 """Tokens of one statement, so that it holds nobody's grant for long."""
-_LAST_TURN_S: Final = 3.0
-"""How long the server's end may wait for the last turn."""
+_LAST_WRITE_S: Final = 3.0
+"""How long the server's end may wait for the last write."""
 
 Use = tuple[UUID, float]
 """Whose the token is, and when it was used, in seconds since 1970."""
@@ -52,68 +52,50 @@ class Usage:
         if len(self.waiting) < MOST or token.hash in self.waiting:
             self.waiting[token.hash] = (token.user_id, time.time())
 
-    async def write(self, workers: Pool) -> None:
-        """Write down what is waiting. Raises psycopg.Error; what was not written waits on."""
+    async def write(self, worker: Connection) -> None:
+        """Write what is waiting. Raises psycopg.Error; what was not written keeps waiting."""
         due = list(self.waiting.items())
         for start in range(0, len(due), BATCH):
             batch = due[start : start + BATCH]
-            locked = await _write(workers, batch)
+            locked = await _write(worker, batch)
             for token_hash, use in batch:
                 # It may have been used again since.
                 if token_hash not in locked and self.waiting[token_hash] is use:
                     del self.waiting[token_hash]
 
 
-async def _write(workers: Pool, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
+async def _write(worker: Connection, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
     """Write uses down, and return the hashes of tokens that could not be reached now."""
     uses = {
         "user_ids": [user_id for _, (user_id, _) in batch],
         "token_hashes": [token_hash for token_hash, _ in batch],
         "used_at": [datetime.fromtimestamp(used_at, UTC) for _, (_, used_at) in batch],
     }
-    async with workers.connection() as worker:
-        with pipeline.first_statement():
-            found = await worker.execute(SQL["note_uses"], {**uses, **schema.VERSION})
-        return {token_hash for (token_hash,) in await found.fetchall()}
+    with pipeline.first_statement():
+        found = await worker.execute(SQL["note_uses"], {**uses, **schema.VERSION})
+    return {token_hash for (token_hash,) in await found.fetchall()}
+
+
+def job(usage: Usage, interval: timedelta = INTERVAL) -> Job:
+    """Return the background job that writes ``usage``. It needs connections of the ``worker`` role."""
+    return Job(usage.write, interval, log, "when tokens were used last is written later")
 
 
 @asynccontextmanager
-async def written(
-    usage: Usage, workers: Pool, every: timedelta | None = INTERVAL
-) -> AsyncIterator[None]:
-    """Write ``usage`` down about ``every`` minute until the end of the block, and then once more.
-
-    ``workers`` are connections of the ``worker`` role. With None for ``every`` it is written only at the end.
-    """
-    turns = (
-        []
-        if every is None
-        else [asyncio.create_task(_take_turns(usage, workers, every.total_seconds()))]
-    )
+async def written_at_the_end(usage: Usage, workers: Pool) -> AsyncIterator[None]:
+    """Write ``usage`` at the end of the block, with a connection of ``workers``, of the ``worker`` role."""
     try:
         yield
     finally:
-        for turn in turns:
-            turn.cancel()
-        await asyncio.gather(*turns, return_exceptions=True)
         try:
-            async with asyncio.timeout(_LAST_TURN_S):
-                await usage.write(workers)
+            async with asyncio.timeout(_LAST_WRITE_S):
+                await _write_rest(usage, workers)
         except (psycopg.Error, TimeoutError) as error:
             if not (isinstance(error, psycopg.Error) and schema.log_mismatch(error)):
-                log.warning("when tokens were used last is not noted: %s", type(error).__name__)
+                log.warning("when tokens were used last is not written: %s", type(error).__name__)
 
 
-async def _take_turns(usage: Usage, workers: Pool, interval_s: float) -> None:
-    # Servers that are started together shall not all come at once.
-    await asyncio.sleep(interval_s * random.random())  # noqa: S311 -- nobody gains by guessing it
-    while True:
-        try:
-            await usage.write(workers)
-        except psycopg.Error as error:
-            if not schema.log_mismatch(error):
-                log.warning("when tokens were used last is noted later: %s", type(error).__name__)
-        except Exception:
-            # Nobody waits for this task, so it would end without a word.
-            log.exception("when tokens were used last is noted later")
-        await asyncio.sleep(interval_s)
+async def _write_rest(usage: Usage, workers: Pool) -> None:
+    if usage.waiting:
+        async with workers.connection() as worker:
+            await usage.write(worker)

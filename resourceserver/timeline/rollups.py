@@ -14,7 +14,6 @@ Every server does this. A person is one server's at a time, and the others go on
 import logging
 from calendar import monthrange
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -26,7 +25,8 @@ from psycopg.errors import QueryCanceled
 
 from resourceserver.timeline import jobs
 from shared import pipeline, queries, schema
-from shared.pool import Connection, Pool
+from shared.jobs import Job
+from shared.pool import Connection
 
 log = logging.getLogger("svc.rollups")
 
@@ -58,12 +58,9 @@ _CHECKS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 _NOBODY: Final = UUID(int=0)
 
 
-def made(workers: Pool, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
-    """Have rollups made about ``every`` so often until the end of the block.
-
-    ``workers`` are connections of the ``worker`` role.
-    """
-    return jobs.repeated(make_due, workers, every, log, "rollups are made later")
+def job(interval: timedelta = INTERVAL) -> Job:
+    """Return the background job that makes rollups. It needs connections of the ``worker`` role."""
+    return Job(make_due, interval, log, "rollups are made later")
 
 
 async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:

@@ -12,7 +12,7 @@ go on to the next. Days are those of the person's own zone as it is when they ar
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,8 @@ import psycopg
 from resourceserver.timeline import jobs
 from resourceserver.timeline.jobs import Days
 from shared import pipeline, queries, schema
-from shared.pool import Connection, Pool
+from shared.jobs import Job
+from shared.pool import Connection
 
 log = logging.getLogger("svc.summaries")
 
@@ -50,12 +51,9 @@ Mark = tuple[date, datetime]
 EVER: Final[Days] = (date.min, date.max)
 
 
-def made(workers: Pool, every: timedelta = INTERVAL) -> AbstractAsyncContextManager[None]:
-    """Have days summed up about ``every`` so often until the end of the block.
-
-    ``workers`` are connections of the ``worker`` role.
-    """
-    return jobs.repeated(make_due, workers, every, log, "days are summed up later")
+def job(interval: timedelta = INTERVAL) -> Job:
+    """Return the background job that sums days up. It needs connections of the ``worker`` role."""
+    return Job(make_due, interval, log, "days are summed up later")
 
 
 async def make_due(worker: Connection) -> int:

@@ -46,7 +46,8 @@ def write(chosen: Settings, noted: Usage) -> None:
     """Write ``noted`` down once, as the server does."""
 
     async def run(workers: Pool) -> None:
-        await noted.write(workers)
+        async with workers.connection() as worker:
+            await noted.write(worker)
 
     with_worker(chosen, run)
 
@@ -221,10 +222,11 @@ def test_a_token_that_is_used_while_its_use_is_written_waits_again(
     noted = Usage({token.hash: (token.user_id, at(1))})
 
     async def use(workers: Pool) -> None:
-        writing = asyncio.create_task(noted.write(workers))
-        await asyncio.sleep(0)
-        noted.note(token)
-        await writing
+        async with workers.connection() as worker:
+            writing = asyncio.create_task(noted.write(worker))
+            await asyncio.sleep(0)
+            noted.note(token)
+            await writing
 
     with_worker(deployment, use)
 
@@ -313,7 +315,7 @@ def test_an_error_is_raised_also_where_the_server_is_outdated(
     (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
 
     async def fail(workers: Pool) -> None:
-        async with usage.written(noted, workers, None):
+        async with usage.written_at_the_end(noted, workers):
             raise ValueError("of the block")
 
     owner.execute("update svc.schema_version set oldest_code = 9000")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
 import httpx2
@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from authserver import janitor
 from shared import database, pipeline, schema, tokens
-from shared.pool import Connection, Pool
+from shared.pool import Connection
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.client import AppClient
@@ -27,7 +27,7 @@ from tests.conftest import Connect, Person
 from tests.oauth.conftest import Opens, Register, Welcome
 from tests.oauth.privileges import without
 from tests.oauth.visitor import Application, Visitor
-from tests.waiting import wait_for, wait_for_async, wait_for_rivals
+from tests.waiting import wait_for, wait_for_rivals
 
 pytestmark = pytest.mark.checklist(59)
 
@@ -1109,22 +1109,6 @@ def test_while_the_database_is_unreachable_the_janitor_logs_a_line_and_tries_aga
     assert len(lines) >= 2
     assert all(line.startswith("the database does not answer; ") for line in lines)
     assert all("\n" not in line for line in lines)
-
-
-def test_after_an_unexpected_error_the_janitor_logs_it_and_runs_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    # No pool at all, which is nothing that psycopg.Error stands for.
-    nothing = cast("Pool", None)
-
-    async def work() -> None:
-        async with janitor.running(nothing, timedelta(milliseconds=5)):
-            await wait_for_async(lambda: len(caplog.records) >= 2, "two failures")
-
-    asyncio.run(work())
-
-    assert caplog.messages[:2] == ["the janitor failed and will run again"] * 2
-    assert "AttributeError" in caplog.text
 
 
 def test_a_server_that_stops_does_not_wait_for_its_janitor(
