@@ -1,8 +1,8 @@
 """Security events of accounts and grants, in an append-only table and in the log.
 
-A statement that changes something also records its events (``events.sql``) and answers them, so that the
-change and the event are one transaction. The log line is written after the commit. Neither contains
-secrets or typed text: people sometimes type their password into the e-mail field.
+The statements of other modules (``changes.py``) record their events with the fragments of ``events.sql``.
+Neither table nor log contains secrets or typed text: people sometimes type their password into the e-mail
+field.
 """
 
 import logging
@@ -18,7 +18,6 @@ from starlette.requests import Request
 from authserver import rows
 from authserver.rows import Database, Parameters
 from shared import tokens, web
-from shared.pipeline import Statement
 
 log = logging.getLogger("svc.security")
 
@@ -124,29 +123,12 @@ def log_client_id(request: Request, client_id: str | None) -> None:
         web.notes(request).update(client_id=client_id)
 
 
-async def execute(
-    database: Database,
-    statement: Statement,
-    parameters: Parameters,
-    origin: RequestOrigin,
-    *,
-    preceded_by: Statement | None = None,
-) -> list[Event]:
-    """Run a statement that records and answers security events; log the events and return them.
-
-    ``preceded_by`` runs first, in the same transaction and with the same parameters.
-    """
-    given = {**parameters, **origin.parameters}
-    new_events = await rows.every(database, Event, statement, given, preceded_by=preceded_by)
-    write_log(new_events, origin)
-    return new_events
-
-
 async def record_failed_sign_in(
     database: Database, user_id: UUID | None, origin: RequestOrigin
 ) -> None:
     """Record a failed sign-in. ``user_id`` is None if there is no such account."""
-    await execute(database, SQL["failed_sign_in"], {"user_id": user_id or tokens.NOBODY}, origin)
+    parameters = {"user_id": user_id or tokens.NOBODY, **origin.parameters}
+    write_log(await rows.every(database, Event, SQL["failed_sign_in"], parameters), origin)
 
 
 async def of_user(database: Database, user_id: UUID, limit: int) -> list[StoredEvent]:

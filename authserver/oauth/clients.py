@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from authserver import events, rows
+from authserver import changes, rows
 from authserver.events import Event, RequestOrigin
 from authserver.rows import Database
 from shared import tokens
@@ -111,12 +111,12 @@ async def remove(
     parameters = {"client_id": client_id, "batch": batch}
     ended: list[Event] = []
     while await rows.execute(database, SQL["unrevoked"], parameters):
-        ended += await events.execute(
+        ended += await changes.run(
             database, SQL["revoke"], parameters, origin, preceded_by=SQL["lock_client"]
         )
     for statement in ("remove_refresh_tokens", "remove_access_tokens", "remove_grants"):
         while await rows.execute(database, SQL[statement], parameters) == batch:
             pass
-    return ended + await events.execute(
+    return ended + await changes.run(
         database, SQL["remove"], parameters, origin, preceded_by=SQL["lock_client"]
     )

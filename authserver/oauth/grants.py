@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
-from authserver import events, rows
+from authserver import changes, events, rows
 from authserver.errors import (
     CodeExpired,
     CodeOfAnotherClient,
@@ -177,7 +177,7 @@ async def issue_code(
 ) -> Token | None:
     """Return a code for ``scopes`` of a pending request, or None if it is no longer pending."""
     code = tokens.mint(tokens.CODE, user_id)
-    consented = await events.execute(
+    consented = await changes.run(
         database,
         SQL["grant_code"],
         {
@@ -288,7 +288,7 @@ async def revoke_by_token(
 ) -> None:
     """Revoke ``token`` (RFC 7009), unless ``client_id`` is given and is not the token's client."""
     name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
-    await events.execute(
+    await changes.run(
         database,
         SQL[f"revoke_by_{name}_token"],
         {"user_id": token.user_id, "token_hash": token.hash, "client_id": client_id},
@@ -299,7 +299,7 @@ async def revoke_by_token(
 async def revoke(database: Database, user_id: UUID, grant_id: UUID, origin: RequestOrigin) -> bool:
     """Revoke a grant of a person. False: it is not theirs, or was revoked before."""
     parameters = {"user_id": user_id, "grant_id": grant_id}
-    return bool(await events.execute(database, SQL["revoke_grant"], parameters, origin))
+    return bool(await changes.run(database, SQL["revoke_grant"], parameters, origin))
 
 
 async def issue_api_token(
@@ -321,7 +321,7 @@ async def issue_api_token(
     """
     token = tokens.mint(tokens.ACCESS, user_id)
     grant_id = grant_id or uuid4()
-    created = await events.execute(
+    created = await changes.run(
         database,
         SQL["grant_api_token"],
         {
@@ -432,7 +432,7 @@ async def _replayed_code(database: Database, code: Token, origin: RequestOrigin)
     key = {"user_id": code.user_id, "code_hash": code.hash}
     stored = await rows.one(database, _Code, SQL["code"], key)
     if stored is not None and stored.is_spent:
-        await events.execute(database, SQL["revoke_grant_of_spent_code"], key, origin)
+        await changes.run(database, SQL["revoke_grant_of_spent_code"], key, origin)
     return stored
 
 
@@ -443,7 +443,7 @@ async def _replayed_refresh_token(
     key = {"user_id": token.user_id, "token_hash": token.hash}
     stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:
-        await events.execute(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)
+        await changes.run(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)
     return stored
 
 

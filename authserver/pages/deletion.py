@@ -15,7 +15,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, forms, rows
+from authserver import changes, events, forms, rows
 from authserver.pages import confirm
 from authserver.people.sessions import Browser, ConfirmationNeeded, Person, StaleForm
 from authserver.web.page import Page
@@ -55,7 +55,7 @@ async def submit(server: Server, request: Request) -> Response:
         page = await _page(server, visit.person, typed, email_problem=wrong, status=400)
         return server.pages.render(page, visit.browser)
     session = visit.browser.session
-    ended = await events.execute(
+    ended = await changes.run(
         server.database,
         SQL["delete_account"],
         {"user_id": session.user_id, "session_hash": session.hash},

@@ -12,7 +12,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import class_row
 from starlette.requests import Request
 
-from authserver import events, rows
+from authserver import changes, events, rows
 from authserver.errors import TooManyRequests
 from authserver.events import Event, RequestOrigin
 from authserver.people import passwords, sessions
@@ -166,7 +166,7 @@ async def add(database: Database, hasher: Hasher, new: NewAccount, origin: Reque
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        created = await events.execute(database, SQL["add_account"], parameters, origin)
+        created = await changes.run(database, SQL["add_account"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
     return created[0].user_id
@@ -181,7 +181,7 @@ async def change_password(
     """
     passwords.check(password, account.email)
     parameters = {"user_id": account.user_id, "password_hash": await hasher.hash(password)}
-    await events.execute(
+    await changes.run(
         database, SQL["change_password"], parameters, origin, preceded_by=SQL["lock_user"]
     )
 
@@ -201,7 +201,7 @@ async def change_own_password(
         "password_hash": await server.hasher.hash(password),
         **session_parameters,
     }
-    changed = await events.execute(
+    changed = await changes.run(
         server.database,
         SQL["change_own_password"],
         parameters,
@@ -245,7 +245,7 @@ async def reset_password(
         "password_hash": await server.hasher.hash(password),
         **session_parameters,
     }
-    recorded = await events.execute(
+    recorded = await changes.run(
         server.database,
         SQL["reset_password"],
         parameters,
@@ -301,7 +301,7 @@ async def join(
         "password_hash": await hasher.hash(new.password),
     }
     try:
-        created = await events.execute(database, SQL["join"], parameters, origin)
+        created = await changes.run(database, SQL["join"], parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
     if not created:

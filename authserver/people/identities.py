@@ -13,7 +13,7 @@ from uuid import UUID
 
 from psycopg.errors import UniqueViolation
 
-from authserver import events, rows
+from authserver import changes, rows
 from authserver.events import Event, RequestOrigin
 from authserver.people import accounts
 from authserver.people.accounts import AddressTaken, LinkUsed, UnacceptableEmail
@@ -149,7 +149,7 @@ async def _join(
     database: Database, statement: Statement, parameters: Parameters, origin: RequestOrigin
 ) -> list[Event]:
     try:
-        return await events.execute(database, statement, parameters, origin)
+        return await changes.run(database, statement, parameters, origin)
     except UniqueViolation as error:
         raise AddressTaken from error
 
@@ -163,14 +163,14 @@ async def connect(
         "user_id": browser.session.user_id,
         "session_hash": browser.session.hash,
     }
-    return bool(await events.execute(database, SQL["connect"], parameters, origin))
+    return bool(await changes.run(database, SQL["connect"], parameters, origin))
 
 
 async def disconnect(database: Database, user_id: UUID, issuer: str, origin: RequestOrigin) -> bool:
     """Disconnect the provider. False: it was not connected, or it is the last sign-in method."""
     parameters = {"user_id": user_id, "issuer": issuer}
     return bool(
-        await events.execute(
+        await changes.run(
             database, SQL["disconnect"], parameters, origin, preceded_by=SQL["lock_user"]
         )
     )

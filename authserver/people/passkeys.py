@@ -37,7 +37,7 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from authserver import PRODUCT, events, rows
+from authserver import PRODUCT, changes, events, rows
 from authserver.people import sessions
 from authserver.people.server import Server
 from authserver.people.sessions import Browser, Person, Signer, Visit
@@ -258,7 +258,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
         known = await _stored_passkey(server, browser.person, credential)
         user_id = known.user_id
         session, session_parameters = sessions.new_session(browser, known.user_id, request)
-        recorded = await events.execute(
+        recorded = await changes.run(
             server.database,
             SQL["sign_in_with_passkey"],
             {
@@ -371,7 +371,7 @@ async def add(server: Server, visit: Visit, answer: str, name: str, request: Req
         or len(created.credential_public_key) > _MAX_PUBLIC_KEY_BYTES
     ):
         raise ProofRefused(MALFORMED)
-    added = await events.execute(
+    added = await changes.run(
         server.database,
         SQL["add_passkey"],
         {
@@ -403,7 +403,7 @@ async def remove(server: Server, visit: Visit, passkey_id: UUID, request: Reques
         "passkey_id": passkey_id,
         "issuer": server.provider_issuer,
     }
-    removed = await events.execute(
+    removed = await changes.run(
         server.database,
         SQL["remove_passkey"],
         parameters,

@@ -21,7 +21,7 @@ import itsdangerous
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import events, rows
+from authserver import changes, events, rows
 from authserver.events import RequestOrigin
 from authserver.forms import Form
 from authserver.rows import Database, Parameters
@@ -264,9 +264,7 @@ async def sign_in(
     """
     session, session_parameters = new_session(browser, user_id, request, authenticated_at)
     parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **session_parameters}
-    opened = await events.execute(
-        database, SQL["sign_in"], parameters, events.request_origin(request)
-    )
+    opened = await changes.run(database, SQL["sign_in"], parameters, events.request_origin(request))
     return session if opened else None
 
 
@@ -288,7 +286,7 @@ async def sign_out(database: Database, browser: Browser, request: Request) -> To
     """End the browser's session and return its new, anonymous one."""
     session = tokens.mint(tokens.SESSION, tokens.NOBODY)
     replacement = _replacement(browser.session, session)
-    await events.execute(database, SQL["sign_out"], replacement, events.request_origin(request))
+    await changes.run(database, SQL["sign_out"], replacement, events.request_origin(request))
     return session
 
 
@@ -313,7 +311,7 @@ async def end(
 ) -> bool:
     """End one session of a person. False: the session is not theirs or has ended."""
     parameters = {**_idle_parameters(user_id), "session_hash": session_hash}
-    return bool(await events.execute(database, SQL["end_sign_in"], parameters, origin))
+    return bool(await changes.run(database, SQL["end_sign_in"], parameters, origin))
 
 
 async def sign_out_everywhere(
@@ -322,7 +320,7 @@ async def sign_out_everywhere(
     """End all sessions of a person except ``except_for``, and return how many were ended."""
     kept = None if except_for is None else except_for.hash
     parameters = {**_idle_parameters(user_id), "kept_hash": kept}
-    ended = await events.execute(
+    ended = await changes.run(
         database, SQL["sign_out_everywhere"], parameters, origin, preceded_by=SQL["lock_user"]
     )
     return len(ended)
