@@ -7,36 +7,38 @@ shown, stored and returned everywhere.
 from collections.abc import Iterable
 from typing import Final
 
-SCOPES: Final[dict[str, str]] = {
-    "read:activity": "See which apps and sites you use, your coding time, devices and goals",
-    "read:code": "See your commits, pull requests and reviews",
-    "read:health": "See your health samples, heart rate, sleep and recovery",
-    "read:location": "See where you have been and your check-ins",
-    "read:music": "See what you listen to",
-    "read:content": "See your recordings and transcripts, insights, watch history and calendar",
-    "read:profile": "See your name, e-mail address, time zone and connected services",
-    "ingest:app_sessions": "Add application usage to your history",
-    "ingest:coding_sessions": "Add coding sessions to your history",
-    "ingest:health": "Add health samples to your history",
-    "ingest:heartbeats": "Add editor heartbeats to your history",
-}
+_DECLARED: Final = (
+    (
+        "read:activity",
+        "Activity",
+        "See which apps and sites you use, your coding time, devices and goals",
+    ),
+    ("read:code", "Code hosting", "See your commits, pull requests and reviews"),
+    ("read:health", "Health", "See your health samples, heart rate, sleep and recovery"),
+    ("read:location", "Location", "See where you have been and your check-ins"),
+    ("read:music", "Music", "See what you listen to"),
+    (
+        "read:content",
+        "Content",
+        "See your recordings and transcripts, insights, watch history and calendar",
+    ),
+    ("read:profile", "Profile", "See your name, e-mail address, time zone and connected services"),
+    ("ingest:app_sessions", "Activity", "Add application usage to your history"),
+    ("ingest:coding_sessions", "Activity", "Add coding sessions to your history"),
+    ("ingest:health", "Health", "Add health samples to your history"),
+    ("ingest:heartbeats", "Activity", "Add editor heartbeats to your history"),
+)
+"""One line for each scope: its name, the domain of data that it belongs to, and its sentence. Lists, pages,
+metadata and descriptions are derived from it."""
+
+SCOPES: Final = {scope: sentence for scope, _, sentence in _DECLARED}
 """Every scope and the sentence that people read when they are asked for it."""
 
-DOMAINS: Final[dict[str, tuple[str, ...]]] = {
-    "Activity": (
-        "read:activity",
-        "ingest:app_sessions",
-        "ingest:coding_sessions",
-        "ingest:heartbeats",
-    ),
-    "Code hosting": ("read:code",),
-    "Health": ("read:health", "ingest:health"),
-    "Location": ("read:location",),
-    "Music": ("read:music",),
-    "Content": ("read:content",),
-    "Profile": ("read:profile",),
+DOMAINS: Final = {
+    domain: tuple(scope for scope, its_domain, _ in _DECLARED if its_domain == domain)
+    for domain in dict.fromkeys(domain for _, domain, _ in _DECLARED)
 }
-"""The parts of somebody's data, as people are shown them, and the scopes of each."""
+"""The domains of a person's data, as pages list them, and the scopes of each."""
 
 DEFAULT: Final = "read:activity"
 """What an application gets that neither asks for a scope nor registered one."""

@@ -1,9 +1,12 @@
 """Scope lists."""
 
+import subprocess
+
 import pytest
 
 from shared import scopes
 from shared.scopes import UnknownScopeError
+from tests.rooms import PACKAGES, ROOT
 
 
 def test_there_are_seven_to_read_and_four_to_write() -> None:
@@ -24,6 +27,14 @@ def test_there_are_seven_to_read_and_four_to_write() -> None:
     ]
 
 
+def test_a_scope_without_a_stream_is_declared_in_one_line_and_named_nowhere_else() -> None:
+    command = ["git", "grep", "--fixed-strings", "ingest:heartbeats", "--", *PACKAGES, "sql"]
+
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert [line.partition(":")[0] for line in found.stdout.splitlines()] == ["shared/scopes.py"]
+
+
 def test_a_list_is_put_in_order_and_freed_of_repetition() -> None:
     parsed = scopes.parse("ingest:health read:code read:activity read:code")
 
@@ -41,12 +52,6 @@ def test_an_empty_list_has_no_scopes(text: str) -> None:
 def test_an_unknown_scope_is_refused(text: str) -> None:
     with pytest.raises(UnknownScopeError):
         scopes.parse(text)
-
-
-def test_every_scope_belongs_to_one_domain() -> None:
-    named = [scope for scopes_of_domain in scopes.DOMAINS.values() for scope in scopes_of_domain]
-
-    assert sorted(named) == sorted(scopes.SCOPES)
 
 
 def test_scopes_are_grouped_by_domain_in_canonical_order() -> None:
