@@ -11,7 +11,8 @@ select user_id,
    for no key update
 
 -- name: tables
--- All tables of user data, in an order in which their rows can be removed.
+-- All tables of user data, in an order in which their rows can be removed. A table cannot be a parameter, so
+-- psycopg puts its name between the braces of the statements below.
 select place::text
   from svc.tables_of_people() as place
 

@@ -21,6 +21,19 @@ select svc.instant(now()) as exported_at,
        coalesce(svc.day_start(%(to)s::date + 1, %(tz)s)::text, 'infinity') as ends_at,
        string_to_array(current_setting('svc.scopes'), ' ') as scopes
 
+-- name: open_rows
+-- Opens the cursor of a resource's statement. A statement, like the count below, cannot be a parameter, so psycopg
+-- puts it between the braces.
+declare exported no scroll cursor for {rows}
+
+-- name: fetch_rows
+-- The next rows, at most so many.
+fetch forward {count} from exported
+
+-- name: close_rows
+-- Closes the cursor, so that the next resource can open its own.
+close exported
+
 -- name: rows_of_answer
 -- The rows of an endpoint that answers all it has at once.
 select row::text

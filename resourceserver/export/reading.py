@@ -13,6 +13,7 @@ from datetime import date
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 import psycopg
+from psycopg import sql
 from psycopg.pq.abc import PGresult
 from psycopg.rows import dict_row
 from pydantic import Field, WithJsonSchema, model_validator
@@ -33,7 +34,6 @@ SCOPE: Final = "read:activity"
 
 BATCH: Final = 64 * 1024
 """About how many characters of rows are fetched at once."""
-_DECLARE: Final = "declare exported no scroll cursor for "
 FIRST_ROWS: Final = 10
 """How many rows are fetched before anything is known of their length."""
 
@@ -102,16 +102,18 @@ class Export:
                 yield rows
             return
         # No cursor object of psycopg: where an export is broken off, nothing can close it in order any more.
-        await self._run(_DECLARE + resource.rows, self.params)
+        await self._run(sql.SQL(SQL["open_rows"]).format(rows=sql.SQL(resource.rows)), self.params)
         most = FIRST_ROWS
-        while rows := await self._run(f"fetch forward {most} from exported"):
+        while rows := await self._run(sql.SQL(SQL["fetch_rows"]).format(count=most)):
             yield rows
             if len(rows) < most:
                 break
             most = min(max(1, most * BATCH // sum(map(len, rows))), resource.most_rows)
-        await self._run("close exported")
+        await self._run(sql.SQL(SQL["close_rows"]))
 
-    async def _run(self, statement: str, params: Mapping[str, Any] | None = None) -> list[str]:
+    async def _run(
+        self, statement: sql.SQL | sql.Composed, params: Mapping[str, Any] | None = None
+    ) -> list[str]:
         """Return the only column of what ``statement`` gives."""
         cursor = await in_time(self.connection.execute(statement, params))
         return [row for (row,) in await cursor.fetchall()] if cursor.description else []
