@@ -21,7 +21,7 @@ its text: those of ``select *`` cannot.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +42,7 @@ _STEP: Final = re.compile(
 _NOT_A_TABLE: Final = re.compile(r"(\bextract\(\s*\w+|\bdistinct)\s+from\b")
 _REFERENCE: Final = re.compile(r"\b(?:from|join)\s+(?!lateral\b)(\w+)\b(?![.(])")
 _RETURNED: Final = re.compile(r"\breturning\s+(.*)\Z", re.DOTALL)
-_INNERMOST: Final = re.compile(r"\([^()]*\)")
+_PARENTHESIS: Final = re.compile(r"[()]")
 _SELECTED: Final = re.compile(
     r"\bselect\s+(?:distinct\s+(?:on\s+#\s+)?)?(.*?)(?:\bfrom\b|\bwhere\b|\bunion\b|\Z)", re.DOTALL
 )
@@ -54,6 +54,17 @@ Tables = Mapping[str, Columns | None]
 
 class FragmentError(ValueError):
     """A fragment that lacks what it needs, or does not give what it says."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A common table expression of a block, or a fragment that it includes."""
+
+    depth: int
+    """The number of parentheses around it."""
+    name: str
+    is_included: bool
+    columns: Columns | None
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,25 @@ class Block:
         without = _TEXT.sub("''", _COMMENT.sub("", self.text))
         return _NOT_A_TABLE.sub(r"\1", without)
 
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Its common table expressions and included fragments, in their order."""
+        steps: list[Step] = []
+        depth, end = 0, 0
+        for found in _STEP.finditer(self.code):
+            between = self.code[end : found.start()]
+            depth += between.count("(") - between.count(")")
+            end = found.start()
+            if found["include"] is None:
+                columns = _columns(self.code, found)
+                steps.append(Step(depth, found["table"], False, columns))
+            else:
+                steps.append(Step(depth, found["include"], True, None))
+        return tuple(steps)
+
+    @cached_property
     def references(self) -> frozenset[str]:
-        """Return the tables without a schema that it reads from."""
+        """The tables without a schema that it reads from."""
         return frozenset(_REFERENCE.findall(self.code))
 
 
@@ -105,9 +133,19 @@ def load(*paths: Path) -> dict[str, str]:
     return {name: whole(block.text) for name, block in statements.items()}
 
 
-def blocks(path: Path) -> Iterator[Block]:
-    """Yield the statements and fragments of a file."""
-    parts = _HEADER.split(path.read_text(encoding="utf-8"))
+def blocks(path: Path) -> tuple[Block, ...]:
+    """Return the statements and fragments of a file."""
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+# Many files share fragments, and what is read from a block's text is kept with it.
+@cache
+def _parsed(text: str) -> tuple[Block, ...]:
+    return tuple(_blocks(text))
+
+
+def _blocks(file: str) -> Iterator[Block]:
+    parts = _HEADER.split(file)
     for kind, name, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         promised: dict[str, dict[str, Columns]] = {"needs": {}, "gives": {}}
         for promise, table, columns in _PROMISE.findall(text):
@@ -122,18 +160,17 @@ def _check(block: Block, fragments: Mapping[str, Block]) -> None:
         (0, table, columns) for table, columns in block.needs.items()
     ]
     named = set(block.needs)
-    for step in _STEP.finditer(block.code):
-        depth = block.code.count("(", 0, step.start()) - block.code.count(")", 0, step.start())
+    for step in block.steps:
         # What stands within parentheses is not known behind them.
-        known = [each for each in known if each[0] <= depth]
-        if step["include"] is None:
-            known.append((depth, step["table"], _columns(block.code, step)))
-        else:
-            fragment = fragments[step["include"]]
+        known = [each for each in known if each[0] <= step.depth]
+        if step.is_included:
+            fragment = fragments[step.name]
             _compare(block, fragment, {table: columns for _, table, columns in known})
-            known += [(depth, table, columns) for table, columns in fragment.gives.items()]
+            known += [(step.depth, table, columns) for table, columns in fragment.gives.items()]
+        else:
+            known.append((step.depth, step.name, step.columns))
         named.update(table for _, table, _ in known)
-    if block.is_fragment and (missing := block.references() - named):
+    if block.is_fragment and (missing := block.references - named):
         raise FragmentError(f"{block.name} reads {min(missing)}, which it neither has nor needs")
     given = {table: columns for depth, table, columns in known if depth == 0}
     for table, columns in block.gives.items():
@@ -154,15 +191,24 @@ def _columns(code: str, step: re.Match[str]) -> Columns | None:
     """Return the columns of the common table expression that begins with ``step``."""
     if step["columns"] is not None:
         return frozenset(step["columns"].split(", "))
-    depth, end = 1, step.end()
-    while depth > 0 and end < len(code):
-        depth += {"(": 1, ")": -1}.get(code[end], 0)
-        end += 1
-    body = code[step.end() : end - 1]
-    while (flat := _INNERMOST.sub("#", body)) != body:
-        body = flat
+    body = _without_parentheses(code, step.end())
     selected = _RETURNED.search(body) or _SELECTED.search(body)
     if selected is None:
         return None
     names = [re.search(r"(\w+)\s*$", item) for item in selected[1].split(",")]
     return frozenset(name[1] for name in names if name is not None) if all(names) else None
+
+
+def _without_parentheses(code: str, start: int) -> str:
+    """Return the text up to the parenthesis that closes here, with ``#`` for each pair inside."""
+    depth, begin, parts = 0, start, list[str]()
+    for parenthesis in _PARENTHESIS.finditer(code, start):
+        if depth == 0:
+            parts.append(code[begin : parenthesis.start()])
+        depth += 1 if parenthesis[0] == "(" else -1
+        if depth < 0:
+            break
+        if depth == 0:
+            parts.append("#")
+            begin = parenthesis.end()
+    return "".join(parts)
