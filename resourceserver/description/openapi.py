@@ -8,6 +8,7 @@ written by hand.
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,12 +95,15 @@ _HEADERS: Final = {
 
 
 def routes(chosen: Settings) -> list[Route]:
-    """Return the route of the description, which is rendered once."""
-    body = text(chosen).encode()
+    """Return the route of the description, which is rendered once, for the first request."""
+
+    @cache
+    def body() -> bytes:
+        return text(chosen).encode()
 
     async def openapi(_: Request) -> Response:
         headers = {"Cache-Control": "public, max-age=300"}
-        return packed(Response(body, headers=headers, media_type="application/json"))
+        return packed(Response(body(), headers=headers, media_type="application/json"))
 
     return [Route(PATH, openapi, name="openapi")]
 

@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -85,7 +86,6 @@ def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Rout
     endpoint = MCPEndpoint(
         reader=reader,
         tools={tool.name: tool for tool in tools},
-        listing=members(tools=[tool.listing() for tool in tools]),
         answers=Answers(f"{chosen.base_url}{metadata.PATH}{PATH}"),
         resources=(chosen.base_url, f"{chosen.base_url}{PATH}"),
         origins=frozenset({chosen.base_url, *chosen.mcp_origins}),
@@ -101,8 +101,6 @@ class MCPEndpoint:
 
     reader: Reader
     tools: Mapping[str, Tool]
-    listing: bytes
-    """What ``tools/list`` answers."""
     answers: Answers
     resources: tuple[str, ...]
     """The audiences of tokens that are taken."""
@@ -214,10 +212,15 @@ class MCPEndpoint:
                 reason = f"there is no such method: {quoted(message.method)}"
                 raise message.refusal(protocol.METHOD_NOT_FOUND, reason)
 
+    @cached_property
+    def _listing(self) -> bytes:
+        """The tools, rendered once, for the first ``tools/list``."""
+        return members(tools=[tool.listing() for tool in self.tools.values()])
+
     def _listed(self, message: Message) -> bytes:
         if not message.is_modern:
-            return self.listing
-        return members(ttlMs=_TOOLS_TTL_MS, cacheScope="private") + b"," + self.listing
+            return self._listing
+        return members(ttlMs=_TOOLS_TTL_MS, cacheScope="private") + b"," + self._listing
 
     async def _discovered(self, who: Credential) -> bytes:
         return members(
