@@ -86,7 +86,11 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
     if answer is not None:
         return await passkeys.sign_in(server, visit.browser, answer, request)
     account = await accounts.authenticate(
-        server, visit.person.email, form.get("password") or "", events.request_origin(request)
+        server,
+        visit.person.email,
+        form.get("password") or "",
+        events.request_origin(request),
+        known_cookie=sessions.cookie(request, server.signer.known_cookie_name),
     )
     if account is None or account.user_id != visit.person.user_id:
         raise ProofRefused(_FAILED)

@@ -40,9 +40,10 @@ async def submit(server: Server, request: Request) -> Response:
     email = form.get("email") or ""
     wanted = NewAccount(email=email, password=form.get("password") or "")
     try:
-        user_id = await accounts.join(
-            server.database, server.hasher, link, wanted, events.request_origin(request)
-        )
+        origin = events.request_origin(request)
+        # One link must not fill the queue of the hasher.
+        with server.throttle.reserve(origin.address):
+            user_id = await accounts.join(server.database, server.hasher, link, wanted, origin)
     except (UnacceptableEmail, AddressTaken) as error:
         page = _page(link, invitation, email, email_problem=error.__doc__)
         return server.pages.render(page, browser)

@@ -95,7 +95,11 @@ async def _authenticate(server: Server, browser: Browser, form: Form, request: R
     if answer is not None:
         return await passkeys.sign_in(server, browser, answer, request)
     account = await accounts.authenticate(
-        server, form.get("email") or "", form.get("password") or "", events.request_origin(request)
+        server,
+        form.get("email") or "",
+        form.get("password") or "",
+        events.request_origin(request),
+        known_cookie=sessions.cookie(request, server.signer.known_cookie_name),
     )
     if account is None:
         raise ProofRefused(_FAILED)

@@ -106,26 +106,43 @@ async def find(database: Database, email: str) -> Account | None:
 
 
 async def authenticate(
-    server: Server, email: str, password: str, origin: RequestOrigin
+    server: Server,
+    email: str,
+    password: str,
+    origin: RequestOrigin,
+    *,
+    known_cookie: str | None = None,
 ) -> Account | None:
     """Return the account that this e-mail address and password belong to, or None.
 
     The duration is the same for an unknown address, a wrong password and a throttled attempt, so that it
-    reveals nothing. Raises TooManyRequests, passwords.TooManySignIns.
+    reveals nothing. ``known_cookie`` is what the browser keeps of its last sign-in. Raises TooManyRequests,
+    passwords.TooManySignIns.
     """
-    with server.throttle.reserve(origin.address):
-        account = await find(server.database, email)
-        stored = None if account is None else account.password_hash
-        user_id = None if account is None else account.user_id
+    account = await find(server.database, email)
+    stored = None if account is None else account.password_hash
+    user_id = None if account is None else account.user_id
+    known_browser = server.signer.known_browser(known_cookie, user_id)
+    is_known = known_browser is not None
+    reserved = (
+        server.throttle.reserve(origin.address)
+        if user_id is None or not is_known
+        else server.throttle.reserve_known(user_id)
+    )
+    with reserved:
         try:
-            guess = await server.throttle.count_guess(_folded(email), user_id, origin.address)
+            guess = await server.throttle.count_guess(
+                _folded(email), user_id, origin.address, known_browser=known_browser
+            )
         except TooManyRequests:
-            # No event is recorded: strangers could fill the table with throttled attempts.
-            await server.hasher.verify(None, password)
+            # Throttled attempts take no place in the hasher's queue, however many addresses send them. No
+            # event is recorded: strangers could fill the table with them.
+            await server.hasher.pause(is_known=is_known)
             raise
         try:
-            is_right = await server.hasher.verify(stored, password)
-        except TooManySignIns:
+            with server.throttle.reserve_account(f"{_folded(email)} {known_browser or ''}"):
+                is_right = await server.hasher.verify(stored, password, is_known=is_known)
+        except (TooManySignIns, TooManyRequests):
             await server.throttle.undo(guess)
             raise
     if account is None or stored is None or not is_right:
@@ -133,13 +150,15 @@ async def authenticate(
         return None
     await server.throttle.clear(guess)
     if server.hasher.is_outdated(stored):
-        await _rehash(server, account.user_id, stored, password)
+        await _rehash(server, account.user_id, stored, password, is_known=is_known)
     return account
 
 
-async def _rehash(server: Server, user_id: UUID, stored: str, password: str) -> None:
+async def _rehash(
+    server: Server, user_id: UUID, stored: str, password: str, *, is_known: bool
+) -> None:
     try:
-        new_hash = await server.hasher.hash(password)
+        new_hash = await server.hasher.hash(password, is_known=is_known)
     except TooManySignIns:
         # The sign-in itself succeeded; the next one can rehash the password.
         return
@@ -192,13 +211,13 @@ async def change_own_password(
     """Set a new password for the signed-in person and end all their sessions except this browser's.
 
     Returns the browser's new session, or None if the account no longer exists. Raises
-    passwords.UnacceptablePassword, passwords.TooManySignIns.
+    passwords.UnacceptablePassword, passwords.TooManySignIns, TooManyRequests.
     """
     passwords.check(password, visit.person.email)
     session, session_parameters = sessions.new_session(visit.browser, visit.person.user_id, request)
     parameters = {
         "user_id": visit.person.user_id,
-        "password_hash": await server.hasher.hash(password),
+        "password_hash": await _hash_of_known(server, visit.person.user_id, password),
         **session_parameters,
     }
     changed = await changes.run(
@@ -233,7 +252,7 @@ async def reset_password(
 ) -> Token:
     """Set a new password by a reset link, sign the browser in, and return its new session.
 
-    All other sessions of the account end. Raises LinkUsed, passwords.TooManySignIns, and
+    All other sessions of the account end. Raises LinkUsed, passwords.TooManySignIns, TooManyRequests and
     passwords.UnacceptablePassword; after an error the link can still be used.
     """
     reset = await open_reset(server.database, link)
@@ -242,7 +261,7 @@ async def reset_password(
     parameters = {
         "user_id": link.user_id,
         "link_hash": link.hash,
-        "password_hash": await server.hasher.hash(password),
+        "password_hash": await _hash_of_known(server, reset.user_id, password),
         **session_parameters,
     }
     recorded = await changes.run(
@@ -255,6 +274,12 @@ async def reset_password(
     if not recorded:
         raise LinkUsed
     return session
+
+
+async def _hash_of_known(server: Server, user_id: UUID, password: str) -> str:
+    """Return the hash of a new password of a person who is signed in or has a link."""
+    with server.throttle.reserve_known(user_id):
+        return await server.hasher.hash(password, is_known=True)
 
 
 async def invite(database: Database, chosen: Settings, email: str | None) -> str:

@@ -2,8 +2,11 @@
 
 import re
 import secrets
+import statistics
+import time
 import unicodedata
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,9 +26,10 @@ Texts = TypeVarTuple("Texts")
 MIN_CHARACTERS: Final = 12
 MAX_BYTES: Final = 1024
 
-_MAX_CONCURRENT: Final = 2
-"""Each hash needs 64 MiB and one core; more at a time would only delay everything else."""
 _MAX_WAITING: Final = 40
+"""The most passwords that wait for each of the two places."""
+_MEASURED: Final = 15
+"""How many of the last durations the median is taken from."""
 
 # Common words in passwords. Digits and symbols are removed from a password before it is compared with
 # these words and their repetitions, so their many variants need no list.
@@ -145,13 +149,21 @@ def _decoy(argon2: PasswordHasher) -> str:
 
 @dataclass(frozen=True)
 class Hasher:
-    """Hashes and verifies in threads, at most two at once."""
+    """Hashes and verifies in threads, at most two at once: one in each of two places.
+
+    One place is for everybody. The other is kept for known people: those who are signed in, and browsers
+    that have signed in to the account before. So strangers who fill the queue delay only each other. Each
+    hash needs 64 MiB and computes in four threads; more at a time would only delay everything else.
+    """
 
     argon2: PasswordHasher = field(default_factory=PasswordHasher)
     """By default with the parameters that RFC 9106 recommends for machines with little memory."""
-    limiter: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(_MAX_CONCURRENT)
-    )
+    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    known_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """The place for known people."""
+    durations_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED), repr=False)
+    """How long the last passwords took, without the time in the queue."""
+    first_measurement: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
     decoy: str = field(init=False, repr=False)
     """The hash that is verified when there is no account or no password."""
 
@@ -159,11 +171,14 @@ class Hasher:
         """Set the decoy."""
         object.__setattr__(self, "decoy", _decoy(self.argon2))
 
-    async def hash(self, password: str) -> str:
-        """Return the hash of ``password``. Raises TooManySignIns."""
-        return await self._run(self.argon2.hash, normalized(password))
+    async def hash(self, password: str, *, is_known: bool = False) -> str:
+        """Return the hash of ``password``, in the place for known people if ``is_known``.
 
-    async def verify(self, stored: str | None, password: str) -> bool:
+        Raises TooManySignIns.
+        """
+        return await self._run(is_known, self.argon2.hash, normalized(password))
+
+    async def verify(self, stored: str | None, password: str, *, is_known: bool = False) -> bool:
         """Return whether ``password`` matches the hash ``stored``.
 
         Without a hash, the decoy is verified, so that the duration does not reveal whether there is an
@@ -173,16 +188,50 @@ class Hasher:
         if text is None:
             # No account has such a password. Another text is hashed to keep the duration the same.
             text = ""
-        return await self._run(self._verify, stored or self.decoy, text) and stored is not None
+        is_right = await self._run(is_known, self._verify, stored or self.decoy, text)
+        return is_right and stored is not None
+
+    async def pause(self, *, is_known: bool = False) -> None:
+        """Wait as long as ``verify`` would take now, but outside of the queue and without any work.
+
+        Raises TooManySignIns.
+        """
+        if not self.durations_s:
+            # Nothing was measured since the server started. One attempt measures; others wait for it.
+            async with self.first_measurement:
+                if not self.durations_s:
+                    await self.verify(None, "", is_known=is_known)
+                    return
+        await anyio.sleep(self.expected_s(is_known=is_known))
+
+    def expected_s(self, *, is_known: bool = False) -> float:
+        """Return how long ``verify`` would take now: the queue, and the median of the last durations."""
+        queue = self._limiter(is_known).statistics()
+        ahead = queue.tasks_waiting + queue.borrowed_tokens
+        return statistics.median(self.durations_s) * (1 + ahead / queue.total_tokens)
 
     def is_outdated(self, stored: str) -> bool:
         """Return whether ``stored`` was hashed with parameters other than the current ones."""
         return self.argon2.check_needs_rehash(stored)
 
-    async def _run(self, work: Callable[[*Texts], Result], *given: *Texts) -> Result:
-        if self.limiter.statistics().tasks_waiting >= _MAX_WAITING:
+    def _limiter(self, is_known: bool) -> anyio.CapacityLimiter:
+        return self.known_limiter if is_known else self.limiter
+
+    async def _run(
+        self, is_known: bool, work: Callable[[*Texts], Result], *given: *Texts
+    ) -> Result:
+        limiter = self._limiter(is_known)
+        if limiter.statistics().tasks_waiting >= _MAX_WAITING:
             raise TooManySignIns
-        return await anyio.to_thread.run_sync(work, *given, limiter=self.limiter)
+
+        def measured() -> Result:
+            begun = time.perf_counter()
+            try:
+                return work(*given)
+            finally:
+                self.durations_s.append(time.perf_counter() - begun)
+
+        return await anyio.to_thread.run_sync(measured, limiter=limiter)
 
     def _verify(self, stored: str, password: str) -> bool:
         try:

@@ -12,6 +12,10 @@ the browser sends them, must not contradict this.
 """
 
 import hashlib
+import hmac
+import re
+import secrets
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -39,7 +43,14 @@ JUST_NOW: Final = datetime.max.replace(tzinfo=UTC)
 LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 """For a person whom the provider authenticated at an unknown time."""
 
+_KNOWN_FOR: Final = timedelta(days=90)
+"""How long after its last sign-in a browser counts as known to the account."""
+
 _MAX_COOKIE_CHARACTERS: Final = 16 * 1024
+
+_KNOWN_COOKIE: Final = re.compile(
+    r"(?P<subject>(?P<id>[0-9a-f]{32})-(?P<issued_at>[0-9]{1,12}))\.[A-Za-z0-9_-]{43}"
+)
 
 CSRF_FIELD: Final = "csrf"
 
@@ -127,11 +138,16 @@ class OldSignIn(StaleForm):
 
 @dataclass(frozen=True, repr=False)
 class Signer:
-    """Signs cookies, form tokens and passkey challenges with the key of the deployment."""
+    """Signs cookies, form tokens and passkey challenges with the key of the deployment.
+
+    A second cookie remains after sign-out. It makes the browser known to the account, so that strangers who
+    guess its password neither delay this browser nor lock it out; it opens nothing (OWASP: device cookies).
+    """
 
     cookies: itsdangerous.Signer
     forms: itsdangerous.Signer
     challenges: itsdangerous.Signer
+    known_browsers: itsdangerous.Signer
     origin: str
     is_https: bool
 
@@ -139,6 +155,11 @@ class Signer:
     def cookie_name(self) -> str:
         """The prefix makes browsers require Secure and this exact host (RFC 6265bis, section 4.1.3.2)."""
         return "__Host-svc_session" if self.is_https else "svc_session"
+
+    @property
+    def known_cookie_name(self) -> str:
+        """The name of the cookie that remains after sign-out, and opens nothing."""
+        return "__Host-svc_known" if self.is_https else "svc_known"
 
     def session_in(self, request: Request) -> Token | None:
         """Return the session in the cookie of ``request``, or None without a valid cookie."""
@@ -152,17 +173,44 @@ class Signer:
         return tokens.parse(tokens.SESSION, text)
 
     def set_cookie(self, response: Response, session: Token) -> None:
-        """Set the session cookie. An anonymous session ends when the browser is closed."""
+        """Set the session cookie. An anonymous session ends when the browser is closed.
+
+        A person's session also makes the browser known to their account.
+        """
         is_anonymous = session.user_id == tokens.NOBODY
+        text = self.cookies.sign(session.text).decode()
+        self._set(response, self.cookie_name, text, None if is_anonymous else IDLE_LIFETIME)
+        if not is_anonymous:
+            known = self._known_text(session.user_id, f"{secrets.token_hex(16)}-{time.time():.0f}")
+            self._set(response, self.known_cookie_name, known, _KNOWN_FOR)
+
+    def _set(self, response: Response, name: str, text: str, lifetime: timedelta | None) -> None:
         response.set_cookie(
-            self.cookie_name,
-            self.cookies.sign(session.text).decode(),
-            max_age=None if is_anonymous else int(IDLE_LIFETIME.total_seconds()),
+            name,
+            text,
+            max_age=None if lifetime is None else int(lifetime.total_seconds()),
             path="/",
             secure=self.is_https,
             httponly=True,
             samesite="lax",
         )
+
+    def known_browser(self, known_cookie: str | None, user_id: UUID | None) -> str | None:
+        """Return the id of a browser that signed in to this account within 90 days, otherwise None.
+
+        The cookie does not contain the account, so that it tells nothing to the next user of the browser.
+        """
+        found = _KNOWN_COOKIE.fullmatch(known_cookie or "")
+        if found is None or user_id is None or known_cookie is None:
+            return None
+        if not hmac.compare_digest(self._known_text(user_id, found["subject"]), known_cookie):
+            return None
+        is_recent = int(found["issued_at"]) > time.time() - _KNOWN_FOR.total_seconds()
+        return found["id"] if is_recent else None
+
+    def _known_text(self, user_id: UUID, subject: str) -> str:
+        signature = self.known_browsers.get_signature(f"{user_id} {subject}").decode()
+        return f"{subject}.{signature}"
 
     def form_token(self, session: Token, subject: str = "") -> str:
         """Return the CSRF token for a form of this browser about ``subject``."""
@@ -216,6 +264,7 @@ def signer(chosen: Settings) -> Signer:
         cookies=keyed("cookie"),
         forms=keyed("form"),
         challenges=keyed("challenge"),
+        known_browsers=keyed("known browser"),
         origin=chosen.auth_url,
         is_https=chosen.is_https,
     )

@@ -21,8 +21,9 @@ Password sign-ins are counted under three keys, and one guess expires per hour:
 
 From a known address of an account only the first key counts, so that neither strangers nor neighbours can
 lock the person out there. Known are the addresses where the person is signed in or signed in within 90
-days. From any other address a persistent stranger can lock the person out, by guessing again each time a
-delay ends.
+days. A known browser, one that signed in to the account within 90 days, is counted by itself (5 free),
+wherever it is. From any other place a persistent stranger can lock the person out, by guessing again each
+time a delay ends.
 
 Guesses at unknown e-mail addresses are counted in the same way, so that delays do not reveal which addresses
 have accounts. (One exception: a client that shares a known address with a person can find that the
@@ -43,8 +44,8 @@ sometimes type their password into the e-mail field; and the database alone does
 
 import hmac
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -70,7 +71,9 @@ _FREE_REGISTRATIONS: Final = 100
 _FREE_PROVIDER_SIGN_INS: Final = 100
 
 _MAX_CONCURRENT: Final = 4
-"""Most concurrent sign-ins of one address, so that one client cannot fill the queue of the hasher."""
+"""Most concurrent sign-ins of one address or account, so that one client cannot fill the hasher's queue."""
+_MAX_CONCURRENT_AROUND: Final = 8
+"""The same for an IPv6 /48 network."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,26 +125,51 @@ class Throttle:
     database: Database
     secret: bytes = field(repr=False)
     running: Counter[str] = field(default_factory=Counter, repr=False)
-    """The number of sign-ins in progress in this process, by address."""
+    """The number of sign-ins in progress in this process, by address and by account."""
+
+    def reserve(self, address: str | None) -> AbstractContextManager[None]:
+        """Reserve one of the concurrent sign-ins of ``address``. Raises TooManyRequests if none is free."""
+        here, around = network(address), network(address, ipv6_bits=48)
+        places = {f"address {here}": _MAX_CONCURRENT}
+        if around != here:
+            places[f"address {around}"] = _MAX_CONCURRENT_AROUND
+        return self._reserve(places)
+
+    def reserve_known(self, user_id: UUID) -> AbstractContextManager[None]:
+        """Reserve one of the concurrent sign-ins of a known person. Raises TooManyRequests."""
+        return self._reserve({f"known {user_id}": _MAX_CONCURRENT})
+
+    def reserve_account(self, email: str) -> AbstractContextManager[None]:
+        """Reserve one of the concurrent verifications for ``email``, whether or not it has an account.
+
+        Whoever knows a password of their own is not delayed by counts. Raises TooManyRequests.
+        """
+        return self._reserve({f"account {email}": _MAX_CONCURRENT})
 
     @contextmanager
-    def reserve(self, address: str | None) -> Iterator[None]:
-        """Reserve one of the concurrent sign-ins of ``address``. Raises TooManyRequests if none is free."""
-        here = network(address)
-        if self.running[here] >= _MAX_CONCURRENT:
+    def _reserve(self, places: Mapping[str, int]) -> Iterator[None]:
+        if any(self.running[place] >= most for place, most in places.items()):
             raise TooManyRequests(1)
-        self.running[here] += 1
+        self.running.update(places.keys())
         try:
             yield
         finally:
-            self.running[here] -= 1
-            if not self.running[here]:
-                del self.running[here]
+            self.running.subtract(places.keys())
+            for place in places:
+                if not self.running[place]:
+                    del self.running[place]
 
-    async def count_guess(self, email: str, user_id: UUID | None, address: str | None) -> Attempt:
+    async def count_guess(
+        self,
+        email: str,
+        user_id: UUID | None,
+        address: str | None,
+        *,
+        known_browser: str | None = None,
+    ) -> Attempt:
         """Count a password sign-in as ``email``. ``user_id`` is its account, if there is one.
 
-        Raises TooManyRequests.
+        ``known_browser`` identifies a browser that has signed in to the account. Raises TooManyRequests.
         """
         here = network(address)
         # The typed text comes last, so that it cannot be chosen to produce another key's text.
@@ -150,10 +178,13 @@ class Throttle:
         )
         account = self._key(f"sign-in account: {email}", _FREE_FOR_ACCOUNT)
         keys = [account_here]
-        if not await self._is_known_address(user_id, address):
+        if known_browser is not None:
+            text = f"sign-in account in browser {known_browser}: {email}"
+            keys = [self._key(text, _FREE_FOR_ACCOUNT_AND_ADDRESS)]
+        elif not await self._is_known_address(user_id, address):
             keys += [account, *self._address_keys("sign-in", address, _FREE_FOR_ADDRESS)]
         counted = await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER)
-        return Attempt(counted, (account_here, account))
+        return Attempt(counted, (keys[0], account_here, account))
 
     async def _is_known_address(self, user_id: UUID | None, address: str | None) -> bool:
         # The query runs for unknown accounts too, so that its duration reveals nothing.
@@ -169,7 +200,7 @@ class Throttle:
 
         The other counts of the address remain: owning an account must not allow anyone to clear them.
         """
-        forgotten = [key.hash for key in guess.account_keys]
+        forgotten = list(dict.fromkeys(key.hash for key in guess.account_keys))
         for key_hash in forgotten:
             # One statement per key: no lock is held while waiting for another one.
             await rows.execute(self.database, SQL["delete_key"], {"key_hash": key_hash})

@@ -115,18 +115,21 @@ def test_a_password_hash_with_old_parameters_is_renewed(
     assert second.status_code == 303
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+def test_the_cookies_are_out_of_reach_of_scripts_and_other_sites(
     visitor: Visitor, alice_has_a_password: Person
 ) -> None:
     response = enter(visitor, "alice@example.org", PASSWORD)
 
-    cookie = SimpleCookie(response.headers["set-cookie"])["svc_session"]
-    assert cookie["httponly"] is True
-    assert cookie["samesite"] == "lax"
-    assert cookie["path"] == "/"
-    assert cookie["domain"] == ""
-    assert cookie["max-age"] == "2592000"
-    assert cookie["secure"] == ""
+    lifetimes = {}
+    for header in response.headers.get_list("set-cookie"):
+        for name, cookie in SimpleCookie(header).items():
+            assert cookie["httponly"] is True
+            assert cookie["samesite"] == "lax"
+            assert cookie["path"] == "/"
+            assert cookie["domain"] == ""
+            assert cookie["secure"] == ""
+            lifetimes[name] = cookie["max-age"]
+    assert lifetimes == {"svc_session": "2592000", "svc_known": "7776000"}
 
 
 @pytest.fixture

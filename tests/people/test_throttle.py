@@ -2,12 +2,14 @@
 
 import re
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, LiteralString
+from uuid import UUID
 
 import anyio
 import httpx2
@@ -22,7 +24,7 @@ import authserver.app
 from authserver import rows
 from authserver.errors import TooManyRequests
 from authserver.events import RequestOrigin
-from authserver.people import accounts, passwords, throttle
+from authserver.people import accounts, passwords, sessions, throttle
 from authserver.people.passwords import Hasher
 from authserver.web.server import Server, server
 from shared import queries
@@ -31,7 +33,7 @@ from tests import processes
 from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD
-from tests.oauth.visitor import Visitor, forms
+from tests.oauth.visitor import Visitor, forms, signed_in
 from tests.waiting import wait_for_async
 
 Rows = psycopg.Connection[Any]
@@ -646,7 +648,7 @@ def authenticate(settings: Settings, hasher: Hasher, email: str, password: str) 
 
 
 @pytest.mark.checklist(56)
-def test_line_56_every_way_to_fail_verifies_one_password_with_the_same_parameters(
+def test_line_56_every_tried_password_costs_the_same_work_and_a_delayed_one_none(
     home: Place,
     settings: Settings,
     bob: Person,
@@ -670,7 +672,7 @@ def test_line_56_every_way_to_fail_verifies_one_password_with_the_same_parameter
 
     assert tried == ["nobody", "nobody", "nobody", "nobody"]
     assert delayed == [429, 429]
-    assert watched.seen == [today] * 6
+    assert watched.seen == [today] * 4
 
 
 async def until_waiting(hasher: Hasher, number: int) -> None:
@@ -680,7 +682,7 @@ async def until_waiting(hasher: Hasher, number: int) -> None:
     )
 
 
-def test_a_fifth_concurrent_sign_in_of_one_address_is_refused_and_not_counted(
+def test_a_fifth_concurrent_sign_in_of_one_address_or_account_is_refused_and_not_counted(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
     hasher = Hasher(CHEAP, limiter=anyio.CapacityLimiter(1))
@@ -692,9 +694,9 @@ def test_a_fifth_concurrent_sign_in_of_one_address_is_refused_and_not_counted(
             anyio.create_task_group() as waiting,
         ):
 
-            async def enter(address: str) -> None:
+            async def enter(address: str, email: str = "alice@example.org") -> None:
                 origin = RequestOrigin(None, address)
-                await accounts.authenticate(this, "alice@example.org", WRONG, origin)
+                await accounts.authenticate(this, email, WRONG, origin)
 
             for _ in range(4):
                 waiting.start_soon(enter, HOME)
@@ -706,12 +708,184 @@ def test_a_fifth_concurrent_sign_in_of_one_address_is_refused_and_not_counted(
 
             assert refusal.value.retry_after_s == 1
             assert everything(owner) == before
-            waiting.start_soon(enter, ELSEWHERE)
+            # Who knows the password of one account must not fill the queue from many addresses either.
+            with pytest.raises(TooManyRequests):
+                await enter(ELSEWHERE)
+            waiting.start_soon(enter, ELSEWHERE, "bob@example.org")
             await until_waiting(hasher, 5)
             waiting.cancel_scope.cancel()
         assert not this.throttle.running
 
     anyio.run(crowd)
+
+
+def test_the_ninth_concurrent_sign_in_of_an_ipv6_prefix_is_refused(settings: Settings) -> None:
+    async def crowd() -> None:
+        async with rows.connected(settings) as connection:
+            attempts = throttle.throttle(settings, connection)
+            with ExitStack() as running:
+                for number in range(8):
+                    running.enter_context(attempts.reserve(f"2001:db8:1:{number}::1"))
+
+                with pytest.raises(TooManyRequests):
+                    running.enter_context(attempts.reserve("2001:db8:1:9::1"))
+
+                running.enter_context(attempts.reserve("2001:db8:2::1"))
+
+    anyio.run(crowd)
+
+
+def test_48_delayed_attempts_from_twelve_addresses_take_no_place_in_the_queue(
+    home: Place, settings: Settings, guess: Guess, owner: Rows
+) -> None:
+    addresses = [f"192.0.2.{number}" for number in range(12)]
+    guess("nobody@example.org", *addresses * 5)
+    owner.execute("update identity.throttle set delayed_until = now() + interval '1 hour'")
+    hasher = Hasher(CHEAP)
+    refused: list[int | None] = []
+    entered = []
+
+    async def crowd() -> None:
+        async with serving_with(settings, hasher) as this:
+
+            async def enter(address: str) -> None:
+                origin = RequestOrigin(None, address)
+                with pytest.raises(TooManyRequests) as refusal:
+                    await accounts.authenticate(this, "nobody@example.org", WRONG, origin)
+                refused.append(refusal.value.retry_after_s)
+
+            await hasher.verify(None, WRONG)
+            # Nothing can be hashed, and yet all delayed attempts get their answer.
+            with anyio.fail_after(60):
+                async with hasher.limiter, anyio.create_task_group() as attempts:
+                    for address in addresses * 4:
+                        attempts.start_soon(enter, address)
+            origin = RequestOrigin(None, HOME)
+            entered.append(await accounts.authenticate(this, "alice@example.org", PASSWORD, origin))
+
+    anyio.run(crowd)
+
+    assert len(refused) == 48
+    assert all(wait_s is not None and wait_s > 1 for wait_s in refused)
+    assert [account and account.email for account in entered] == ["alice@example.org"]
+
+
+def test_a_delayed_attempt_waits_for_the_queue_and_the_median_hash() -> None:
+    async def expected() -> tuple[float, float]:
+        hasher = Hasher(CHEAP)
+        hasher.durations_s.extend([0.1, 9.0, 0.2, 0.3, 0.1])
+        idle = hasher.expected_s()
+        async with hasher.limiter, anyio.create_task_group() as waiting:
+            for _ in range(3):
+                waiting.start_soon(hasher.verify, None, "an owl")
+            await until_waiting(hasher, 3)
+            busy = hasher.expected_s()
+            waiting.cancel_scope.cancel()
+        return idle, busy
+
+    assert anyio.run(expected) == (0.2, 1.0)
+
+
+# Browsers that have signed in to the account before.
+
+
+@pytest.fixture
+def known_cookie(home: Place) -> str:
+    """What alice's browser keeps after she has signed in and out."""
+    visitor = signed_in(home.client, "alice@example.org", PASSWORD)
+    visitor.submit(visitor.get("/"))
+    assert visitor.get("/").status_code == 303
+    return visitor.cookies["svc_known"]
+
+
+def test_a_full_queue_does_not_keep_out_a_known_browser(
+    home: Place, settings: Settings, known_cookie: str
+) -> None:
+    hasher = Hasher(CHEAP)
+    entered = []
+
+    async def crowd() -> None:
+        async with (
+            serving_with(settings, hasher) as this,
+            hasher.limiter,
+            anyio.create_task_group() as waiting,
+        ):
+            for _ in range(40):
+                waiting.start_soon(hasher.verify, None, "an owl")
+            await until_waiting(hasher, 40)
+            origin = RequestOrigin(None, ELSEWHERE)
+            with pytest.raises(passwords.TooManySignIns):
+                await accounts.authenticate(this, "alice@example.org", PASSWORD, origin)
+
+            entered.append(
+                await accounts.authenticate(
+                    this, "alice@example.org", PASSWORD, origin, known_cookie=known_cookie
+                )
+            )
+
+            waiting.cancel_scope.cancel()
+
+    anyio.run(crowd)
+
+    assert [account and account.email for account in entered] == ["alice@example.org"]
+
+
+def enter_with(place: Place, known: str, email: str, password: str) -> int:
+    """Send the form from a browser that has this cookie, and return the status."""
+    visitor = Visitor(place.client, {"svc_known": known})
+    page = visitor.get("/sign-in")
+    fields = dict(forms(page)[0].fields) | {"email": email, "password": password}
+    headers = {"X-Forwarded-For": place.address}
+    return visitor.post("/sign-in", fields, headers=headers).status_code
+
+
+def test_strangers_cannot_lock_a_person_out_of_a_known_browser(
+    elsewhere: Place, known_cookie: str, guess: Guess, owner: Rows
+) -> None:
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(30)])
+
+    unknown = elsewhere.enter("alice@example.org", PASSWORD).status_code
+    known = enter_with(elsewhere, known_cookie, "alice@example.org", PASSWORD)
+
+    assert (unknown, known) == (429, 303)
+
+
+def test_guesses_in_a_known_browser_are_counted_by_browser(
+    home: Place, elsewhere: Place, known_cookie: str, owner: Rows
+) -> None:
+    wrong = [enter_with(home, known_cookie, "alice@example.org", WRONG) for _ in range(5)]
+    counted = owner.execute("select count(*) from identity.throttle where forgotten_at > now()")
+    keys = counted.fetchone()
+    turn_back(owner)
+    delayed = enter_with(elsewhere, known_cookie, "alice@example.org", PASSWORD)
+
+    assert wrong == [400] * 5
+    assert delayed == 429
+    assert keys == (1,)
+
+
+def test_a_browser_is_known_to_one_account_and_for_ninety_days(
+    settings: Settings,
+    known_cookie: str,
+    alice: Person,
+    bob: Person,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signer = sessions.signer(settings)
+    now = time.time()
+
+    def known_for(user_id: UUID | None, text: str | None, days: int = 0) -> bool:
+        with monkeypatch.context() as later:
+            later.setattr(time, "time", lambda: now + days * 86_400)
+            return signer.known_browser(text, user_id) is not None
+
+    assert known_for(alice.user_id, known_cookie, 89)
+    assert not known_for(alice.user_id, known_cookie, 91)
+    assert not known_for(bob.user_id, known_cookie)
+    assert not known_for(None, known_cookie)
+    assert not known_for(alice.user_id, known_cookie[:-1] + "!")
+    assert not known_for(alice.user_id, f"{known_cookie[:8]}0{known_cookie[9:]}" + "0")
+    assert not known_for(alice.user_id, None)
 
 
 class Held(PasswordHasher):
