@@ -28,8 +28,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
-PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization, Accept-Encoding"}
-"""For every answer that needed a credential: personal data must not rest in caches."""
+PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization"}
+"""For every answer that needed a credential: personal data must not rest in caches. Packing adds to Vary."""
 
 
 class Problem(Exception):

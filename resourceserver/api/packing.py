@@ -1,14 +1,56 @@
 """Compressed answers (RFC 9110, section 12.5.3), for bodies that are large enough to gain by it."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from starlette.middleware.gzip import GZipMiddleware
+from starlette.datastructures import Headers
+from starlette.middleware.gzip import GZipResponder, IdentityResponder
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 SMALLEST: Final = 1024
 """How many bytes a body has at least that is compressed."""
 LEVEL: Final = 5
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Middleware that compresses large and streamed bodies for clients that accept gzip.
+
+    Starlette's own looks for the word gzip in the header, and so compresses for clients that refuse it with
+    a quality of 0.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if accepts_gzip(Headers(scope=scope)):
+            responder: ASGIApp = GZipResponder(self.app, SMALLEST, compresslevel=LEVEL)
+        else:
+            responder = IdentityResponder(self.app, SMALLEST)
+        await responder(scope, receive, send)
+
+
+def accepts_gzip(headers: Headers) -> bool:
+    """Tell whether a client accepts gzip: by that name or by ``*``, and with a quality above 0."""
+    qualities = dict(
+        _coding(element)
+        for each in headers.getlist("accept-encoding")
+        for element in each.split(",")
+    )
+    return qualities.get("gzip", qualities.get("x-gzip", qualities.get("*", 0.0))) > 0
+
+
+def _coding(element: str) -> tuple[str, float]:
+    """Return a coding with its quality; one that is no number counts as 0, so that nothing is compressed."""
+    name, _, parameter = element.partition(";")
+    key, _, value = parameter.partition("=")
+    try:
+        quality = float(value) if key.strip().lower() == "q" else 1.0
+    except ValueError:
+        quality = 0.0
+    return name.strip().lower(), quality
 
 
 def packed(response: Response) -> Response:
@@ -22,5 +64,4 @@ class _Packed(Response):
         self.raw_headers = response.raw_headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        compressing = GZipMiddleware(self.response, minimum_size=SMALLEST, compresslevel=LEVEL)
-        await compressing(scope, receive, send)
+        await Packing(self.response)(scope, receive, send)

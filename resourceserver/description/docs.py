@@ -16,6 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from resourceserver.api.packing import accepts_gzip
+
 PATH: Final = "/docs"
 _STATIC: Final = Path(__file__).with_name("static")
 _RENDERER: Final = _STATIC / "swagger-ui"
@@ -64,7 +66,7 @@ class Asset:
         if self.tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         media_type = _TYPES[self.path.suffix]
-        if "gzip" not in request.headers.get("accept-encoding", ""):
+        if not accepts_gzip(request.headers):
             return Response(self.plain, headers=headers, media_type=media_type)
         headers["Content-Encoding"] = "gzip"
         return Response(self.packed, headers=headers, media_type=media_type)

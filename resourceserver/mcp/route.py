@@ -122,7 +122,7 @@ class MCPEndpoint:
         else:
             response = self.answers.of(MethodNotAllowed())
             response.headers["Allow"] = "POST"
-        response.raw_headers.append((b"vary", b"Origin"))
+        response.headers.add_vary_header("Origin")
         if origins and is_welcome:
             response.headers["Access-Control-Allow-Origin"] = origins[0]
             response.headers["Access-Control-Expose-Headers"] = _EXPOSED
