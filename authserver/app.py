@@ -34,12 +34,12 @@ from authserver.pages import (
 from authserver.people import provider
 from authserver.people.passwords import Hasher
 from authserver.web import page
-from authserver.web.cors import OpenToAllOrigins
 from authserver.web.failures import Failures
 from authserver.web.page import CanonicalHost
 from authserver.web.server import Server, server
 from shared import database, jobs, settings
 from shared.application import Application, Refusals
+from shared.cors import OpenToAllOrigins
 from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
@@ -79,7 +79,7 @@ def create(
         ),
         exception_handlers=failures.handlers(),
         lifespan=lifespan,
-        error_middleware=[Middleware(OpenToAllOrigins, paths=machine_paths)],
+        error_middleware=[Middleware(OpenToAllOrigins, covers=machine_paths.__contains__)],
         route_middleware=[
             Middleware(CanonicalHost, issuer=this.settings.auth_url, except_paths=machine_paths)
         ],

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
 from resourceserver.api import endpoint, metadata, usage
 from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
@@ -20,6 +21,7 @@ from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
 from shared import database, jobs, settings
 from shared.application import Application, Refusals
+from shared.cors import OpenToAllOrigins
 from shared.pipeline import Pipelines
 from shared.pool import Pool
 from shared.probes import Probes
@@ -94,4 +96,10 @@ def create(
         ),
         exception_handlers=answers.handlers(),
         lifespan=lifespan,
+        error_middleware=[Middleware(OpenToAllOrigins, covers=_is_open)],
     )
+
+
+def _is_open(path: str) -> bool:
+    """Whether pages of any origin may call a path: all of REST and ingest, and what describes them."""
+    return path.startswith(("/api/", "/.well-known/")) or path == openapi.PATH

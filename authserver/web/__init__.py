@@ -1,1 +1,1 @@
-"""What all routes share: the server object, page templates, error responses and CORS."""
+"""What all routes share: the server object, page templates and error responses."""

@@ -11,12 +11,6 @@ from shared.scopes import SCOPES
 from shared.settings import Settings
 
 PATH: Final = "/.well-known/oauth-protected-resource"
-# The document is for every origin, whatever headers of its own a client sends along.
-PREFLIGHT: Final = {
-    "Access-Control-Allow-Methods": "GET",
-    "Access-Control-Allow-Headers": "*",
-    "Access-Control-Max-Age": "7200",
-}
 
 
 def routes(chosen: Settings) -> list[Route]:
@@ -48,11 +42,9 @@ def _route(chosen: Settings, path: str, resource: str, scopes: list[str], name: 
             "resource_name": "Personal Activity Analytics",
         }
     ).encode()
-    headers = {"Access-Control-Allow-Origin": "*", "Cache-Control": "public, max-age=3600"}
+    headers = {"Cache-Control": "public, max-age=3600"}
 
-    async def protected_resource_metadata(request: Request) -> Response:
-        if request.method == "OPTIONS":
-            return Response(status_code=204, headers=headers | PREFLIGHT)
+    async def protected_resource_metadata(_: Request) -> Response:
         return Response(document, headers=headers, media_type="application/json")
 
-    return Route(path, protected_resource_metadata, methods=["GET", "OPTIONS"], name=name)
+    return Route(path, protected_resource_metadata, name=name)

@@ -20,16 +20,16 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, create_model
 from pydantic.config import JsonDict
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from resourceserver.api import cors, parameters, session
+from resourceserver.api import parameters, session
 from resourceserver.api.bodies import Body, CalendarDay, Timestamp
 from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, ParameterProblem
 from resourceserver.api.operation import Operation
+from resourceserver.api.packing import Packing
 from resourceserver.api.session import Reader
 from resourceserver.export import reading
 from resourceserver.export.formats import FORMATS
@@ -216,11 +216,4 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
         reader.usage.note(who.token)
         return cast("Response", _Answer(slots, user_id, exports, export, asked))
 
-    readable = [
-        Middleware(cors.OpenTo, origin=chosen.auth_url),
-        Middleware(GZipMiddleware, compresslevel=5),
-    ]
-    return [
-        Route(EXPORT.path, answer, name=EXPORT.name, middleware=readable),
-        cors.preflight(PATH, chosen.auth_url),
-    ]
+    return [Route(EXPORT.path, answer, name=EXPORT.name, middleware=[Middleware(Packing)])]

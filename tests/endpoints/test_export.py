@@ -614,35 +614,6 @@ def test_it_is_packed_when_asked_and_only_then(api: TestClient, alice: Person) -
     assert "content-encoding" not in archive.headers
 
 
-def test_pages_of_the_authorization_server_may_read_it_and_no_others(
-    api: TestClient, alice: Person, deployment: Settings
-) -> None:
-    ours, foreign = {"Origin": deployment.auth_url}, {"Origin": "https://evil.example"}
-    wish = {
-        "Access-Control-Request-Method": "GET",
-        "Access-Control-Request-Headers": "authorization",
-    }
-
-    allowed = api.options(PATH, headers=ours | wish)
-    refused = api.options(PATH, headers=foreign | wish)
-    read = api.get(PATH, headers=alice.headers() | ours)
-    failed = api.get(PATH, headers=ours)
-    hidden = api.get(PATH, headers=alice.headers() | foreign)
-
-    assert allowed.status_code == 204
-    assert allowed.headers["access-control-allow-origin"] == deployment.auth_url
-    assert allowed.headers["access-control-allow-headers"] == "Authorization"
-    assert refused.status_code == 405
-    assert "access-control-allow-origin" not in refused.headers
-    assert read.headers["access-control-allow-origin"] == deployment.auth_url
-    assert "Content-Disposition" in read.headers["access-control-expose-headers"]
-    assert failed.status_code == 401
-    assert failed.headers["access-control-allow-origin"] == deployment.auth_url
-    assert "access-control-allow-origin" not in hidden.headers
-    assert "access-control-allow-credentials" not in read.headers
-    assert "Origin" in hidden.headers["vary"]
-
-
 def test_a_database_that_is_gone_is_a_503(deployment: Settings, alice: Person) -> None:
     nowhere = "postgresql://svc_reader@127.0.0.1:1/nowhere"
     roles = dict.fromkeys(("reader", "ingester", "worker"), nowhere)

@@ -188,16 +188,6 @@ def test_the_resource_names_its_issuer_and_scopes(api: TestClient, deployment: S
     }
 
 
-def test_any_origin_may_ask_for_the_resource_metadata(api: TestClient) -> None:
-    answer = api.options(
-        "/.well-known/oauth-protected-resource", headers={"Origin": "https://a.example"}
-    )
-
-    assert answer.status_code == 204
-    assert answer.headers["access-control-allow-origin"] == "*"
-    assert answer.headers["access-control-allow-headers"] == "*"
-
-
 @pytest.mark.parametrize("path", ["/", "/api/v1", "/api/v1/nothing", "/api/v1/me/x", "/%00", "/é"])
 def test_a_path_that_is_no_route_is_404_whoever_asks(
     api: TestClient, alice: Person, path: str
@@ -224,7 +214,7 @@ def test_a_long_answer_is_compressed_for_those_who_ask(api: TestClient, alice: P
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.json() == plain.json()
     for answer in (plain, packed):
-        assert set(answer.headers["vary"].split(", ")) == {"Authorization", "Accept-Encoding"}
+        assert answer.headers.get_list("vary") == ["Authorization, Accept-Encoding"]
 
 
 def test_an_error_that_nobody_expected_has_an_id_and_says_no_more(

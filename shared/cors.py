@@ -1,9 +1,11 @@
-"""Cross-origin access to the endpoints for machines (the CORS protocol of the Fetch standard).
+"""Cross-origin access to the routes for machines (the CORS protocol of the Fetch standard).
 
-Registration, token, revocation and metadata use no cookies, so any origin may call them, without
-credentials. Pages have no CORS headers: no other site may read the page of a signed-in person.
+They use no cookies: whoever calls them has a token of their own, or needs none. So pages of any origin may
+call them and read every answer, without credentials in the sense of the standard. Pages for people have no
+CORS headers: no other site may read the page of a signed-in person. The MCP endpoint has a list of origins.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS: Final = [
     (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", b"WWW-Authenticate, Retry-After"),
+    (
+        b"access-control-expose-headers",
+        b"Content-Disposition, Export-Omitted, Retry-After, WWW-Authenticate, X-Request-Id",
+    ),
 ]
 _PREFLIGHT_HEADERS: Final = [
     *_HEADERS,
@@ -25,14 +30,15 @@ _PREFLIGHT_HEADERS: Final = [
 
 @dataclass(frozen=True)
 class OpenToAllOrigins:
-    """Middleware that allows every origin to read the responses of ``paths``, including errors."""
+    """Middleware that allows every origin to read the responses of some paths, including errors."""
 
     app: ASGIApp
-    paths: frozenset[str]
+    covers: Callable[[str], bool]
+    """Whether a path is one of them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
-        if scope["type"] != "http" or scope["path"] not in self.paths:
+        if scope["type"] != "http" or not self.covers(scope["path"]):
             await self.app(scope, receive, send)
             return
         if scope["method"] == "OPTIONS":
