@@ -90,6 +90,12 @@ class HeadersTooLarge(InvalidRequest):
     may_redirect = False
 
 
+class HostUnclear(InvalidRequest):
+    """The request needs one Host header."""
+
+    may_redirect = False
+
+
 class MethodNotAllowed(InvalidRequest):
     """This method is not allowed here."""
 

@@ -8,7 +8,13 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from resourceserver.api import endpoint, metadata, usage
-from resourceserver.api.errors import AddressTooLong, Answers, HeadersTooLarge, InternalError
+from resourceserver.api.errors import (
+    AddressTooLong,
+    Answers,
+    HeadersTooLarge,
+    HostUnclear,
+    InternalError,
+)
 from resourceserver.api.session import PATIENT_S, Reader
 from resourceserver.description import capabilities, docs, openapi
 from resourceserver.endpoints import ENDPOINTS
@@ -92,6 +98,7 @@ def create(
         refusals=Refusals(
             internal_error=lambda _: answers.of(InternalError()),
             headers_too_large=lambda _: answers.of(HeadersTooLarge()),
+            host_unclear=lambda _: answers.of(HostUnclear()),
             address_too_long=lambda _: answers.of(AddressTooLong()),
         ),
         exception_handlers=answers.handlers(),

@@ -43,6 +43,8 @@ class Refusals:
     """It says nothing of what went wrong."""
     headers_too_large: Callable[[str], Response]
     """For more headers than any client needs (431; RFC 6585, section 5)."""
+    host_unclear: Callable[[str], Response]
+    """For a request without a Host header, or with two (400; RFC 9112, section 3.2)."""
     address_too_long: Callable[[str], Response] | None = None
     """For addresses longer than any that we give out (414; RFC 9110, section 15.5.15); None: no limit."""
 
@@ -114,8 +116,15 @@ class Guard:
             path = scope.get("raw_path") or scope["path"].encode()
             if len(path) + len(scope["query_string"]) > MAX_ADDRESS_BYTES:
                 return self.refusals.address_too_long(scope["path"])
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        size = hosts = 0
+        for name, value in scope["headers"]:
+            size += len(name) + len(value)
+            hosts += name == b"host"
+        if size > MAX_HEADER_BYTES:
             return self.refusals.headers_too_large(scope["path"])
+        # HTTP/1.0 does not know the header.
+        if hosts > 1 or (not hosts and scope["http_version"] != "1.0"):
+            return self.refusals.host_unclear(scope["path"])
         return None
 
     async def _answer(self, request: Request, error: Exception) -> Response:

@@ -129,6 +129,9 @@ class Failures:
             path = request.scope["path"]
             if error.status_code == 405:
                 return self.answer(path, MethodNotAllowed(), {"Allow": _allowed(request, path)})
+            if path.startswith("/oauth/"):
+                # No link leads there; only a client can have made the address up.
+                return errors.answer(NotFound())
             return self.answer(path, NotFound(), {})
 
         async def database_error(request: Request, error: Exception) -> Response:

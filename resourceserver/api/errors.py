@@ -5,6 +5,7 @@
     ├── MethodNotAllowed     405
     ├── Unauthorized         401   with a challenge (RFC 6750, section 3; RFC 9728, section 5.1)
     ├── InsufficientScope    403   with a challenge
+    ├── HostUnclear          400
     ├── AddressTooLong       414
     ├── HeadersTooLarge      431
     ├── ParameterProblem     400   names the parameter
@@ -68,6 +69,13 @@ class MethodNotAllowed(Problem):
 
     status = 405
     code = "method_not_allowed"
+
+
+class HostUnclear(Problem):
+    """the request needs one Host header"""
+
+    status = 400
+    code = "invalid_request"
 
 
 class AddressTooLong(Problem):
@@ -191,6 +199,7 @@ class Answers:
             case (
                 NotFound()
                 | MethodNotAllowed()
+                | HostUnclear()
                 | AddressTooLong()
                 | HeadersTooLarge()
                 | InternalError()

@@ -60,7 +60,11 @@ class Exchange:
                 "raw_path": self.path.encode(),
                 "query_string": b"",
                 "headers": [
-                    (name.lower().encode(), value.encode()) for name, value in self.headers.items()
+                    (b"host", b"testserver"),
+                    *(
+                        (name.lower().encode(), each.encode())
+                        for name, each in self.headers.items()
+                    ),
                 ],
             },
             self.receive,

@@ -258,9 +258,12 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(
     api: TestClient, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route, "_PATIENCE_S", 0.1)
-    headers = alice.headers() | {"Content-Type": "application/json", "Content-Length": "9"}
+    headers = alice.headers() | {
+        "Host": "testserver", "Content-Type": "application/json", "Content-Length": "9"
+    }  # fmt: skip
     scope = {
         "type": "http",
+        "http_version": "1.1",
         "method": "POST",
         "path": "/mcp",
         "query_string": b"",

@@ -697,6 +697,7 @@ def test_line_60_nothing_gets_anything_but_an_ordinary_answer_from_the_resource_
         tuple(
             (name, filled(value, values))
             for name, value in (
+                *(() if any(name == b"host" for name, _ in headers) else (OUR_HOST,)),
                 *([] if credential is None else [credential]),
                 *([] if media_type is None else [(b"content-type", media_type)]),
                 *headers,

@@ -295,3 +295,12 @@ def test_no_query_is_an_internal_error(alice_browser: Visitor, path: str, query:
     response = alice_browser.get(f"{path}?{quote(query, safe='%&=+;')}")
 
     assert response.status_code < 500
+
+
+@pytest.mark.parametrize("path", ["/oauth/", "/oauth/nothing", "/oauth/token/x"])
+def test_an_unknown_path_for_clients_is_404_in_json(server: TestClient, path: str) -> None:
+    for method in ("GET", "POST"):
+        response = server.request(method, path)
+
+        assert response.status_code == 404
+        assert response.json()["error"] == "not_found"

@@ -1,5 +1,6 @@
 """What every request to an application goes through, whatever its route."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.application import Application, Refusals
 from tests.client import AppClient
@@ -114,6 +115,7 @@ def client() -> Iterator[AppClient]:
         refusals=Refusals(
             internal_error=lambda path: PlainTextResponse(f"our mistake at {path}", 500),
             headers_too_large=lambda _: PlainTextResponse("headers", 431),
+            host_unclear=lambda _: PlainTextResponse("host", 400),
             address_too_long=lambda _: PlainTextResponse("address", 414),
         ),
         exception_handlers={
@@ -199,3 +201,33 @@ def test_middleware_of_routes_does_not_see_refused_requests(client: AppClient) -
     assert small.headers.get_list("seen-by") == ["routes", "errors"]
     assert (large.status_code, large.headers.get_list("seen-by")) == (431, ["errors"])
     assert (long.status_code, long.headers.get_list("seen-by")) == (414, ["errors"])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "version", "status"),
+    [(0, "1.1", 400), (0, "1.0", 200), (1, "1.1", 200), (2, "1.1", 400), (2, "1.0", 400)],
+)
+def test_a_request_has_one_host(client: AppClient, hosts: int, version: str, status: int) -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/hello",
+        "query_string": b"",
+        "http_version": version,
+        "headers": [(b"host", b"svc.example")] * hosts,
+    }
+
+    async def answer() -> None:
+        await client.app(scope, receive, send)
+
+    asyncio.run(answer())
+
+    assert sent[0]["status"] == status
