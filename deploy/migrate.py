@@ -43,7 +43,7 @@ _STANDING: Final = (
     *("views.sql", "functions/versions.sql", "session.sql", "functions/formats.sql"),
     *("policies.sql", "functions/retention.sql", "functions/deletion.sql"),
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
-    *("functions/categories.sql", _GRANTS),
+    *("functions/categories.sql", "functions/devices.sql", _GRANTS),
 )
 _FIRST_VERSION: Final = 19
 """The first migration whose file says which versions of the code can use the schema after it."""

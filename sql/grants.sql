@@ -90,7 +90,7 @@ grant select on profile.organization, profile.team to svc_reader;
 -- there are, to tell the new ones.
 grant usage on schema svc, activity to svc_ingester;
 grant execute on procedure svc.open_session to svc_ingester;
-grant execute on function svc.session_user_id to svc_ingester;
+grant execute on function svc.session_user_id, svc.lock_new_devices to svc_ingester;
 grant select (user_id, device_id, name, platform), insert, update (platform)
     on activity.device
     to svc_ingester;

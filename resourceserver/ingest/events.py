@@ -31,6 +31,8 @@ MIN_TIMESTAMP_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z."""
 MAX_KEY: Final = 200
 MAX_DEVICE: Final = 128
+MAX_DEVICES: Final = 1000
+"""How many devices one person may have."""
 MAX_NAME: Final = 255
 MAX_SOURCE: Final = 128
 MAX_MARKS: Final = 3_000_000
@@ -51,8 +53,10 @@ CODES: Final[dict[str, str]] = {
     "empty_string": "a required name or an idempotency key is blank",
     "string_too_long": "a name or an idempotency key is over its limit",
     "invalid_value": "a value cannot be stored, or is none of those allowed",
+    "too_many_devices": "the event names a new device, and the account has as many as it may have",
 }
-"""Why an event is rejected, in the order in which the reasons are tried."""
+"""Why an event is rejected, in the order in which the reasons are tried. The last one is found when a batch
+is written."""
 
 _RANK: Final = {code: rank for rank, code in enumerate(CODES)}
 
@@ -163,7 +167,8 @@ class Batch(NamedTuple):
 
 Row = dict[str, Any]
 """One event to store: its fields, cleaned, as far as it has them, but for the times, which are
-``started_ms`` and ``ended_ms``. ``idempotency_key``, ``device`` and ``source`` are always there."""
+``started_ms`` and ``ended_ms``. ``idempotency_key``, ``device`` and ``source`` are always there, and
+``indexes``: the places of all events of the batch that have its key."""
 
 
 class Verdict(NamedTuple):
@@ -277,7 +282,8 @@ def judge(stream: Stream, batch: Batch, *, now_ms: int, full_urls: bool) -> Verd
             row["url"], row["domain"] = web_address(row["url"], full_urls=full_urls)
         if "idempotency_key" not in row:
             row["idempotency_key"] = derived_key(stream, row)
-        rows.setdefault(row["idempotency_key"], row)
+        row = rows.setdefault(row["idempotency_key"], row)
+        row.setdefault("indexes", []).append(index)
     repeated = len(batch.events) - len(rejected) - len(rows)
     return Verdict(list(rows.values()), repeated, rejected)
 

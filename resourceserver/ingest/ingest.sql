@@ -3,29 +3,72 @@
 -- parameters. Devices are written in the order of their names, events in that of their keys, days in their own; that
 -- is why two batches may wait for each other, and never deadlock.
 
+-- name: lock_new_devices
+-- Waits for other batches that add devices, if this one adds any to many (sql/functions/devices.sql).
+select svc.lock_new_devices(%(devices)s::json, %(most_devices)s)
+
 -- name: add_devices
 -- Makes the devices of a batch that do not exist yet, and notes the platform of those that had none. Others
--- are left alone, so that no batch waits for another of the same device here.
-insert into activity.device (user_id, name, platform)
-select %(user_id)s,
-       sent.name,
-       sent.platform
-  from json_to_recordset(%(devices)s::json) as sent (name text, platform text)
-  left join activity.device
-         on device.user_id = %(user_id)s
-        and device.name = sent.name
- where device.device_id is null
-    or (device.platform is null and sent.platform is not null)
- order by sent.name collate "C"
-    on conflict (user_id, name) do update
-   set platform = excluded.platform
- where device.platform is null
-   and excluded.platform is not null
+-- are left alone, so that no batch waits for another of the same device here. Returns the names of those that
+-- are not made because the person has as many devices as one may have: the first of the batch come first.
+with sent as (
+    select sent.name,
+           sent.platform,
+           sent.place
+      from rows from (
+               json_to_recordset(%(devices)s::json) as (name text, platform text)
+           ) with ordinality as sent (name, platform, place)
+),
+missing as (
+    select sent.name,
+           sent.platform,
+           row_number() over (order by sent.place) as place
+      from sent
+      left join activity.device
+             on device.user_id = %(user_id)s
+            and device.name = sent.name
+     where device.device_id is null
+),
+room as (
+    select %(most_devices)s::bigint - count(*) as places
+      from activity.device
+     where user_id = %(user_id)s
+),
+added as (
+    insert into activity.device (user_id, name, platform)
+    select %(user_id)s,
+           changed.name,
+           changed.platform
+      from (
+               select missing.name,
+                      missing.platform
+                 from missing
+                where missing.place <= (select places from room)
+                union all
+               select sent.name,
+                      sent.platform
+                 from sent
+                 join activity.device
+                   on device.user_id = %(user_id)s
+                  and device.name = sent.name
+                where device.platform is null
+                  and sent.platform is not null
+           ) as changed (name, platform)
+     order by changed.name collate "C"
+        on conflict (user_id, name) do update
+       set platform = excluded.platform
+     where device.platform is null
+       and excluded.platform is not null
+)
+select missing.name
+  from missing
+ where missing.place > (select places from room)
 
 -- name: add_app_sessions
 -- Writes the app sessions of a batch, given as a JSON array for each column; returns the keys of those that
 -- were new. An event whose key is there already changes nothing. The outer join makes a device that was
--- deleted a moment ago an error, where an inner one would drop its events in silence.
+-- deleted a moment ago an error, where an inner one would drop its events in silence. Events of devices beyond
+-- the ceiling are left out; add_devices has returned which devices these are.
 insert into activity.app_session (
     user_id,
     idempotency_key,
@@ -90,6 +133,8 @@ select %(user_id)s,
   left join activity.device
          on device.user_id = %(user_id)s
         and device.name = sent.device
+ where device.device_id is not null
+    or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
  order by sent.idempotency_key collate "C"
     on conflict do nothing
 returning idempotency_key
@@ -172,6 +217,8 @@ select %(user_id)s,
   left join activity.device
          on device.user_id = %(user_id)s
         and device.name = sent.device
+ where device.device_id is not null
+    or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
  order by sent.idempotency_key collate "C"
     on conflict do nothing
 returning idempotency_key

@@ -8,9 +8,13 @@ in, and again in the transaction that writes, so that a token revoked meanwhile 
 These are three round trips: the second carries session, devices and events, the third what follows
 from those that were new. Whatever fails, nothing of the batch was written, and the tracker may send it
 again.
+
+A person may have so many devices and no more. Only the transaction knows which ones are new, so it decides
+which events are rejected for that reason.
 """
 
 import asyncio
+import itertools
 import json
 import os
 import time
@@ -19,8 +23,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
@@ -190,8 +195,8 @@ def _route(
             )
         finally:
             load.held -= len(body)
-        accepted = await write(writers, who, stream, verdict.rows, columns)
-        result = _result(verdict, accepted, now_ms)
+        written = await write(writers, who, stream, verdict.rows, columns)
+        result = _result(verdict, written, now_ms)
         return Response(result, headers=PRIVATE, media_type="application/json")
 
     return Route(described.path, answer, methods=[described.method], name=described.name)
@@ -310,29 +315,45 @@ def columns_of(stream: Stream, rows: list[Row]) -> Columns:
     } | {
         name: fields.compact([row.get(name) for row in rows])
         for name in add.parameters
-        if name not in ("id", "user_id", "source")
+        if name not in ("id", "user_id", "source", "most_devices")
     }
+
+
+class Written(NamedTuple):
+    """What became of the rows of a batch."""
+
+    new: int
+    """How many were new."""
+    refused_devices: frozenset[str]
+    """Devices that could not be added; their rows were not written."""
 
 
 async def write(
     writers: Pipelines, who: Credential, stream: Stream, rows: list[Row], columns: Columns
-) -> int:
-    """Write ``rows``, given as ``columns``, in one transaction and return how many of them were new.
+) -> Written:
+    """Write ``rows``, given as ``columns``, in one transaction.
 
     Raises Unauthorized, InsufficientScope and DatabaseUnavailable; then nothing was written.
     """
     if not rows:
-        return 0
-    common = {"user_id": who.token.user_id, "source": rows[0]["source"]}
+        return Written(0, frozenset())
+    common = {
+        "user_id": who.token.user_id,
+        "source": rows[0]["source"],
+        "most_devices": events.MAX_DEVICES,
+    }
     steps = (
         (session.OPEN_SESSION, who.parameters()),
+        (STATEMENTS["lock_new_devices"], columns | common),
         (STATEMENTS["add_devices"], columns | common),
         (STATEMENTS[f"add_{stream.name}"], columns | common),
     )
     then = (STATEMENTS["mark_days"], STATEMENTS["count_up"])
 
     def consequences(results: Results) -> Sequence[Step]:
-        values = common | {"stream": stream.name} | _consequences(rows, results[2])
+        refused = _refused(results)
+        kept = [row for row in rows if row["device"] not in refused] if refused else rows
+        values = common | {"stream": stream.name} | _consequences(kept, results[3])
         return [(statement, values) for statement in then]
 
     try:
@@ -350,7 +371,13 @@ async def write(
         raise DatabaseUnavailable from error
     except psycopg.Error as error:
         raise session.problem(error, who) from error
-    return results[2].ntuples
+    return Written(results[3].ntuples, _refused(results))
+
+
+def _refused(results: Results) -> frozenset[str]:
+    """Return the names of the devices that ``add_devices`` has not made."""
+    names = results[2]
+    return frozenset((names.get_value(n, 0) or b"").decode() for n in range(names.ntuples))
 
 
 def _devices(rows: list[Row]) -> list[dict[str, str | None]]:
@@ -408,13 +435,30 @@ def _consequences(rows: list[Row], written: PGresult) -> dict[str, Any]:
     }
 
 
-def _result(verdict: Verdict, accepted: int, now_ms: int) -> bytes:
+def _result(verdict: Verdict, written: Written, now_ms: int) -> bytes:
     """Return the answer's body. A valid event that was not written is a duplicate of one that was."""
+    rejected = verdict.rejected
+    if written.refused_devices:
+        beyond = (_beyond_the_ceiling(row, written.refused_devices) for row in verdict.rows)
+        rejected = sorted(
+            [*rejected, *itertools.chain.from_iterable(beyond)], key=itemgetter("index")
+        )
+    valid = len(verdict.rows) + verdict.repeated + len(verdict.rejected) - len(rejected)
     return json.dumps(
         {
-            "accepted": accepted,
-            "duplicates": len(verdict.rows) - accepted + verdict.repeated,
-            "rejected": verdict.rejected,
+            "accepted": written.new,
+            "duplicates": valid - written.new,
+            "rejected": rejected,
             "server_time": fields.timestamp(now_ms),
         }
     ).encode()
+
+
+def _beyond_the_ceiling(row: Row, refused: frozenset[str]) -> list[dict[str, Any]]:
+    """Return why the events of ``row`` are rejected, if its device is one of ``refused``."""
+    if row["device"] not in refused:
+        return []
+    message = f"device: is new, and the account has {events.MAX_DEVICES} devices already"
+    return [
+        {"index": index, "code": "too_many_devices", "message": message} for index in row["indexes"]
+    ]

@@ -138,7 +138,7 @@ def test_a_batch_with_every_kind_of_bad_event_keeps_the_good_ones(
 
     assert counts(answer) == (2, 0, 12)
     assert [entry["index"] for entry in answer.json()["rejected"]] == list(range(1, 13))
-    assert [entry["code"] for entry in answer.json()["rejected"]] == list(CODES)
+    assert [entry["code"] for entry in answer.json()["rejected"]] == list(CODES)[:-1]
     assert stored(alice) == [("first",), ("last",)]
 
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.api import session
 from resourceserver.api.errors import Unauthorized
-from resourceserver.ingest.events import APP_SESSIONS, judge, read_batch
+from resourceserver.ingest.events import APP_SESSIONS, MAX_DEVICES, judge, read_batch
 from shared import database, tokens
 from shared.pipeline import Pipelines
 from shared.settings import Settings
@@ -263,6 +263,92 @@ def test_a_token_revoked_between_the_events_and_the_counters_writes_nothing(
     asyncio.run(run())
     assert owner.execute("select from activity.app_session").fetchall() == []
     assert due(alice) == []
+
+
+# The ceiling
+
+
+def give_devices(person: Person, count: int) -> None:
+    person.connection.execute(
+        "insert into activity.device (user_id, name)"
+        " select %s, 'device ' || number from generate_series(1, %s) as number",
+        [person.user_id, count],
+    )
+
+
+def device_count(person: Person) -> int:
+    row = person.connection.execute(
+        "select count(*) from activity.device where user_id = %s", [person.user_id]
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize(
+    ("path", "scope", "event"), [(PATH, SCOPE, HOUR), (CODING_PATH, CODING_SCOPE, CODING)]
+)
+def test_events_of_new_devices_beyond_the_ceiling_are_rejected_one_by_one(
+    api: TestClient, alice: Person, bob: Person, path: str, scope: str, event: dict[str, Any]
+) -> None:
+    give_devices(alice, MAX_DEVICES - 1)
+    batch = {
+        "events": [
+            event | {"idempotency_key": "1", "device": "last"},
+            event | {"idempotency_key": "2", "device": "Beyond"},
+            event | {"idempotency_key": "3", "device": "last", "started_at": "never"},
+            event | {"idempotency_key": "4", "device": "device 7"},
+            event | {"idempotency_key": "2", "device": "last"},
+            event | {"idempotency_key": "4", "device": "device 7"},
+        ]
+    }
+
+    answer = api.post(path, json=batch, headers=alice.headers(scope)).json()
+    again = api.post(path, json=batch, headers=alice.headers(scope)).json()
+    others = api.post(path, json=batch, headers=bob.headers(scope)).json()
+
+    assert (answer["accepted"], answer["duplicates"]) == (2, 1)
+    assert [(each["index"], each["code"]) for each in answer["rejected"]] == [
+        (1, "too_many_devices"),
+        (2, "invalid_timestamp"),
+        (4, "too_many_devices"),
+    ]
+    assert (again["accepted"], again["duplicates"]) == (0, 3)
+    assert again["rejected"] == answer["rejected"]
+    assert [name for name, *_ in streams(alice)] == ["device 7", "last"]
+    assert device_count(alice) == MAX_DEVICES
+    assert others["accepted"] == 3
+
+
+def test_batches_at_the_same_moment_stay_within_the_ceiling(
+    deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    give_devices(alice, MAX_DEVICES - 1)
+    token = tokens.parse(tokens.ACCESS, alice.token(SCOPE))
+    assert token is not None
+    who = session.Credential(token, (SCOPE,), ())
+    names = ("device 1", "device 2", "one", "other")
+    batch = read_batch(
+        {"events": [HOUR | {"idempotency_key": name, "device": name} for name in names]}
+    )
+    rows = judge(APP_SESSIONS, batch, now_ms=2**42, full_urls=False).rows
+    known, new = rows[:2], rows[2:]
+
+    async def run() -> list[Any]:
+        login = database.login(deployment, "ingester")
+        with closing(Pipelines.to(login, size=2, depth=1, patience_s=30, prepare=True)) as writers:
+            # To prepare a statement takes a lock on its tables.
+            await asyncio.gather(*(write(writers, who, [row]) for row in known))
+            with owner.transaction():
+                # The first has added its device and waits here, while the second looks for room.
+                owner.execute("lock table activity.app_session in exclusive mode")
+                tasks = [asyncio.create_task(write(writers, who, [row])) for row in new]
+                await asyncio.to_thread(wait_for_rivals, owner, 2)
+            return await asyncio.gather(*tasks)
+
+    written = asyncio.run(run())
+
+    assert sorted((each.new, len(each.refused_devices)) for each in written) == [(0, 1), (1, 0)]
+    assert device_count(alice) == MAX_DEVICES
 
 
 def test_counters_are_right_under_eight_clients_with_overlapping_batches(

@@ -36,7 +36,9 @@ def encoded(*events: Any) -> bytes:
     return json.dumps({"events": events}).encode()
 
 
-def write(writers: Pipelines, who: session.Credential, rows: list[Row]) -> Coroutine[Any, Any, int]:
+def write(
+    writers: Pipelines, who: session.Credential, rows: list[Row]
+) -> Coroutine[Any, Any, route.Written]:
     """Write app sessions as a request does whose body was judged."""
     columns = route.columns_of(APP_SESSIONS, rows)
     return route.write(writers, who, APP_SESSIONS, rows, columns)
@@ -123,7 +125,7 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
     async def run() -> None:
         login = database.login(deployment, "ingester")
         with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
-            assert await write(writers, who, [first]) == 1
+            assert (await write(writers, who, [first])).new == 1
             with owner.transaction():
                 # The device is found, and then the sessions have to wait until it is gone.
                 owner.execute("lock table activity.app_session in exclusive mode")
@@ -134,7 +136,7 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
             with pytest.raises(DatabaseUnavailable):
                 await later
 
-            assert await write(writers, who, [second]) == 1
+            assert (await write(writers, who, [second])).new == 1
 
     asyncio.run(run())
     assert count(alice) == 1

@@ -495,7 +495,7 @@ FUNCTIONS = {
         "session_user_id",
         "switches",
     },
-    "svc_ingester": {"open_session", "session_user_id"},
+    "svc_ingester": {"lock_new_devices", "open_session", "session_user_id"},
     "svc_authserver": {
         "add_category_rule",
         "category_rules",

@@ -56,7 +56,12 @@ AT_AN_END: Final = {
 COUNTS: Final = {"mcp.get_data_status.answer"}
 """Questions that count all rows of somebody, for which Postgres may read whatever is shorter."""
 
-LOOKS_AT_NOTHING: Final = {"ingest.mark_days", "mcp.get_day.answer", "mcp.correlate.answer"}
+LOOKS_AT_NOTHING: Final = {
+    "ingest.lock_new_devices",
+    "ingest.mark_days",
+    "mcp.get_day.answer",
+    "mcp.correlate.answer",
+}
 """Statements that read no table."""
 
 STATEMENTS: Final[dict[str, dict[str, Statement]]] = {

@@ -25,6 +25,9 @@ CALLS = {
     ],
 }
 
+OLDEST = 19
+"""The oldest version of the code that the schema lets in."""
+
 LOCK = "lock table svc.schema_version in access exclusive mode"
 
 
@@ -48,7 +51,7 @@ def test_the_code_is_of_the_version_of_the_newest_migration() -> None:
     [
         ("", "57SV1"),
         (", p_version => null", "57SV1"),
-        (f", p_version => {SCHEMA_VERSION - 1}", "57SV1"),
+        (f", p_version => {OLDEST - 1}", "57SV1"),
         (f", p_version => {SCHEMA_VERSION}", None),
         (f", p_version => {SCHEMA_VERSION + 1}", "57SV2"),
     ],
@@ -71,7 +74,7 @@ def test_the_check_lets_the_same_versions_in(connect_as: Connect, role: str) -> 
 
     found = [
         refusal(connection, "select svc.check_version(%s)", [version])
-        for version in (None, 0, SCHEMA_VERSION - 1, SCHEMA_VERSION, SCHEMA_VERSION + 1)
+        for version in (None, 0, OLDEST - 1, SCHEMA_VERSION, SCHEMA_VERSION + 1)
     ]
 
     assert found == ["57SV1", "57SV1", "57SV1", None, "57SV2"]

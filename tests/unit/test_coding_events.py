@@ -46,6 +46,7 @@ def test_the_smallest_event_is_stored() -> None:
         "project": "svc",
         "device": "default",
         "source": None,
+        "indexes": [0],
     }
 
 
@@ -86,6 +87,7 @@ def test_every_field_is_stored() -> None:
         "is_write": True,
         "device": "laptop",
         "source": "svc-bridge/0.3",
+        "indexes": [0],
         "platform": "linux",
         "utc_offset": "-03:30",
         "metadata": {"a": [1, 2.5, None, "\u20ac"]},

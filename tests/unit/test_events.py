@@ -191,6 +191,7 @@ def test_the_smallest_event_is_stored() -> None:
         "app": "Code",
         "device": "default",
         "source": None,
+        "indexes": [0],
     }
 
 
@@ -224,6 +225,7 @@ def test_every_field_is_stored() -> None:
         "idle": True,
         "device": "laptop",
         "source": None,
+        "indexes": [0],
         "platform": "linux",
         "utc_offset": "-03:30",
         "metadata": {"a": [1, 2.5, None, "\u20ac"]},

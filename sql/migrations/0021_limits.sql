@@ -1,0 +1,2 @@
+-- Usable from version 19 on.
+-- Newer code calls svc.lock_new_devices and passes a time limit to svc.open_session.
