@@ -1,14 +1,27 @@
 """Devices: who sends what is known of the caller's activity, and whether it still does."""
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from resourceserver.api.bodies import Body, Count, Timestamp
+from pydantic import Field
+
+from resourceserver import timeline
+from resourceserver.api.bodies import Body, Count, Listing, Timestamp
 from resourceserver.api.endpoint import Endpoint
-from resourceserver.api.parameters import NoParams
+from resourceserver.api.parameters import Listed, at_most
 from shared import queries
 
-SQL: Final = queries.load(Path(__file__).with_name("devices.sql"))
+_HERE: Final = Path(__file__).parent
+_TIMELINE: Final = Path(timeline.__file__).parent
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "devices.sql")
+
+
+class DevicePage(Listed):
+    """Which part of the list of devices."""
+
+    limit: Annotated[int, at_most(1000)] = Field(
+        default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
+    )
 
 
 class Tracker(Body):
@@ -32,11 +45,10 @@ class Tracker(Body):
     """Active is what has sent something within 24 hours."""
 
 
-class DevicesBody(Body):
+class DevicesBody(Listing):
     """The caller's devices, the one that sent something last first."""
 
     data: list[Tracker]
-    count: Count
 
 
 ENDPOINTS: Final = [
@@ -45,7 +57,7 @@ ENDPOINTS: Final = [
         path="/api/v1/devices",
         scope="read:activity",
         summary="Registered trackers and their last sync.",
-        params=NoParams,
+        params=DevicePage,
         body=DevicesBody,
         query=SQL["devices"],
         is_quick=True,

@@ -1,41 +1,41 @@
 -- name: devices
 -- The caller's devices, the one that sent something last first.
 --include answer
-with summed as (
-    select device_id,
-           array_agg(stream order by stream) as streams,
-           (array_agg(source order by last_sync_at desc, stream))[1] as source,
-           max(last_sync_at) as last_sync_at,
-           max(last_event_at) as last_event_at,
-           sum(event_count)::bigint as event_count
-      from activity.device_stream
-     where user_id = %(user_id)s
-     group by device_id
+with
+--include device_sums
+listed as (
+    select at,
+           device_id
+      from (
+               select coalesce(
+                          date_trunc('milliseconds', device_sum.last_sync_at),
+                          timestamptz '0001-01-01 00:00Z'
+                      ) as at,
+                      device.device_id
+                 from activity.device
+                 left join device_sum using (device_id)
+                where device.user_id = %(user_id)s
+           ) as dated
+     where (at, device_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+     order by at desc,
+              device_id desc
+     limit %(limit)s::bigint + 1
 ),
-line as (
-    select device.device_id as id,
-           device.name,
-           device.platform,
-           summed.source,
-           coalesce(summed.streams, '{}') as streams,
-           svc.instant(device.first_seen_at) as first_seen_at,
-           svc.instant(summed.last_sync_at) as last_sync_at,
-           svc.instant(summed.last_event_at) as last_event_at,
-           coalesce(summed.event_count, 0) as event_count,
-           case
-               when summed.last_sync_at > now() - interval '24 hours' then 'active'
-               else 'stale'
-           end as status
-      from activity.device as device
-      left join summed using (device_id)
-     where device.user_id = %(user_id)s
-)
-select coalesce(
-           json_agg(
-               line order by last_sync_at desc nulls last, name collate "C"
-           ),
-           '[]'
-       ) as data,
-       count(*) as count
-  from line
+list_row as (
+    select listed.at,
+           listed.device_id as id,
+           row_to_json(line) as line
+      from listed
+      join activity.device
+        on device.user_id = %(user_id)s
+       and device.device_id = listed.device_id
+      left join device_sum
+             on device_sum.device_id = listed.device_id
+     cross join lateral (
+--include tracker
+           ) as line
+),
+--include page
+select *
+  from page
 --include end_of_answer

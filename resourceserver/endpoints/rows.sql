@@ -1,6 +1,38 @@
 -- Rows as answers and the export show them: each the columns of one `line` about the table row that it is
 -- joined to, by the name that the fragment says.
 
+-- fragment: device_sums
+-- What each device has sent, all streams together.
+-- gives: device_sum (device_id, event_count, last_event_at, last_sync_at, source, streams)
+device_sum as (
+    select device_id,
+           array_agg(stream order by stream) as streams,
+           (array_agg(source order by last_sync_at desc, stream))[1] as source,
+           max(last_sync_at) as last_sync_at,
+           max(last_event_at) as last_event_at,
+           sum(event_count)::bigint as event_count
+      from activity.device_stream
+     where user_id = %(user_id)s
+     group by device_id
+),
+
+-- fragment: tracker
+-- A `device`, and what it has sent.
+-- needs: device_sum (event_count, last_event_at, last_sync_at, source, streams)
+select device.device_id as id,
+       device.name,
+       device.platform,
+       device_sum.source,
+       coalesce(device_sum.streams, '{}') as streams,
+       svc.instant(device.first_seen_at) as first_seen_at,
+       svc.instant(device_sum.last_sync_at) as last_sync_at,
+       svc.instant(device_sum.last_event_at) as last_event_at,
+       coalesce(device_sum.event_count, 0) as event_count,
+       case
+           when device_sum.last_sync_at > now() - interval '24 hours' then 'active'
+           else 'stale'
+       end as status
+
 -- fragment: summary
 -- A day as it was summed up.
 select summary.date,

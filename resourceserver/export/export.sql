@@ -117,6 +117,26 @@ select row_to_json(line)::text
  order by session.started_at,
           session.coding_session_id
 
+-- name: devices
+-- Devices, and what each has sent.
+with
+--include device_sums
+listed as (
+    select device.first_seen_at,
+           device.device_id,
+           row_to_json(line)::text as line
+      from activity.device
+      left join device_sum using (device_id)
+     cross join lateral (
+--include tracker
+           ) as line
+     where device.user_id = %(user_id)s
+)
+select line
+  from listed
+ order by first_seen_at,
+          device_id
+
 -- name: category_rules
 -- What goes into which category, the rule that is tried first first.
 select row_to_json(line)::text

@@ -229,10 +229,9 @@ PROFILE: Final = _whole(
 RESOURCES: Final = (
     _streamed("app_sessions", "read:activity", AppSessionEvent, {"name": "app"}),
     _streamed("coding_sessions", "read:activity", CodingSessionEvent, {"name": "file"}),
-    _whole(
+    _streamed(
         "devices",
-        devices.ENDPOINTS,
-        "/api/v1/devices",
+        "read:activity",
         devices.Tracker,
         {"started_at": "first_seen_at", "ended_at": "last_event_at", "value": "event_count"},
     ),

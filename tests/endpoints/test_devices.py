@@ -137,20 +137,53 @@ def test_a_device_that_never_sent_anything_is_there_and_stale(
     }
 
 
-def test_devices_that_sent_at_the_same_time_come_in_byte_order(
+def test_devices_come_page_by_page_each_once(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
-    events = [event("x", "09:00:00", "10:00:00", device=name) for name in ("ä", "a", "B")]
+    # Three that sent in the same moment, one that did before, and two that never did.
+    send(api, alice, "app-sessions", "x", event("x", "09:00:00", "10:00:00", device="early"))
+    events = [event("x", "09:00:00", "10:00:00", device=name) for name in ("a", "b", "c")]
     send(api, alice, "app-sessions", "x", *events)
+    owner.execute(
+        "insert into activity.device (user_id, name) values (%(id)s, 'new'), (%(id)s, 'newer')",
+        {"id": alice.user_id},
+    )
+    headers = alice.headers("read:activity")
 
-    assert [device["name"] for device in ask(api, alice)["data"]] == ["B", "a", "ä"]
+    pages, cursor = [], None
+    for _ in range(3):
+        params = {"limit": "2"} | ({"cursor": cursor} if cursor else {})
+        pages.append(api.get(PATH, params=params, headers=headers).json())
+        cursor = pages[-1]["next_cursor"]
+
+    names = [device["name"] for page in pages for device in page["data"]]
+    assert [page["count"] for page in pages] == [2, 2, 2]
+    assert [page["has_more"] for page in pages] == [True, True, False]
+    assert (set(names[:3]), names[3], set(names[4:])) == (
+        {"a", "b", "c"},
+        "early",
+        {"new", "newer"},
+    )
+    assert [device["name"] for device in ask(api, alice)["data"]] == names
 
 
 def test_an_empty_account_has_no_devices(api: TestClient, alice: Person) -> None:
-    assert ask(api, alice) == {"data": [], "count": 0}
+    assert ask(api, alice) == {
+        "data": [],
+        "count": 0,
+        "limit": 100,
+        "has_more": False,
+        "next_cursor": None,
+    }
 
 
 def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person) -> None:
     send(api, alice, "app-sessions", "laptop", event("Code", "09:00:00", "10:00:00"))
 
-    assert ask(api, bob) == {"data": [], "count": 0}
+    assert ask(api, bob) == {
+        "data": [],
+        "count": 0,
+        "limit": 100,
+        "has_more": False,
+        "next_cursor": None,
+    }

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
+from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import devices, profile
 from resourceserver.endpoints.devices import Tracker
 from resourceserver.endpoints.profile import Integration
@@ -14,14 +15,17 @@ from shared.scopes import SCOPES
 
 SQL: Final = tool.load(Path(__file__).with_name("status.sql"))
 
+MOST_DEVICES: Final = 100
+
 
 class Status(InZone):
     """Which zone days are counted in."""
 
     def values(self) -> dict[str, object]:
-        """Return, beside the rest, all scopes with which something can be read."""
+        """Return, beside the rest, all scopes with which something can be read, and the page of devices."""
         readable = [scope for scope in SCOPES if scope.startswith("read:")]
-        return super().values() | {"readable": readable}
+        page = Listed().values() | {"limit": MOST_DEVICES}
+        return super().values() | {"readable": readable} | page
 
 
 class Domain(Body):
@@ -60,7 +64,7 @@ class StatusAnswer(Answer):
 
     domains: list[Domain]
     devices: list[Tracker]
-    """The one that sent something last first."""
+    """At most 100, the one that sent something last first."""
     integrations: list[Integration] | None
     """Null where the scope read:profile is missing."""
     profile: Person | None
