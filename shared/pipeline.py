@@ -200,7 +200,6 @@ class _Turn:
     """What one request waits for: the results between two syncs."""
 
     answer: asyncio.Future[Results]
-    asked_at: float
     prepared: Preparations = field(default_factory=dict)
     """What became of the preparing of its statements, by their names; all of it comes before it."""
     sequel: Sequel | None = None
@@ -258,10 +257,13 @@ class Pipeline:
     url: str = field(repr=False)
     prepare: bool
     patience_s: float
-    """How long an answer may take before the connection counts as dead."""
+    """How long an answer may take before the connection counts as dead. What it waits behind others does not
+    count, so that slow answers to some never cost the others a connection that works."""
     asked: int = 0
     """How many requests use it, those that wait for it to connect among them."""
     _turns: deque[_Turn] = field(default_factory=deque)
+    _first_since: float = 0.0
+    """Since when the first of the turns has been the first."""
     _connection: psycopg.AsyncConnection[Any] | None = None
     # The event loop watches this selector, and the selector watches libpq's socket. uvloop stops watching
     # a socket at its first error (EPOLLERR), when data may be unread and the end of the connection not
@@ -334,7 +336,6 @@ class Pipeline:
         loop = asyncio.get_running_loop()
         turn = _Turn(
             loop.create_future(),
-            loop.time(),
             sequel=sequel,
             has_begun=steps[0][0] is BEGIN,
             missing=len(steps),
@@ -347,6 +348,8 @@ class Pipeline:
             return turn.answer
         if self._turns and self._turns[-1].sequel is not None:
             raise psycopg.InterfaceError("another request's transaction is open on this connection")
+        if not self._turns:
+            self._first_since = loop.time()
         try:
             if prepare:
                 statements = [wanted for wanted, _ in steps]
@@ -414,7 +417,8 @@ class Pipeline:
         rolled_back = loop.create_future()
         # Nobody waits for it: without this, asyncio logs an error where the connection is lost before.
         rolled_back.add_done_callback(asyncio.Future.exception)
-        self._turns.append(_Turn(rolled_back, loop.time()))
+        self._turns.append(_Turn(rolled_back))
+        self._first_since = loop.time()
         self._write()
 
     def _prepare(self, pgconn: PGconn, statements: Sequence[Statement]) -> Preparations:
@@ -433,7 +437,7 @@ class Pipeline:
             pgconn.pipeline_sync()
             preparing = self._prepared[wanted.name] = loop.create_future()
             preparing.add_done_callback(partial(self._check_prepared, wanted.name))
-            self._turns.append(_Turn(preparing, loop.time()))
+            self._turns.append(_Turn(preparing))
         return {wanted.name: self._prepared[wanted.name] for wanted in statements}
 
     def _check_prepared(self, name: bytes, preparing: asyncio.Future[Results]) -> None:
@@ -477,6 +481,8 @@ class Pipeline:
                     continue
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
                     turn = self._turns.popleft()
+                    if self._turns:
+                        self._first_since = asyncio.get_running_loop().time()
                     turn.end()
                     if turn.has_begun and turn.error is not None:
                         self._roll_back(pgconn)
@@ -489,16 +495,16 @@ class Pipeline:
             self._lose(ConnectionLostError(str(error)))
 
     def _look_after_the_first(self) -> None:
-        """Give up a connection whose first turn has waited too long; else look again when it would have.
+        """Give up a connection whose first turn takes too long; else look again when it would have.
 
         The server's own time limit cannot end a question where the server has stopped, or the way to
-        it has. One timer for a connection is enough, since the first has waited longest.
+        it has. One timer for a connection is enough, since only the first turn is being answered.
         """
         self._watch = None
         if not self._turns:
             return
         loop = asyncio.get_running_loop()
-        left = self._turns[0].asked_at + self.patience_s - loop.time()
+        left = self._first_since + self.patience_s - loop.time()
         if left > 0:
             self._watch = loop.call_later(left, self._look_after_the_first)
         else:

@@ -10,10 +10,13 @@ create schema if not exists svc;
 -- Raises 57SV1 and 57SV2 where the server's version does not fit the schema (versions.sql), SV401 for a token
 -- that is unknown, revoked, expired or made for another resource, and SV403, with the first missing scope as its
 -- message, where the token holds too little.
+-- `p_limit_ms` is how long each further statement of the transaction may take, where that is less than the role's
+-- own limit. A setting of the connection would not do: behind a pooler the next transaction may have another one.
 -- `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
 -- No exception block may stand around it: the settings would end with the subtransaction.
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid);
+drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer);
 create or replace procedure svc.open_session(
     p_user_id         uuid,
     p_token_hash      bytea,
@@ -21,7 +24,8 @@ create or replace procedure svc.open_session(
     p_resources       text[],
     inout p_client_id text default null,
     inout p_grant_id  uuid default null,
-    p_version         integer default null
+    p_version         integer default null,
+    p_limit_ms        integer default null
 )
 language plpgsql
 security definer
@@ -58,6 +62,9 @@ begin
         'set local svc.version = %L',
         p_user_id, encode(p_token_hash, 'hex'), array_to_string(granted, ' '), p_version
     );
+    if p_limit_ms is not null then
+        execute format('set local statement_timeout = %L', p_limit_ms);
+    end if;
 end
 $$;
 

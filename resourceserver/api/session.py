@@ -42,9 +42,13 @@ OPEN_SESSION: Final = pipeline.statement(SQL["open_session"])
 _HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
 _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 
-QUICK_S: Final = 5.0
+QUICK_MS: Final = 2000
+"""How long the database may take for a question that is declared quick."""
+QUICK_S: Final = 7.0
+"""How long the answer to a quick question may take. To open a session may take another 4 s, while a migration
+tries to get its locks (sql/migrate.sql)."""
 PATIENT_S: Final = 25.0
-"""How long an answer may take: a little longer than the server's own limit (sql/roles.sql)."""
+"""How long another answer may take: a little longer than the server's own limit (sql/roles.sql)."""
 PARTS_MS: Final = 20_000
 """How long the database may take for all parts of an answer together, as for one statement."""
 
@@ -60,13 +64,14 @@ class Credential:
     notes: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
     """What the request's log line says of who asked."""
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments of ``open_session``."""
+    def parameters(self, limit_ms: int | None = None) -> dict[str, Any]:
+        """Return the arguments of ``open_session``; ``limit_ms`` is for each statement after it."""
         return {
             "user_id": self.token.user_id,
             "token_hash": self.token.hash,
             "scopes": list(self.scopes),
             "resources": list(self.resources),
+            "limit_ms": limit_ms,
             **schema.VERSION,
         }
 
@@ -140,11 +145,11 @@ class Reader:
         The question sees ``user_id`` beside ``params``. Raises Unauthorized, InsufficientScope and
         DatabaseUnavailable.
         """
-        chosen = self.quick if is_quick else self.patient
+        chosen, limit_ms = (self.quick, QUICK_MS) if is_quick else (self.patient, None)
         values = {**params, "user_id": who.token.user_id}
         try:
             opened, result = await chosen.run(
-                ((OPEN_SESSION, who.parameters()), (question, values))
+                ((OPEN_SESSION, who.parameters(limit_ms)), (question, values))
             )
         except psycopg.Error as error:
             raise problem(error, who, params) from error

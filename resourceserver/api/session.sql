@@ -1,6 +1,13 @@
 -- name: open_session
 -- Opens the session of a token for the rest of the transaction (sql/session.sql).
-call svc.open_session(%(user_id)s, %(token_hash)s, %(scopes)s, %(resources)s, p_version => %(version)s)
+call svc.open_session(
+    %(user_id)s,
+    %(token_hash)s,
+    %(scopes)s,
+    %(resources)s,
+    p_version => %(version)s,
+    p_limit_ms => %(limit_ms)s
+)
 
 -- name: hold_schema
 -- Keeps away migrations that exclude this code, until the transaction ends. One that reads all as of one moment

@@ -187,6 +187,7 @@ def same_statements(chosen: Settings, directory: Path, text: str) -> Callable[[]
             "scopes": "{read:profile}",
             "resources": f"{{{chosen.base_url}}}",
             "version": str(SCHEMA_VERSION),
+            "limit_ms": str(session.QUICK_MS),
         },
     )
 

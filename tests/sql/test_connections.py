@@ -258,6 +258,26 @@ def test_an_answer_that_does_not_come_is_not_waited_for(deployment: Settings) ->
     asyncio.run(run())
 
 
+def test_answers_that_wait_behind_slow_ones_do_not_count_as_late(deployment: Settings) -> None:
+    sleep = pipeline.statement("select pg_sleep(0.7)::text || %(number)s")
+
+    async def run() -> None:
+        hasty = to(deployment, size=1, depth=8, patience_s=1.5)
+        before = await echo(hasty, "connected")
+        connection = hasty.pipelines[0]._connection
+        # The last one waits for almost twice as long as an answer may take.
+        answers = await asyncio.gather(
+            *(hasty.run(((sleep, {"number": str(number)}),)) for number in range(4))
+        )
+
+        assert before == b"connected"
+        assert [answer[0].get_value(0, 0) for answer in answers] == [b"0", b"1", b"2", b"3"]
+        assert hasty.pipelines[0]._connection is connection
+        hasty.close()
+
+    asyncio.run(run())
+
+
 def test_a_server_that_accepts_and_says_nothing_is_given_up(deployment: Settings) -> None:
     async def run(port: int) -> None:
         nobody = replace(deployment, role_urls={"reader": f"host=127.0.0.1 port={port} dbname=svc"})

@@ -19,7 +19,7 @@ PART = pipeline.statement("select 'slept' from (select pg_sleep(%(seconds)s)) as
 
 def with_reader(deployment: Settings, use: Callable[[Reader], Awaitable[None]]) -> None:
     async def run() -> None:
-        reader = Reader.of(replace(deployment, patient_connections=1))
+        reader = Reader.of(replace(deployment, quick_connections=1, patient_connections=1))
         try:
             await use(reader)
         finally:
@@ -70,5 +70,21 @@ def test_a_part_that_would_take_for_ever_ends_with_the_answer_and_not_with_its_o
         async with asyncio.timeout(15):
             with pytest.raises(TookTooLong):
                 await hurried.read_parts(credential(alice), asking(0.0, 60.0))
+
+    with_reader(deployment, use)
+
+
+def test_a_question_that_is_declared_quick_is_held_to_it(
+    deployment: Settings, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "QUICK_MS", 200)
+
+    async def use(reader: Reader) -> None:
+        who = credential(alice)
+        with pytest.raises(TookTooLong):
+            await reader.read(who, PART, {"seconds": 30.0}, is_quick=True)
+        # The limit has ended with the transaction: the next one on this connection has the role's own.
+        (slept,) = await reader.quick.run(((PART, {"seconds": 0.5}),))
+        assert slept.get_value(0, 0) == b"slept"
 
     with_reader(deployment, use)
