@@ -302,6 +302,14 @@ async def revoke(database: Database, user_id: UUID, grant_id: UUID, origin: Requ
     return bool(await changes.run(database, SQL["revoke_grant"], parameters, origin))
 
 
+async def revoke_client(
+    database: Database, user_id: UUID, client_id: str, origin: RequestOrigin
+) -> bool:
+    """Revoke all grants of an application from a person. False: none of them was live."""
+    parameters = {"user_id": user_id, "client_id": client_id}
+    return bool(await changes.run(database, SQL["revoke_client"], parameters, origin))
+
+
 async def issue_api_token(
     database: Database,
     user_id: UUID,
@@ -360,6 +368,12 @@ async def holder(database: Database, user_id: UUID, grant_id: UUID) -> Holder | 
 async def parties(database: Database, grant_id: UUID) -> Parties | None:
     """Return the owner and holder of a grant, or None if there is no grant with that id."""
     return await rows.one(database, Parties, SQL["parties"], {"grant_id": grant_id})
+
+
+async def is_known_client(database: Database, user_id: UUID, client_id: str) -> bool:
+    """Return whether a person has a grant of this application, live or revoked."""
+    parameters = {"user_id": user_id, "client_id": client_id}
+    return await rows.one(database, Holder, SQL["had_grant"], parameters) is not None
 
 
 async def scopes_of_client(database: Database, user_id: UUID, client_id: str) -> frozenset[str]:

@@ -356,6 +356,35 @@ new_event as (
 --include recorded
 --include recorded_events
 
+-- name: revoke_client
+-- Revokes all grants of an application for their owner, and answers those that were live. No row: none was.
+with ended as (
+    select grant_id
+      from oauth.live_grant
+     where user_id = %(user_id)s
+       and client_id = %(client_id)s
+),
+revoked as (
+    update oauth.grant
+       set revoked_at = now()
+     where user_id = %(user_id)s
+       and client_id = %(client_id)s
+       and revoked_at is null
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
+new_event as (
+    select 'revoked' as event,
+           user_id,
+           client_id,
+           grant_id
+      from revoked
+      join ended using (grant_id)
+),
+--include recorded
+--include recorded_events
+
 -- name: lock_user
 -- Locks a person's row before a statement that checks a limit, in the same transaction. It waits for
 -- concurrent transactions that count against the limit, so that the next statement sees their rows.
@@ -457,6 +486,14 @@ select client_id
   from oauth.grant
  where user_id = %(user_id)s
    and grant_id = %(grant_id)s
+
+-- name: had_grant
+-- Whether a person ever gave an application access. No row: there is no grant, not even a revoked one.
+select client_id
+  from oauth.grant
+ where user_id = %(user_id)s
+   and client_id = %(client_id)s
+ limit 1
 
 -- name: parties
 -- The owner and holder of a grant by its id, for operators. No row: there is no such grant.

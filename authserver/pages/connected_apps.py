@@ -1,8 +1,12 @@
-"""Settings → Connected apps: the applications with live grants of a person."""
+"""Settings → Connected apps: the applications with live grants of a person.
 
-from collections.abc import Iterable
+Each consent creates a grant, so an application on two machines may have two. The page has one entry for each
+application, with its connections below.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from datetime import datetime
 from typing import Final
 
 from starlette.requests import Request
@@ -11,6 +15,7 @@ from starlette.responses import Response
 from authserver import forms
 from authserver.oauth import grants, redirects
 from authserver.oauth.grants import Grant
+from authserver.pages import grant_list
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared.scopes import SCOPES
@@ -18,7 +23,8 @@ from shared.scopes import SCOPES
 PATH: Final = "/settings/apps"
 
 DONE: Final = {
-    "revoked": "The access is revoked. Whatever the application still holds is refused from now on.",
+    "revoked": "The access is revoked. Every token of the application is refused from now on.",
+    "disconnected": "The connection is ended. Every token of it is refused from now on.",
     "ended": "That access had ended already.",
 }
 
@@ -30,8 +36,6 @@ class Connection:
     grant: Grant
     destination: str | None
     """Where the code was sent, for people."""
-    number: int
-    """Its number on the page, which distinguishes links for applications of the same name."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,25 @@ class App:
     client_id: str
     name: str | None
     connections: list[Connection]
+    number: int
+    """Its number on the page, which distinguishes applications of the same name."""
+
+    @property
+    def last_used_at(self) -> datetime | None:
+        """The latest use of a connection, or None if there was none."""
+        return self.connections[0].grant.last_used_at
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the applications with access, latest consent first."""
+    """Show the applications with access, last used first."""
     visit = await server.visit(request, PATH)
-    done = forms.decode(request.scope["query_string"]).get("done") or ""
-    granted = await grants.of_user(server.database, visit.person.user_id)
-    apps = _apps(reversed(granted))
+    query = forms.decode(request.scope["query_string"])
+    listed = apps(await grants.of_user(server.database, visit.person.user_id))
+    search = grant_list.search(query, len(listed))
     content = {
-        "done": DONE.get(done),
-        "apps": apps,
-        "count": sum(len(app.connections) for app in apps),
+        "done": DONE.get(query.get("done") or ""),
+        "apps": [app for app in listed if search.finds(app.name, app.client_id)],
+        "search": search,
         "sentences": SCOPES,
         "refresh_days": grants.REFRESH_TOKEN_LIFETIME.days,
     }
@@ -61,20 +72,20 @@ async def show(server: Server, request: Request) -> Response:
     )
 
 
-def _apps(granted: Iterable[Grant]) -> list[App]:
-    """Group the grants of applications by application, in the order of ``granted``."""
+def apps(granted: Sequence[Grant]) -> list[App]:
+    """Group the grants of applications by application, last used first."""
     by_client: dict[str, list[Grant]] = {}
-    for grant in granted:
+    for grant in grant_list.last_used_first(granted):
         if grant.client_id is not None:
             by_client.setdefault(grant.client_id, []).append(grant)
-    numbers = count(1)
     return [
         App(
             client_id,
             None if held[0].title == client_id else held[0].title,
-            [Connection(grant, _destination(grant), next(numbers)) for grant in held],
+            [Connection(grant, _destination(grant)) for grant in held],
+            number,
         )
-        for client_id, held in by_client.items()
+        for number, (client_id, held) in enumerate(by_client.items(), 1)
     ]
 
 

@@ -26,12 +26,20 @@ def text_of(page: Response) -> str:
 
 
 def links(page: Response) -> list[str]:
+    """Return the links that end all access of an application."""
+    return re.findall(r'href="(/settings/revoke\?client=[^"]+)"', page.text)
+
+
+def connections(page: Response) -> list[str]:
+    """Return the links that end a single connection."""
     return re.findall(r'href="(/settings/revoke\?grant=[^"]+)"', page.text)
 
 
 def spoken(page: Response) -> list[str]:
-    """Return the accessible names of the revoke links."""
-    return [unescape(label) for label in re.findall(r'aria-label="(Revoke [^"]*)"', page.text)]
+    """Return the accessible names of these links."""
+    return [
+        unescape(label) for label in re.findall(r'aria-label="((?:Revoke|End) [^"]*)"', page.text)
+    ]
 
 
 def test_an_application_is_listed_with_its_scopes_and_destination(
@@ -48,27 +56,71 @@ def test_an_application_is_listed_with_its_scopes_and_destination(
     assert page.status_code == 200
     assert "<bdi>Weekly Report</bdi>" in page.text
     assert (
-        f"Weekly Report May {SCOPES['read:activity']} {SCOPES['read:profile']} "
+        "Weekly Report last used 1 Mar 2026, 12:05 "
+        f"May {SCOPES['read:activity']} {SCOPES['read:profile']} "
         "Redirects to 127.0.0.1:3000 Only for http://testserver/mcp "
         "Since 28 Feb 2026, 09:30 Last used 1 Mar 2026, 12:05 Revoke access" in text_of(page)
     )
     assert "their own claims" in page.text
 
 
-def test_grants_of_one_application_are_grouped_and_revoked_separately(
-    alice_browser: Visitor, application: Application, status: Opens
+def test_revoking_an_application_ends_every_token_of_every_connection(
+    alice_browser: Visitor,
+    application: Application,
+    register: Register,
+    status: Opens,
+) -> None:
+    pairs = [application.pair(alice_browser) for _ in range(3)]
+    other = register(client_name="Weekly Report").pair(alice_browser)
+    waiting = application.code(alice_browser)
+    page = alice_browser.get(PATH)
+    (link,) = [each for each in links(page) if application.client_id in each]
+
+    asked = alice_browser.get(link)
+    response = alice_browser.submit(asked, form=FORM)
+
+    assert page.text.count("Weekly Report</bdi>") == 2
+    assert "4 connections" in text_of(page)
+    assert "on each of its 4 connections" in text_of(asked)
+    assert response.headers["location"] == f"{PATH}?done=revoked"
+    assert [status(pair["access_token"]) for pair in pairs] == [401, 401, 401]
+    refreshed = [application.refresh(pair["refresh_token"]).json()["error"] for pair in pairs]
+    assert refreshed == ["invalid_grant"] * 3
+    assert application.exchange(waiting).json()["error"] == "invalid_grant"
+    assert status(other["access_token"]) == 200
+
+
+def test_revoking_an_application_leaves_the_grants_of_others(
+    alice_browser: Visitor,
+    application: Application,
+    bob: Person,
+    welcome: Welcome,
+    status: Opens,
+) -> None:
+    application.pair(alice_browser)
+    of_bob = application.pair(welcome(bob))["access_token"]
+
+    alice_browser.submit(alice_browser.get(links(alice_browser.get(PATH))[0]), form=FORM)
+
+    assert status(of_bob) == 200
+
+
+def test_a_single_connection_is_ended_beside_the_others(
+    alice_browser: Visitor, application: Application, status: Opens, owner: Rows
 ) -> None:
     first = application.pair(alice_browser)["access_token"]
+    owner.execute("update oauth.grant set last_used_at = now()")
     second = application.pair(alice_browser, ticked=["read:profile"])["access_token"]
     page = alice_browser.get(PATH)
 
-    # The newest comes first.
-    response = alice_browser.submit(alice_browser.get(links(page)[0]), form=FORM)
+    asked = alice_browser.get(connections(page)[1])
+    response = alice_browser.submit(asked, form=FORM)
+    listed = alice_browser.follow(response)
 
-    assert page.text.count("Weekly Report</bdi>") == 1
-    assert len(links(page)) == 2
-    assert response.headers["location"] == f"{PATH}?done=revoked"
+    assert "its other connections keep their access" in text_of(asked)
+    assert "The connection is ended." in listed.text
     assert (status(first), status(second)) == (200, 401)
+    assert (len(links(listed)), connections(listed)) == (1, [])
 
 
 def test_revoking_asks_first_and_ends_all_tokens_of_the_grant_at_the_next_request(
@@ -122,23 +174,26 @@ def test_an_application_with_an_expired_code_is_not_listed(
 def test_alice_cannot_revoke_bobs_grant(
     alice_browser: Visitor,
     application: Application,
+    register: Register,
     bob: Person,
     welcome: Welcome,
     status: Opens,
 ) -> None:
     bob_browser = welcome(bob)
-    of_bob = application.pair(bob_browser)["access_token"]
-    of_alice = application.pair(alice_browser)["access_token"]
-    (bobs,) = links(bob_browser.get(PATH))
-    (own,) = links(alice_browser.get(PATH))
+    of_bob = [application.pair(bob_browser)["access_token"] for _ in range(2)]
+    own = register("https://own.example/cb").pair(alice_browser)["access_token"]
+    bobs = bob_browser.get(PATH)
+    grant_id = connections(bobs)[0].removeprefix("/settings/revoke?grant=")
 
-    shown = alice_browser.get(bobs)
-    sent = alice_browser.submit(
-        alice_browser.get(own), form=FORM, grant=bobs.removeprefix("/settings/revoke?grant=")
-    )
+    shown = [alice_browser.get(link) for link in (*links(bobs), *connections(bobs))]
+    question = alice_browser.get(links(alice_browser.get(PATH))[0])
+    sent = [
+        alice_browser.submit(question, form=FORM, client=application.client_id),
+        alice_browser.submit(question, form=FORM, client=None, grant=grant_id),
+    ]
 
-    assert shown.status_code == sent.status_code == 404
-    assert (status(of_bob), status(of_alice)) == (200, 200)
+    assert {response.status_code for response in (*shown, *sent)} == {404}
+    assert [status(token) for token in (*of_bob, own)] == [200, 200, 200]
 
 
 def test_a_form_of_anothers_session_revokes_nothing(
@@ -155,7 +210,7 @@ def test_a_form_of_anothers_session_revokes_nothing(
     (own,) = links(alice_browser.get(PATH))
 
     response = alice_browser.submit(
-        bob_browser.get(bobs), form=FORM, grant=own.removeprefix("/settings/revoke?grant=")
+        bob_browser.get(bobs), form=FORM, client=own.removeprefix("/settings/revoke?client=")
     )
 
     assert response.status_code == 403
@@ -170,7 +225,7 @@ def test_a_form_from_another_site_revokes_nothing(
 
     response = alice_browser.post(
         "/settings/revoke",
-        {"grant": link.removeprefix("/settings/revoke?grant=")},
+        {"client": link.removeprefix("/settings/revoke?client=")},
         headers={"Origin": "https://evil.example"},
     )
 
@@ -232,17 +287,44 @@ def test_each_revoke_link_has_a_different_accessible_name(
     alice_browser: Visitor, register: Register, owner: Rows
 ) -> None:
     twice, namesake = (register(client_name="Weekly Report") for _ in range(2))
-    for application in (twice, namesake, twice):
+    for application in (namesake, twice, twice):
         application.pair(alice_browser)
     owner.execute("update oauth.grant set created_at = '2026-02-28 09:30Z'")
+    owner.execute(
+        "update oauth.grant set last_used_at = '2026-03-01 12:05Z' where client_id = %s",
+        [twice.client_id],
+    )
 
     page = alice_browser.get(PATH)
 
     assert spoken(page) == [
-        "Revoke access of Weekly Report, 1 of 3, since 28 Feb 2026, 09:30",
-        "Revoke access of Weekly Report, 2 of 3, since 28 Feb 2026, 09:30",
-        "Revoke access of Weekly Report, 3 of 3, since 28 Feb 2026, 09:30",
+        "End connection 1 of 2 of Weekly Report, since 28 Feb 2026, 09:30",
+        "End connection 2 of 2 of Weekly Report, since 28 Feb 2026, 09:30",
+        "Revoke access of Weekly Report, 1 of 2",
+        "Revoke access of Weekly Report, 2 of 2",
     ]
+
+
+def test_applications_are_listed_by_their_last_use_and_found_by_name(
+    alice_browser: Visitor, register: Register, owner: Rows
+) -> None:
+    for number in range(11):
+        register(client_name=f"Report {number:02}").pair(alice_browser)
+    owner.execute(
+        "update oauth.grant set last_used_at = '2026-03-01 12:05Z' from oauth.client as app "
+        "where app.client_id = oauth.grant.client_id and app.client_name = 'Report 03'"
+    )
+
+    page = alice_browser.get(PATH)
+    found = alice_browser.get(f"{PATH}?search=REPORT+0")
+    nothing = alice_browser.get(f"{PATH}?search=yearly")
+
+    assert (
+        page.text.index("Report 03") < page.text.index("Report 10") < page.text.index("Report 09")
+    )
+    assert 'type="search"' in page.text
+    assert (len(links(page)), len(links(found)), len(links(nothing))) == (11, 10, 0)
+    assert "No application has that name." in nothing.text
 
 
 @pytest.mark.parametrize("path", [PATH, "/settings/revoke?grant=x"])
