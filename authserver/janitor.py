@@ -62,8 +62,8 @@ KINDS: Final = (
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
     Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
     Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
-    Kind("applications without a consent for a day", SQL["unauthorized_clients"]),
-    Kind("applications without use for 90 days", SQL["idle_clients"]),
+    Kind("applications without a consent for 90 days", SQL["unauthorized_clients"]),
+    Kind("applications without use for two years", SQL["idle_clients"]),
     Kind("expired counts of attempts", SQL["delete_idle_keys"]),
     Kind("security events older than 400 days", SQL["old_security_events"]),
     # This may take longest, so it is last.

@@ -285,7 +285,8 @@ delete from oauth.client
  where oauth.client.client_id = unused.client_id
 
 -- name: unauthorized_clients
--- Applications that registered and never got a consent. A consent may come at the same moment: it begins by
+-- Applications that registered and never got a consent, for 90 days: many programs register once and keep their
+-- client id, and a row is small. A consent may come at the same moment: it begins by
 -- locking the client. If the consent is first, the client is skipped here; if the consent has just been
 -- committed, the client is checked again and kept, because `last_authorized_at` has changed. If this
 -- statement is first, the consent waits and then finds neither client nor request. An authorization request
@@ -295,7 +296,7 @@ with unused as (
     select client_id
       from oauth.client
      where last_authorized_at is null
-       and created_at < now() - interval '1 day'
+       and created_at < now() - interval '90 days'
        --include without_requests_and_grants
      order by created_at
      limit %(batch)s
@@ -309,7 +310,7 @@ with unused as (
     select client_id
       from oauth.client
      where last_authorized_at is not null
-       and greatest(last_authorized_at, last_used_at) < now() - interval '90 days'
+       and greatest(last_authorized_at, last_used_at) < now() - interval '2 years'
        --include without_requests_and_grants
      order by greatest(last_authorized_at, last_used_at)
      limit %(batch)s
