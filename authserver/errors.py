@@ -269,8 +269,8 @@ def retry_after(error: OAuthError) -> dict[str, str]:
 def answer(error: OAuthError, headers: dict[str, str] | None = None) -> Response:
     """Return ``error`` as the JSON body of RFC 6749, section 5.2."""
     extra = {"Cache-Control": "no-store"} | retry_after(error) | (headers or {})
-    if isinstance(error, ClientAuthenticationRefused):
-        # A response to an attempt to authenticate must name a scheme (RFC 6749, section 5.2).
+    if isinstance(error, InvalidClient):
+        # Every 401 must name a scheme (RFC 9110, section 15.5.2; RFC 6749, section 5.2).
         extra["WWW-Authenticate"] = 'Basic realm="svc"'
     body = json.dumps({"error": error.error, "error_description": error.description})
     return Response(body, error.status, extra, media_type="application/json")

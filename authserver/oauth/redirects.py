@@ -16,10 +16,13 @@ MAX_LENGTH: Final = 2048
 
 _REFUSED: Final = (
     "javascript data vbscript file blob about view-source filesystem ws wss ftp mailto tel sms intent "
-    "chrome chrome-extension moz-extension ms-appx res jar urn"
+    "moz-extension res jar urn search-ms shell ssh ldap smb mhtml steam microsoft-edge edge devtools "
+    "jscript livescript mocha"
 )
 REFUSED_SCHEMES: Final = frozenset(_REFUSED.split())
 """Schemes that run code, open files, or open something other than the client's application."""
+_REFUSED_PREFIXES: Final = ("ms-", "itms", "chrome")
+"""Families of such schemes: those of Windows, of Apple's stores, and of Chrome's own pages and extensions."""
 
 RESPONSE_PARAMETERS: Final = frozenset(
     ("code", "state", "iss", "error", "error_description", "error_uri")
@@ -48,7 +51,7 @@ def check(uri: str) -> None:
     if parts is None:
         raise InvalidRedirectURI("a redirect URI must be absolute")
     scheme = parts["scheme"].lower()
-    if scheme in REFUSED_SCHEMES:
+    if scheme in REFUSED_SCHEMES or scheme.startswith(_REFUSED_PREFIXES):
         raise InvalidRedirectURI(f"a redirect URI must not have the scheme {scheme}")
     if "[" in parts["path"] + (parts["query"] or "") or "]" in parts["path"] + (
         parts["query"] or ""

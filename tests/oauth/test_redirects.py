@@ -126,7 +126,9 @@ def test_line_5_anything_else_is_refused_with_its_reason(
 
 DANGEROUS_SCHEMES = (
     "javascript data vbscript file blob about view-source filesystem ws wss ftp mailto tel sms intent "
-    "chrome chrome-extension moz-extension ms-appx res jar urn"
+    "chrome chrome-extension moz-extension ms-appx res jar urn ms-settings ms-msdt search-ms shell ssh ldap "
+    "smb mhtml itms itms-apps itmss steam microsoft-edge edge chrome-untrusted devtools jscript livescript "
+    "mocha"
 )
 
 

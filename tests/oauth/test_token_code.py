@@ -320,7 +320,7 @@ def test_line_34_an_unknown_client_is_401(
 
     assert response.status_code == 401
     assert response.json()["error"] == "invalid_client"
-    assert "www-authenticate" not in response.headers
+    assert response.headers["www-authenticate"] == 'Basic realm="svc"'
     assert application.exchange(real).status_code == 200
 
 
