@@ -1,12 +1,21 @@
 -- Views, each the one definition of what it names. May run again at any time; a view can get further columns at
 -- its end here, and lose none.
 
--- A token that opens something. Whose it is stands in the resource server's log lines.
+-- A token that opens something: what it was given and its grant still holds, since a refresh may narrow the
+-- grant. Whose it is stands in the resource server's log lines.
 create or replace view oauth.live_access_token as
 select access_token.user_id,
        access_token.token_hash,
        access_token.grant_id,
-       access_token.scopes,
+       case when access_token.scopes <@ oauth.grant.scopes
+            then access_token.scopes
+            else array(
+                     select given.scope
+                       from unnest(access_token.scopes) with ordinality as given (scope, place)
+                      where given.scope = any (oauth.grant.scopes)
+                      order by given.place
+                 )
+       end as scopes,
        oauth.grant.resource,
        oauth.grant.client_id
   from oauth.access_token

@@ -79,6 +79,19 @@ def test_a_narrowed_access_token_has_only_the_narrower_scope(
 
 
 @pytest.mark.checklist(37)
+def test_narrowing_narrows_the_older_access_tokens_of_the_grant_at_once(
+    application: Application, alice_browser: Visitor, status: Opens
+) -> None:
+    first = application.pair(alice_browser, scope="read:activity read:profile")
+    before = status(first["access_token"], "/api/v1/me")
+
+    application.refresh(first["refresh_token"], scope="read:activity")
+
+    assert (before, status(first["access_token"], "/api/v1/me")) == (200, 403)
+    assert status(first["access_token"], "/api/v1/devices") == 200
+
+
+@pytest.mark.checklist(37)
 @pytest.mark.parametrize("scope", ["read:health", "read:activity read:health", "read:everything"])
 def test_line_37_a_wider_or_unknown_scope_rotates_nothing(
     application: Application, alice_browser: Visitor, scope: str
