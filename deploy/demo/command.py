@@ -7,7 +7,7 @@ ingest keeps up to date: the counts of each device, and the marks for summaries 
 import sys
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -18,6 +18,7 @@ from psycopg import sql
 from authserver.cli import terminal
 from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
+from deploy.demo import body, standing
 from deploy.demo.days import Life
 from deploy.demo.life import Piece, Story, memberships
 from deploy.demo.world import AMSTERDAM
@@ -27,6 +28,31 @@ from shared.settings import Settings, SettingsError
 SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+Removed = Literal["nothing", "invented", "everything"]
+"""What the command removes before it writes."""
+
+_COMPUTED: Final = {
+    f"activity.{name}"
+    for name in (
+        *("device_stream", "summary_due", "daily_summary"),
+        *("rollup_due", "label", "app_time", "coding_time", "app_timeline"),
+    )
+}
+"""Tables whose rows the service computes from those of other tables."""
+_NAMES: Final = {
+    "activity.category_score": (
+        "category || ' ' || score",
+        [f"{category} {score}" for category, score in standing.SCORES.items()],
+    ),
+    "health.metric": ("metric_type", list(body.METRICS)),
+    "profile.integration": ("provider", [name for name, *_ in standing.INTEGRATIONS]),
+    "profile.integration_credential": (
+        f"encode(substr(secret, 1, {len(standing.SECRET_MARK)}), 'escape')",
+        [standing.SECRET_MARK.decode()],
+    ),
+}
+"""Tables without ids: the expression that names a row, and the names of the rows that the demo writes."""
 
 _FIRST: Final = date(2000, 1, 2)
 """The first day that lies, in every time zone, after the earliest start that a session may have."""
@@ -45,31 +71,47 @@ _FIRST: Final = date(2000, 1, 2)
     type=click.DateTime(["%Y-%m-%d"]),
     help="The last day; by default today, up to now.",
 )
+@click.option("--replace", is_flag=True, help="First remove what an earlier 'svc demo' wrote.")
 @click.option(
-    "--replace", is_flag=True, help="First remove all data of the account, invented or not."
+    "--remove-everything",
+    is_flag=True,
+    help="First remove all data of the account, invented or not.",
 )
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def demo(
-    chosen: Settings, email: str, days: int, seed: int, until: datetime | None, *, replace: bool
+    chosen: Settings,
+    *,
+    email: str,
+    days: int,
+    seed: int,
+    until: datetime | None,
+    replace: bool,
+    remove_everything: bool,
+    yes: bool,
 ) -> None:
     """Fill EMAIL's account with the data of an invented life.
 
-    The same seed, days and last day give the same life. The command refuses an account that has data,
-    unless --replace removes all of it first. It needs the login of the database's owner.
+    The same seed, days and last day give the same life. The command refuses an account that has data.
+    --replace removes invented data only, and refuses an account that has other data as well.
+    The command needs the login of the database's owner.
     """
     if chosen.database_url is None:
         raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+    if remove_everything and not yes:
+        click.confirm(f"Remove all data of {email}, invented or not?", abort=True)
+    removed: Removed = "everything" if remove_everything else "invented" if replace else "nothing"
     last = None if until is None else until.date()
     try:
         with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
-            written = _write(connection, email, last, days=days, seed=seed, replace=replace)
+            written = _write(connection, email, last, days=days, seed=seed, removed=removed)
     except psycopg.Error as error:
         raise terminal.failure(error) from error
     click.echo(f"{written} rows for {email}, until {last or 'now'}")
 
 
 def _write(
-    connection: Connection, email: str, last: date | None, *, days: int, seed: int, replace: bool
+    connection: Connection, email: str, last: date | None, *, days: int, seed: int, removed: Removed
 ) -> int:
     """Write the rows and return their number. Raises ClickException."""
     connection.execute(SQL["become_owner"])
@@ -88,7 +130,7 @@ def _write(
     midnight = datetime.combine(last + timedelta(days=1), time(), ZoneInfo(home))
     # The mark keeps the job from making rollups of rows that this transaction removes.
     connection.execute(SQL["mark_rollups"], {"user_id": user_id})
-    _clear(connection, email, user_id, replace=replace)
+    _clear(connection, email, user_id, removed)
     progress = click.progressbar(
         length=days, label=f"{days} days", file=sys.stderr, hidden=not sys.stderr.isatty()
     )
@@ -101,7 +143,7 @@ def _write(
         written += connection.execute(SQL[name], {"user_id": user_id}).rowcount
     connection.execute(SQL["mark_rollups"], {"user_id": user_id})
     for table in _tables(connection):
-        connection.execute(sql.SQL(SQL["analyze"]).format(table=table))
+        connection.execute(sql.SQL(SQL["analyze"]).format(table=sql.SQL(table)))
     return written
 
 
@@ -119,20 +161,54 @@ def _account(connection: Connection, email: str) -> tuple[UUID, str]:
     return row[0], row[1]
 
 
-def _tables(connection: Connection) -> list[sql.SQL]:
-    """Return the names of all tables of user data, as the catalogue spells them."""
-    return [sql.SQL(name) for (name,) in connection.execute(SQL["tables"])]
+def _tables(connection: Connection) -> dict[str, str | None]:
+    """Return the names of all tables of user data, as the catalogue spells them, with their column of ids."""
+    return dict(connection.execute(SQL["tables"]).fetchall())
 
 
-def _clear(connection: Connection, email: str, user_id: UUID, *, replace: bool) -> None:
-    """Remove the account's data if ``replace`` says so. Raises ClickException if it has data otherwise."""
-    for table in _tables(connection):
-        statement = sql.SQL(SQL["remove_rows" if replace else "has_rows"]).format(table=table)
-        result = connection.execute(statement, {"user_id": user_id})
-        if not replace and result.fetchone() == (True,):
+def _clear(connection: Connection, email: str, user_id: UUID, removed: Removed) -> None:
+    """Remove the account's data as far as the options say. Raises ClickException if data remains."""
+    tables = _tables(connection)
+    if removed != "everything":
+        others = [
+            table
+            for table, column in tables.items()
+            if _has_other_rows(connection, table, column, user_id)
+        ]
+        if others:
             raise click.ClickException(
-                f"{email} has data already; --replace removes all of it first"
+                f"{email} has data that 'svc demo' did not write ({', '.join(others)});"
+                " use another account, or --remove-everything"
             )
+    if removed == "nothing" and any(
+        _holds(connection, "has_rows", table, user_id=user_id) for table in tables
+    ):
+        raise click.ClickException(
+            f"{email} has data of an earlier 'svc demo'; --replace removes it first"
+        )
+    for table in tables:
+        statement = sql.SQL(SQL["remove_rows"]).format(table=sql.SQL(table))
+        connection.execute(statement, {"user_id": user_id})
+
+
+def _has_other_rows(connection: Connection, table: str, column: str | None, user_id: UUID) -> bool:
+    """Return whether a table has rows of the account that no demo wrote."""
+    if table in _COMPUTED:
+        return False
+    if table in _NAMES:
+        named, names = _NAMES[table]
+        return _holds(connection, "has_other_names", table, named, user_id=user_id, names=names)
+    if column is None:
+        return _holds(connection, "has_rows", table, user_id=user_id)
+    return _holds(connection, "has_other_ids", table, column, user_id=user_id)
+
+
+def _holds(
+    connection: Connection, name: str, table: str, column: str = "", **parameters: Any
+) -> bool:
+    """Return the answer of a statement that asks whether a table has such rows."""
+    statement = sql.SQL(SQL[name]).format(table=sql.SQL(table), column=sql.SQL(column))
+    return connection.execute(statement, parameters).fetchone() == (True,)
 
 
 def _write_memberships(connection: Connection, life: Life) -> int:

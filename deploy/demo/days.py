@@ -26,6 +26,7 @@ _SATURDAY: Final = 6
 _TRIPS: Final = (0.35, 0.8)
 """When trips begin, as shares of the whole time."""
 _LONGEST_TRIP: Final = 7
+_VERSION_BITS: Final = 0xF << 76
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,13 @@ class Life:
         return Chapter(self, day, self.rng(topic, day.date))
 
     def row_id(self, rng: Random) -> UUID:
-        """Return an id that differs from those of other accounts."""
-        return UUID(int=rng.getrandbits(128) ^ self.user_id.int, version=4)
+        """Return an id that differs from those of other accounts.
+
+        Its version, 8, marks the row as invented: the service's own ids have version 4.
+        """
+        random = UUID(int=rng.getrandbits(128) ^ self.user_id.int, version=4)
+        # The UUID class of Python 3.11 knows no version 8 (RFC 9562, section 5.8).
+        return UUID(int=random.int & ~_VERSION_BITS | 8 << 76)
 
     def days(self) -> Iterator[Day]:
         """Yield all days in order."""

@@ -11,14 +11,56 @@ select user_id,
    for no key update
 
 -- name: tables
--- All tables of user data, in an order in which their rows can be removed. A table cannot be a parameter, so
--- psycopg puts its name between the braces of the statements below.
-select place::text
-  from svc.tables_of_people() as place
+-- All tables of user data, in an order in which their rows can be removed, each with the column of the rows'
+-- own id, or of the row that they belong to. A table cannot be a parameter, so psycopg puts its name between the
+-- braces of the statements below.
+select place::text,
+       (
+           select attname::text
+             from pg_attribute
+            where attrelid = place
+              and atttypid = 'uuid'::regtype
+              and attname <> 'user_id'
+              and (
+                      attname = relname || '_id'
+                      or exists (
+                          select
+                            from pg_constraint
+                           where conrelid = place
+                             and contype = 'p'
+                             and attnum = any (conkey)
+                      )
+                  )
+            order by attname = relname || '_id' desc,
+                  attnum
+            limit 1
+       )
+  from svc.tables_of_people() with ordinality as listed (place, position)
+  join pg_class
+    on pg_class.oid = place
+ order by position
 
 -- name: has_rows
 -- Whether the account has rows in a table.
 select exists (select from {table} where user_id = %(user_id)s)
+
+-- name: has_other_ids
+-- Whether the account has rows in a table whose ids do not have the version of invented ones.
+select exists (
+           select
+             from {table}
+            where user_id = %(user_id)s
+              and substr({column}::text, 15, 1) <> '8'
+       )
+
+-- name: has_other_names
+-- Whether the account has rows in a table whose names are not among those that the demo writes.
+select exists (
+           select
+             from {table}
+            where user_id = %(user_id)s
+              and ({column}) <> all (%(names)s)
+       )
 
 -- name: remove_rows
 -- Removes the account's rows from a table.

@@ -52,9 +52,12 @@ _RULES: Final = (
     ("app", "exact", "Camera", "Photography"),
     ("domain", "exact", "duckduckgo.com", "Reference"),
 )
-_SCORES: Final = {"Photography": 1, "Utilities": -1}
+SCORES: Final = {"Photography": 1, "Utilities": -1}
 
-_INTEGRATIONS: Final = (
+SECRET_MARK: Final = b"invented"
+"""The first bytes of every invented secret."""
+
+INTEGRATIONS: Final = (
     ("github", "code", "active", None),
     ("apple_health", "health", "active", None),
     ("whoop", "health", "expired", "token_expired"),
@@ -94,13 +97,13 @@ def category_rules(life: Life, rng: Random) -> Iterator[Row]:
 
 def category_scores() -> Iterator[Row]:
     """Yield the productivity scores that the person has set."""
-    for category, score in _SCORES.items():
+    for category, score in SCORES.items():
         yield {"category": category, "score": score}
 
 
 def integrations(since: datetime, until: datetime) -> Iterator[Row]:
     """Yield present and past connections to other services."""
-    for number, (provider, kind, status, error) in enumerate(_INTEGRATIONS):
+    for number, (provider, kind, status, error) in enumerate(INTEGRATIONS):
         yield {
             "provider": provider,
             "kind": kind,
@@ -113,9 +116,10 @@ def integrations(since: datetime, until: datetime) -> Iterator[Row]:
 
 def credentials(rng: Random, since: datetime) -> Iterator[Row]:
     """Yield invented secrets of the connections, which open nothing."""
-    for provider, _, status, _ in _INTEGRATIONS:
+    for provider, _, status, _ in INTEGRATIONS:
         if status != "disconnected":
-            yield {"provider": provider, "secret": rng.randbytes(48), "renewed_at": since}
+            secret = SECRET_MARK + rng.randbytes(40)
+            yield {"provider": provider, "secret": secret, "renewed_at": since}
 
 
 def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row]:

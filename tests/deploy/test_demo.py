@@ -118,19 +118,60 @@ def test_a_life_ends_with_its_last_day(deployment: Settings, owner: Rows, bob: P
 
 
 def test_an_account_with_data_is_refused(deployment: Settings, owner: Rows, bob: Person) -> None:
-    owner.execute("insert into activity.device (user_id, name) values (%s, 'real')", [bob.user_id])
+    run(deployment, "bob@example.org", "--days=1", f"--until={UNTIL}")
     before = contents(owner, bob)
 
     done = run(deployment, "bob@example.org", "--days=3")
 
     assert done.exit_code == 1
     assert done.stderr == (
-        "Error: bob@example.org has data already; --replace removes all of it first\n"
+        "Error: bob@example.org has data of an earlier 'svc demo'; --replace removes it first\n"
     )
     assert contents(owner, bob) == before
 
 
-def test_replace_removes_the_data_of_this_account_alone(
+@pytest.mark.parametrize(
+    ("table", "insert"),
+    [
+        (
+            "activity.device",
+            b"insert into activity.device (user_id, name) values (%s, 'real')",
+        ),
+        (
+            "activity.category_score",
+            b"insert into activity.category_score (user_id, category, score) values (%s, 'News', 2)",
+        ),
+        (
+            "profile.integration_credential",
+            b"insert into profile.integration_credential (user_id, provider, secret)"
+            b" values (%s, 'swarm', 'real')",
+        ),
+        (
+            "profile.subscription",
+            b"insert into profile.subscription (user_id, plan, status, billing)"
+            b" values (%s, 'pro', 'active', 'none')",
+        ),
+    ],
+)
+def test_replace_keeps_what_the_demo_did_not_write(
+    deployment: Settings, owner: Rows, bob: Person, table: str, insert: bytes
+) -> None:
+    words = ("bob@example.org", "--days=1", f"--until={UNTIL}")
+    run(deployment, *words)
+    owner.execute(insert, [bob.user_id])
+    before = contents(owner, bob)
+
+    refused = [run(deployment, *words, *options) for options in ((), ("--replace",))]
+
+    assert [done.exit_code for done in refused] == [1, 1]
+    assert {done.stderr for done in refused} == {
+        f"Error: bob@example.org has data that 'svc demo' did not write ({table});"
+        " use another account, or --remove-everything\n"
+    }
+    assert contents(owner, bob) == before
+
+
+def test_everything_is_removed_after_a_question(
     deployment: Settings, owner: Rows, bob: Person
 ) -> None:
     carol = person(owner, "carol")
@@ -138,14 +179,23 @@ def test_replace_removes_the_data_of_this_account_alone(
         owner.execute(
             "insert into activity.device (user_id, name) values (%s, 'real')", [each.user_id]
         )
+    words = ("bob@example.org", "--days=3", f"--until={UNTIL}", "--remove-everything")
 
-    done = run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}", "--replace")
+    unanswered = run(deployment, *words)
 
-    assert done.exit_code == 0
-    names = owner.execute(
-        "select user_id = %s, name from activity.device order by 1, 2", [bob.user_id]
+    assert unanswered.exit_code == 1
+    assert "Remove all data of bob@example.org, invented or not? [y/N]" in unanswered.stdout
+    assert devices(owner, bob) == [(False, "real"), (True, "real")]
+
+    assert run(deployment, *words, "--yes").exit_code == 0
+    assert devices(owner, bob) == [(False, "real"), (True, "phone"), (True, "work-laptop")]
+
+
+def devices(owner: Rows, who: Person) -> list[tuple[bool, str]]:
+    """Return the names of all devices, and whether they are a person's."""
+    return owner.execute(
+        "select user_id = %s, name from activity.device order by 1, 2", [who.user_id]
     ).fetchall()
-    assert names == [(False, "real"), (True, "phone"), (True, "work-laptop")]
 
 
 @pytest.mark.parametrize(
