@@ -22,7 +22,7 @@ import psycopg
 from deploy import migrate
 from deploy.postgres import embedded
 from deploy.runner import startup
-from shared import VERSION, settings
+from shared import VERSION, database, settings
 from shared.listening import AddressError
 from shared.settings import Settings, SettingsError
 
@@ -150,7 +150,7 @@ def bring_up_to_date(chosen: Settings) -> None:
 def open_psql(chosen: Settings, arguments: tuple[str, ...]) -> None:
     """Open psql on the service's database as its owner; further ARGUMENTS go to psql."""
     if chosen.database_url is None:
-        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+        raise database.no_database(chosen)
     program = str(embedded.binaries() / "psql")
     # Every user of the machine can read the arguments of a process, but not its environment.
     completed = subprocess.run(  # noqa: S603 -- the program is ours, no shell is involved

@@ -17,6 +17,14 @@ WAIT_S = 1.5
 """How long a request waits for a connection before it is answered 503."""
 
 
+def no_database(chosen: Settings, variables: str = "DATABASE_URL") -> SettingsError:
+    """Return the error for settings that name no database."""
+    return SettingsError(
+        f"no database: 'svc up' is not running on SVC_DATA_DIR, which is {chosen.data_dir};"
+        f" start it, set SVC_DATA_DIR to its directory, or set {variables}"
+    )
+
+
 def role_url(chosen: Settings, role: str) -> str:
     """Return the connection string with which ``role`` logs in.
 
@@ -27,9 +35,7 @@ def role_url(chosen: Settings, role: str) -> str:
     if given is not None:
         return given
     if chosen.database_url is None:
-        raise SettingsError(
-            f"no database: set DATABASE_URL or SVC_{role.upper()}_DATABASE_URL, or start 'svc up'"
-        )
+        raise no_database(chosen, f"DATABASE_URL or SVC_{role.upper()}_DATABASE_URL")
     password = settings.read_secrets(chosen.data_dir).passwords[role]
     return conninfo.make_conninfo(chosen.database_url, user=f"svc_{role}", password=password)
 

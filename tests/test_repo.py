@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -152,12 +153,6 @@ def test_the_published_pattern_for_scanners_is_the_one_in_use() -> None:
     assert tokens.SCANNER_PATTERN in (ROOT / "SECURITY.md").read_text()
 
 
-def test_the_readme_lists_every_command() -> None:
-    readme = (ROOT / "README.md").read_text()
-
-    assert [name for name in commands(svc) if f"`svc {name}`" not in readme] == []
-
-
 def commands(group: click.Group, before: str = "") -> Iterator[str]:
     """Yield the words of each command that is no group of further ones."""
     context = click.Context(group)
@@ -167,6 +162,43 @@ def commands(group: click.Group, before: str = "") -> Iterator[str]:
             yield from commands(command, f"{before}{name} ")
         else:
             yield f"{before}{name}"
+
+
+def test_the_readme_lists_every_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+
+    assert [name for name in commands(svc) if f"`svc {name}`" not in readme] == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md"])
+def test_a_document_names_only_commands_and_options_that_exist(document: str) -> None:
+    text = (ROOT / document).read_text()
+    in_words = re.findall(r"`(?:\.venv/bin/)?svc ([^`]+)`", text)
+    blocks = "\n".join(re.findall(r"^```sh$(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    in_blocks = re.findall(r"\.venv/bin/svc (\w[^\n#)]+)", blocks)
+
+    assert [line for line in in_words + in_blocks if not is_of_parser(line)] == []
+
+
+def is_of_parser(line: str) -> bool:
+    """Whether the parser knows the command, or group of commands, and the options of a line."""
+    command: click.Command = svc
+    known = {"--help", "--version"}
+    for word in shlex.split(line):
+        if isinstance(command, click.Group) and not word.startswith("-"):
+            found = command.get_command(click.Context(command), word)
+            if found is None:
+                return False
+            command = found
+            known |= {option for each in command.params for option in each.opts}
+        elif word.startswith("--") and word.partition("=")[0] not in known:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("words", [words for words in commands(svc) if words.endswith(" list")])
+def test_every_list_prints_json(words: str) -> None:
+    assert is_of_parser(f"{words} --json")
 
 
 def test_the_version_is_the_newest_in_the_changelog() -> None:

@@ -8,6 +8,7 @@ import click
 
 from authserver import events
 from authserver.cli import terminal
+from authserver.cli.terminal import Column
 from authserver.oauth import clients, grants, redirects
 from authserver.oauth.clients import ClientGrant, Registration
 from authserver.oauth.grants import Grant, TooManyAPITokens
@@ -15,13 +16,21 @@ from authserver.rows import Database
 from shared import scopes
 from shared.settings import Settings
 
-_CLIENT_COLUMNS: Final = ("ID", "NAME", "REDIRECTS TO", "REGISTERED", "LAST AUTHORIZED", "GRANTS")
+_CLIENT_COLUMNS: Final = (
+    *map(Column, ("ID", "NAME")),
+    Column("REDIRECTS TO", separator=", "),
+    *map(Column, ("REGISTERED", "LAST AUTHORIZED", "GRANTS")),
+)
 _CLIENT_GRANT_COLUMNS: Final = ("GRANT", "EMAIL", "SCOPES", "RESOURCE", "SINCE")
 _GRANT_COLUMNS: Final = (
-    *("ID", "KIND", "NAME", "REDIRECTS TO"),
-    *("SCOPES", "RESOURCE", "CREATED", "LAST USED", "EXPIRES"),
+    *map(Column, ("ID", "KIND", "NAME", "REDIRECTS TO")),
+    *map(Column, ("SCOPES", "RESOURCE", "CREATED", "LAST USED")),
+    Column("EXPIRES", absent="never"),
 )
-_TOKEN_COLUMNS: Final = ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "LAST USED", "EXPIRES")
+_TOKEN_COLUMNS: Final = (
+    *map(Column, ("ID", "NAME", "SCOPES", "ENDS IN", "CREATED", "LAST USED")),
+    Column("EXPIRES", absent="never"),
+)
 
 
 @click.group()
@@ -31,8 +40,9 @@ def client() -> None:
 
 @client.command("list")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@terminal.json_option
 @click.pass_obj
-def list_clients(chosen: Settings, limit: int) -> None:
+def list_clients(chosen: Settings, limit: int, *, is_json: bool) -> None:
     """List applications: latest consent first, then those without a consent, newest first.
 
     Their names are their own claims.
@@ -42,19 +52,20 @@ def list_clients(chosen: Settings, limit: int) -> None:
         return await clients.registrations(database, limit), await clients.count(database)
 
     listed, count = terminal.ask(chosen, collect)
-    terminal.table(
+    terminal.print_list(
         _CLIENT_COLUMNS,
         (
             (
                 each.client_id,
-                each.client_name or "-",
-                ", ".join(dict.fromkeys(map(redirects.destination, each.redirect_uris))),
-                terminal.minute(each.created_at),
-                terminal.minute(each.last_authorized_at),
-                str(each.grants),
+                each.client_name,
+                list(dict.fromkeys(map(redirects.destination, each.redirect_uris))),
+                each.created_at,
+                each.last_authorized_at,
+                each.grants,
             )
             for each in listed
         ),
+        is_json=is_json,
     )
     if count > len(listed):
         more = terminal.counted(count - len(listed), "application")
@@ -72,16 +83,14 @@ def show_client(chosen: Settings, client_id: str) -> None:
         return registration, await clients.live_grants(database, client_id)
 
     registration, live_grants = terminal.ask(chosen, collect)
-    facts = [
+    terminal.print_facts(
         ("id", registration.client_id),
         ("name", registration.client_name or "-"),
         ("asks for", " ".join(registration.scopes or ("-",))),
         ("registered", terminal.minute(registration.created_at)),
         ("last authorized", terminal.minute(registration.last_authorized_at)),
         *(("redirect URI", uri) for uri in registration.redirect_uris),
-    ]
-    for name, value in facts:
-        click.echo(f"{name:<15}  {terminal.plain(value)}")
+    )
     click.echo()
     terminal.table(
         _CLIENT_GRANT_COLUMNS,
@@ -126,25 +135,27 @@ def grant() -> None:
 
 @grant.command("list")
 @click.argument("email", callback=terminal.text)
+@terminal.json_option
 @click.pass_obj
-def list_grants(chosen: Settings, email: str) -> None:
+def list_grants(chosen: Settings, email: str, *, is_json: bool) -> None:
     """List the live grants of EMAIL: applications and API tokens."""
-    terminal.table(
+    terminal.print_list(
         _GRANT_COLUMNS,
         (
             (
-                str(each.grant_id),
+                each.grant_id,
                 "API token" if each.client_id is None else "application",
                 each.title,
-                "-" if each.redirect_uri is None else redirects.destination(each.redirect_uri),
-                " ".join(each.scopes),
-                each.resource or "-",
-                terminal.minute(each.created_at),
-                terminal.minute(each.last_used_at),
-                _end(each),
+                None if each.redirect_uri is None else redirects.destination(each.redirect_uri),
+                each.scopes,
+                each.resource,
+                each.created_at,
+                each.last_used_at,
+                each.expires_at,
             )
             for each in _grants(chosen, email)
         ),
+        is_json=is_json,
     )
 
 
@@ -219,24 +230,26 @@ def create_token(
 
 @token.command("list")
 @click.argument("email", callback=terminal.text)
+@terminal.json_option
 @click.pass_obj
-def list_tokens(chosen: Settings, email: str) -> None:
+def list_tokens(chosen: Settings, email: str, *, is_json: bool) -> None:
     """List EMAIL's API tokens."""
-    terminal.table(
+    terminal.print_list(
         _TOKEN_COLUMNS,
         (
             (
-                str(each.grant_id),
+                each.grant_id,
                 each.title,
-                " ".join(each.scopes),
+                each.scopes,
                 f"…{each.last_four}",
-                terminal.minute(each.created_at),
-                terminal.minute(each.last_used_at),
-                _end(each),
+                each.created_at,
+                each.last_used_at,
+                each.expires_at,
             )
             for each in _grants(chosen, email)
             if each.client_id is None
         ),
+        is_json=is_json,
     )
 
 
@@ -272,7 +285,3 @@ def _revoke(chosen: Settings, grant_id: UUID, kind: str) -> None:
     if not terminal.ask(chosen, end):
         raise click.ClickException(f"there is no live {kind} {grant_id}")
     click.echo(f"revoked {grant_id}")
-
-
-def _end(granted: Grant) -> str:
-    return "never" if granted.expires_at is None else terminal.minute(granted.expires_at)

@@ -8,10 +8,19 @@ import psycopg
 from authserver import events, janitor
 from authserver.cli import terminal
 from authserver.cli.grants import client, grant, token
+from authserver.cli.terminal import Column
 from authserver.events import StoredEvent
 from authserver.janitor import Removal
+from authserver.oauth import grants
+from authserver.oauth.grants import Grant
 from authserver.people import accounts, first_account, sessions
-from authserver.people.accounts import AddressTaken, NewAccount, UnacceptableEmail, UnknownTimezone
+from authserver.people.accounts import (
+    AccountFacts,
+    AddressTaken,
+    NewAccount,
+    UnacceptableEmail,
+    UnknownTimezone,
+)
 from authserver.people.passwords import Hasher, UnacceptablePassword
 from authserver.people.sessions import SignIn
 from authserver.rows import Database
@@ -19,9 +28,15 @@ from shared import database
 from shared.pool import Connection
 from shared.settings import Settings
 
-_SESSION_COLUMNS: Final = ("SIGNED IN", "LAST SEEN", "ADDRESS", "BROWSER")
-_EVENT_COLUMNS: Final = ("AT", "EVENT", "CLIENT", "GRANT", "ADDRESS", "REQUEST")
-_LONGEST_BROWSER: Final = 60
+_USER_COLUMNS: Final = (
+    *map(Column, ("EMAIL", "NAME", "TIMEZONE", "ROLE", "SIGN-IN", "CREATED")),
+    Column("LAST SEEN", absent="never"),
+)
+_SESSION_COLUMNS: Final = (
+    *map(Column, ("SIGNED IN", "LAST SEEN", "ADDRESS")),
+    Column("BROWSER", longest=60),
+)
+_EVENT_COLUMNS: Final = tuple(map(Column, ("AT", "EVENT", "CLIENT", "GRANT", "ADDRESS", "REQUEST")))
 
 
 @click.command("janitor")
@@ -49,6 +64,69 @@ async def _clean(chosen: Settings) -> list[Removal]:
 @click.group()
 def user() -> None:
     """Accounts of people."""
+
+
+@user.command("list")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@terminal.json_option
+@click.pass_obj
+def list_users(chosen: Settings, limit: int, *, is_json: bool) -> None:
+    """List accounts, the newest first."""
+
+    async def collect(database: Database) -> tuple[list[AccountFacts], int]:
+        return await accounts.newest(database, limit), await accounts.count(database)
+
+    listed, count = terminal.ask(chosen, collect)
+    terminal.print_list(
+        _USER_COLUMNS,
+        (
+            (
+                each.email,
+                each.display_name,
+                each.timezone,
+                each.role,
+                each.sign_in_methods,
+                each.created_at,
+                each.seen_at,
+            )
+            for each in listed
+        ),
+        is_json=is_json,
+    )
+    if count > len(listed):
+        more = terminal.counted(count - len(listed), "account")
+        click.echo(f"{more} more: see --limit", err=True)
+
+
+@user.command("show")
+@click.argument("email", callback=terminal.text)
+@click.pass_obj
+def show_user(chosen: Settings, email: str) -> None:
+    """Show EMAIL's account: profile, sign-in methods, and how much access it has given."""
+
+    async def collect(database: Database) -> tuple[AccountFacts, int, list[Grant]]:
+        account = await terminal.account(database, email)
+        facts = await accounts.facts(database, account.user_id)
+        if facts is None:
+            raise click.ClickException(f"there is no account {email}")
+        signed_in = await sessions.of_user(database, account.user_id)
+        return facts, len(signed_in), await grants.of_user(database, account.user_id)
+
+    account, sign_ins, live_grants = terminal.ask(chosen, collect)
+    tokens = sum(each.client_id is None for each in live_grants)
+    terminal.print_facts(
+        ("id", str(account.user_id)),
+        ("email", account.email),
+        ("name", account.display_name or "-"),
+        ("role", account.role),
+        ("time zone", account.timezone),
+        ("created", terminal.minute(account.created_at)),
+        ("last seen", terminal.minute(account.seen_at)),
+        ("signs in by", ", ".join(account.sign_in_methods) or "-"),
+        ("signed in", terminal.counted(sign_ins, "browser")),
+        ("access", terminal.counted(len(live_grants) - tokens, "application")),
+        ("", terminal.counted(tokens, "API token")),
+    )
 
 
 @user.command("add")
@@ -128,8 +206,7 @@ def delete_user(chosen: Settings, email: str, yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete the account {account.email} with all its data?", abort=True)
     try:
-        with terminal.log_on_stderr():
-            is_ended = accounts.end(chosen, account)
+        is_ended = accounts.end(chosen, account)
     except psycopg.Error as error:
         raise terminal.failure(error) from error
     if not is_ended:
@@ -169,25 +246,22 @@ def session() -> None:
 
 @session.command("list")
 @click.argument("email", callback=terminal.text)
+@terminal.json_option
 @click.pass_obj
-def list_sessions(chosen: Settings, email: str) -> None:
+def list_sessions(chosen: Settings, email: str, *, is_json: bool) -> None:
     """List the browsers in which EMAIL is signed in."""
 
     async def collect(database: Database) -> list[SignIn]:
         account = await terminal.account(database, email)
         return await sessions.of_user(database, account.user_id)
 
-    terminal.table(
+    terminal.print_list(
         _SESSION_COLUMNS,
         (
-            (
-                terminal.minute(each.created_at),
-                terminal.minute(each.seen_at),
-                each.address or "-",
-                terminal.shortened(each.user_agent or "-", _LONGEST_BROWSER),
-            )
+            (each.created_at, each.seen_at, each.address, each.user_agent)
             for each in terminal.ask(chosen, collect)
         ),
+        is_json=is_json,
     )
 
 
@@ -212,27 +286,29 @@ def event() -> None:
 @event.command("list")
 @click.argument("email", callback=terminal.text)
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
+@terminal.json_option
 @click.pass_obj
-def list_events(chosen: Settings, email: str, limit: int) -> None:
+def list_events(chosen: Settings, email: str, limit: int, *, is_json: bool) -> None:
     """List the newest security events of EMAIL's account, newest first."""
 
     async def collect(database: Database) -> list[StoredEvent]:
         account = await terminal.account(database, email)
         return await events.of_user(database, account.user_id, limit)
 
-    terminal.table(
+    terminal.print_list(
         _EVENT_COLUMNS,
         (
             (
-                terminal.second(each.occurred_at),
+                each.occurred_at if is_json else terminal.second(each.occurred_at),
                 each.event,
-                each.client_id or "-",
-                str(each.grant_id or "-"),
-                each.address or "-",
-                each.request_id or "-",
+                each.client_id,
+                each.grant_id,
+                each.address,
+                each.request_id,
             )
             for each in terminal.ask(chosen, collect)
         ),
+        is_json=is_json,
     )
 
 

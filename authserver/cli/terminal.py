@@ -1,31 +1,58 @@
-"""Functions that all commands use: database access, validation of arguments, and tables."""
+"""Functions that all commands use: database access, validation of arguments, and tables.
+
+Commands print no security events; ``svc event list`` prints the events of an account.
+"""
 
 import asyncio
-import logging
+import json
+import shutil
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, TypeVar
+import textwrap
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
 
 import click
 import psycopg
 
-from authserver import events, forms, rows
+from authserver import forms, rows
 from authserver.people import accounts
 from authserver.people.accounts import Account
 from authserver.rows import Database
-from shared import schema, web
+from shared import schema
 from shared.settings import Settings
 
 Answer = TypeVar("Answer")
+Value = str | int | datetime | UUID | Sequence[str] | None
+"""A value of a list."""
+
+
+class Column(NamedTuple):
+    """A column of a list."""
+
+    title: str
+    absent: str = "-"
+    """What a table says where the value is None or empty."""
+    longest: int | None = None
+    """How many characters a table prints at most."""
+    separator: str = " "
+    """What stands between the texts of a value that has several."""
+
+    @property
+    def key(self) -> str:
+        """The member of JSON objects."""
+        return self.title.lower().replace(" ", "_").replace("-", "_")
+
+
+json_option: Final = click.option(
+    "--json", "is_json", is_flag=True, help="Print JSON instead of a table."
+)
+"""An option that every command has that prints a list."""
 
 
 def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    """Run ``work`` with a database connection as the role authserver. Raises ClickException.
-
-    Security events are logged to standard error, as in a server.
-    """
+    """Run ``work`` with a database connection as the role authserver. Raises ClickException."""
 
     async def connected() -> Answer:
         async with rows.connected(chosen) as connection:
@@ -37,8 +64,7 @@ def ask(chosen: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answ
 def run(work: Coroutine[Any, Any, Answer]) -> Answer:
     """Return what ``work`` answers. Raises ClickException where the database does not do it."""
     try:
-        with log_on_stderr():
-            return asyncio.run(work)
+        return asyncio.run(work)
     except psycopg.Error as error:
         raise failure(error) from error
 
@@ -53,22 +79,6 @@ def failure(error: psycopg.Error) -> click.ClickException:
     return click.ClickException(
         f"the database refuses: {rows.reason(error)}; has 'svc migrate' run?"
     )
-
-
-@contextmanager
-def log_on_stderr() -> Iterator[None]:
-    """Log security events to standard error until the end of the block."""
-    # A new handler each time, because sys.stderr may have been replaced.
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(web.LOG_FORMAT))
-    level = events.log.level
-    events.log.addHandler(handler)
-    events.log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        events.log.setLevel(level)
-        events.log.removeHandler(handler)
 
 
 async def account(database: Database, email: str) -> Account:
@@ -101,13 +111,81 @@ def password(*, from_stdin: bool) -> str:
     return typed
 
 
+def print_list(
+    columns: Sequence[Column], lines: Iterable[Sequence[Value]], *, is_json: bool
+) -> None:
+    """Print ``lines`` as a table, or as a JSON array with an object for each."""
+    if is_json:
+        objects = [
+            {column.key: _json_value(value) for column, value in zip(columns, line, strict=True)}
+            for line in lines
+        ]
+        # ASCII alone, so that no character can overwrite other text on the screen.
+        click.echo(json.dumps(objects, indent=2))
+        return
+    table(
+        [column.title for column in columns],
+        (
+            [_cell(column, value) for column, value in zip(columns, line, strict=True)]
+            for line in lines
+        ),
+    )
+
+
+def _json_value(value: Value) -> object:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case UUID():
+            return str(value)
+        case _:
+            return value
+
+
+def _cell(column: Column, value: Value) -> str:
+    match value:
+        case datetime():
+            return minute(value)
+        case str() | int() | UUID():
+            text = str(value)
+        case None:
+            text = ""
+        case _:
+            text = column.separator.join(value)
+    return shortened(text or column.absent, column.longest or len(text or column.absent))
+
+
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    """Print ``lines`` under ``header``, in columns."""
+    """Print ``lines`` under ``header``, in columns if they fit the terminal."""
     cells = [[plain(cell) for cell in line] for line in (header, *lines)]
     widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
+    screen = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if screen is not None and sum(widths) + 2 * (len(widths) - 1) > screen and len(cells) > 1:
+        _print_blocks(cells, screen)
+        return
     for line in cells:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         click.echo("  ".join(padded).rstrip())
+
+
+def _print_blocks(cells: Sequence[Sequence[str]], screen: int) -> None:
+    """Print a table that is wider than the terminal: each of its lines as a block, a line for each cell."""
+    header, *lines = cells
+    margin = max(map(len, header)) + 2
+    for number, line in enumerate(lines):
+        if number:
+            click.echo()
+        for title, cell in zip(header, line, strict=True):
+            first, *further = textwrap.wrap(cell, max(20, screen - margin)) or [""]
+            click.echo(f"{title:<{margin}}{first}".rstrip())
+            for rest in further:
+                click.echo(" " * margin + rest)
+
+
+def print_facts(*facts: tuple[str, str]) -> None:
+    """Print one line for each name and value."""
+    for name, value in facts:
+        click.echo(f"{name:<15}  {plain(value)}")
 
 
 def plain(value: str) -> str:

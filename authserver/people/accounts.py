@@ -22,7 +22,8 @@ from authserver.people.sessions import Browser, Visit
 from authserver.people.zones import Zones
 from authserver.rows import Database
 from shared import queries, schema, tokens
-from shared.settings import Settings, SettingsError
+from shared.database import no_database
+from shared.settings import Settings
 from shared.tokens import Token
 
 SQL: Final = rows.load("people/accounts.sql", "people/sessions.sql", "events.sql")
@@ -73,6 +74,43 @@ class Account:
     password_hash: str | None
 
 
+@dataclass(frozen=True, repr=False)
+class AccountFacts:
+    """What operators see of an account."""
+
+    user_id: UUID
+    email: str
+    display_name: str | None
+    timezone: str
+    is_admin: bool
+    created_at: datetime
+    has_password: bool
+    has_passkey: bool
+    has_provider: bool
+    seen_at: datetime | None
+    """When a browser that is signed in was last seen."""
+
+    @property
+    def role(self) -> str:
+        """Whether the account is an administrator's."""
+        return "admin" if self.is_admin else "user"
+
+    @property
+    def sign_in_methods(self) -> list[str]:
+        """The methods by which the person can sign in."""
+        has_method = {
+            "password": self.has_password,
+            "passkey": self.has_passkey,
+            "provider": self.has_provider,
+        }
+        return [method for method, has in has_method.items() if has]
+
+
+@dataclass(frozen=True)
+class _Count:
+    count: int
+
+
 @dataclass(frozen=True)
 class Reset:
     """The account whose password a link resets."""
@@ -103,6 +141,24 @@ def _folded(email: str) -> str:
 async def find(database: Database, email: str) -> Account | None:
     """Return the account with an e-mail address as a person typed it, or None."""
     return await rows.one(database, Account, SQL["account"], {"email": _folded(email)})
+
+
+async def newest(database: Database, limit: int) -> list[AccountFacts]:
+    """Return at most ``limit`` accounts, the newest first."""
+    parameters = {"user_id": None, "limit": limit}
+    return await rows.every(database, AccountFacts, SQL["accounts"], parameters)
+
+
+async def facts(database: Database, user_id: UUID) -> AccountFacts | None:
+    """Return what operators see of an account, or None if there is none."""
+    return await rows.one(database, AccountFacts, SQL["accounts"], {"user_id": user_id, "limit": 1})
+
+
+async def count(database: Database) -> int:
+    """Return the number of accounts."""
+    counted = await rows.one(database, _Count, SQL["count_accounts"], {})
+    assert counted is not None  # noqa: S101 -- a count is a row
+    return counted.count
 
 
 async def authenticate(
@@ -340,7 +396,7 @@ def end(chosen: Settings, account: Account) -> bool:
     Raises SettingsError if the owner's login is not configured, and psycopg.Error.
     """
     if chosen.database_url is None:
-        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+        raise no_database(chosen)
     origin = events.COMMAND
     with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
         connection.execute(_OWNER_SQL["become_owner"])

@@ -8,6 +8,33 @@ select person.user_id,
   left join identity.password using (user_id)
  where person.email = %(email)s
 
+-- name: accounts
+-- What operators see of an account or, without an id, of at most `limit`, the newest first.
+select person.user_id,
+       person.email,
+       person.display_name,
+       person.timezone,
+       person.is_admin,
+       person.created_at,
+       exists (select from identity.password where password.user_id = person.user_id) as has_password,
+       exists (select from identity.passkey where passkey.user_id = person.user_id) as has_passkey,
+       exists (
+           select
+             from identity.provider_identity
+            where provider_identity.user_id = person.user_id
+       ) as has_provider,
+       (select max(seen_at) from identity.session where session.user_id = person.user_id) as seen_at
+  from identity.user as person
+ where (%(user_id)s::uuid is null or person.user_id = %(user_id)s::uuid)
+ order by person.created_at desc,
+          person.user_id
+ limit %(limit)s
+
+-- name: count_accounts
+-- How many accounts there are.
+select count(*) as count
+  from identity.user
+
 -- fragment: password_of_new_account
 -- The password of the account in `added`, and the account's first event.
 -- needs: added (user_id)

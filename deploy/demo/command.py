@@ -22,8 +22,8 @@ from deploy.demo import body, standing
 from deploy.demo.days import Life
 from deploy.demo.life import Piece, Story, memberships
 from deploy.demo.world import AMSTERDAM
-from shared import queries, schema
-from shared.settings import Settings, SettingsError
+from shared import database, queries, schema
+from shared.settings import Settings
 
 SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
 
@@ -97,7 +97,7 @@ def demo(
     The command needs the login of the database's owner.
     """
     if chosen.database_url is None:
-        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+        raise database.no_database(chosen)
     if remove_everything and not yes:
         click.confirm(f"Remove all data of {email}, invented or not?", abort=True)
     removed: Removed = "everything" if remove_everything else "invented" if replace else "nothing"

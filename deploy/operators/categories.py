@@ -1,6 +1,6 @@
 """``svc category``: people's category rules and scores, as on the page in Settings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +10,7 @@ import click
 import psycopg
 
 from authserver.cli import terminal
+from authserver.cli.terminal import Column, Value
 from authserver.pages import categories
 from authserver.pages.categories import FIELDS, MATCHES, SCORES
 from authserver.people import names
@@ -20,9 +21,11 @@ from shared.settings import Settings
 
 SQL: Final = queries.load(Path(__file__).with_name("categories.sql"))
 
-_RULE_COLUMNS: Final = ("PRIORITY", "ID", "FIELD", "MATCH", "PATTERN", "CATEGORY")
-_SCORE_COLUMNS: Final = ("CATEGORY", "SCORE", "MEANS", "USUALLY")
-_DEFAULT_COLUMNS: Final = ("CATEGORY", "FIELD", "PATTERN")
+_RULE_COLUMNS: Final = tuple(
+    map(Column, ("PRIORITY", "ID", "FIELD", "MATCH", "PATTERN", "CATEGORY"))
+)
+_SCORE_COLUMNS: Final = tuple(map(Column, ("CATEGORY", "SCORE", "MEANS", "USUALLY")))
+_DEFAULT_COLUMNS: Final = tuple(map(Column, ("CATEGORY", "FIELD", "PATTERN")))
 _NAME_COLUMNS: Final = ("TIME", "SESSIONS", "NOW", "NAME")
 _REASONS: Final = {
     "tracker": "the tracker's own category",
@@ -87,27 +90,31 @@ def category() -> None:
 @click.argument("email", callback=terminal.text)
 @click.option("--scores", is_flag=True, help="List the scores of categories instead.")
 @click.option("--defaults", is_flag=True, help="List the service's own rules instead.")
+@terminal.json_option
 @click.pass_obj
-def list_rules(chosen: Settings, email: str, *, scores: bool, defaults: bool) -> None:
+def list_rules(
+    chosen: Settings, email: str, *, scores: bool, defaults: bool, is_json: bool
+) -> None:
     """List EMAIL's rules in their order; the first that matches decides."""
     if scores and defaults:
         raise click.ClickException("either --scores or --defaults")
     with _account(chosen, email) as (connection, user_id):
         wanted = "scores" if scores else "defaults" if defaults else "rules"
         found = connection.execute(SQL[wanted], {"user_id": user_id}).fetchall()
-    if scores:
-        terminal.table(_SCORE_COLUMNS, map(_score_cells, found))
-    elif defaults:
-        terminal.table(_DEFAULT_COLUMNS, ((name, field, pattern) for field, pattern, name in found))
-    else:
-        terminal.table(_RULE_COLUMNS, ([str(n), *map(str, row)] for n, row in enumerate(found, 1)))
+    columns = _SCORE_COLUMNS
+    lines: Iterable[Sequence[Value]] = map(_score_cells, found)
+    if defaults:
+        columns = _DEFAULT_COLUMNS
+        lines = ((name, field, pattern) for field, pattern, name in found)
+    elif not scores:
+        columns, lines = _RULE_COLUMNS, ((n, *row) for n, row in enumerate(found, 1))
+    terminal.print_list(columns, lines, is_json=is_json)
 
 
-def _score_cells(row: Sequence[Any]) -> Sequence[str]:
+def _score_cells(row: Sequence[Any]) -> Sequence[Value]:
     name, own, usual = row
     score = usual if own is None else own
-    usually = "-" if own is None else str(usual)
-    return name, str(score), SCORES[score].lower(), usually
+    return name, score, SCORES[score].lower(), None if own is None else usual
 
 
 @category.command("add")

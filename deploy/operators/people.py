@@ -15,18 +15,25 @@ import click
 import psycopg
 
 from authserver.cli import terminal
+from authserver.cli.terminal import Column, Value
 from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
 from resourceserver.timeline import jobs, summaries
 from resourceserver.timeline.metrics import ActivityMetric
 from shared import database, queries, schema
-from shared.settings import Settings, SettingsError
+from shared.settings import Settings
 
 SQL: Final = queries.load(Path(__file__).with_name("people.sql"))
 
-_GOAL_COLUMNS: Final = ("ID", "TITLE", "METRIC", "TARGET", "EVERY", "ONLY")
-_ORGANIZATION_COLUMNS: Final = ("SLUG", "NAME", "TEAMS", "MEMBERS")
-_TEAM_COLUMNS: Final = ("ORGANIZATION", "TEAM", "MEMBERS")
+_GOAL_COLUMNS: Final = (
+    *map(Column, ("ID", "TITLE", "METRIC", "TARGET", "EVERY")),
+    Column("ONLY", separator=", "),
+)
+_ORGANIZATION_COLUMNS: Final = (
+    *map(Column, ("SLUG", "NAME", "TEAMS")),
+    Column("MEMBERS", separator=", "),
+)
+_TEAM_COLUMNS: Final = (*map(Column, ("ORGANIZATION", "TEAM")), Column("MEMBERS", separator=", "))
 _EVERY_DAY: Final = [1, 2, 3, 4, 5, 6, 7]
 _LARGEST_TARGET: Final = 1_000_000_000_000
 _NO_FILTER: Final = {"app_switches", "focus_ms", "longest_focus_ms"}
@@ -45,7 +52,7 @@ class Limit(NamedTuple):
 def owner(chosen: Settings) -> Iterator[Connection]:
     """A transaction with the rights of the owner of the tables. Raises ClickException, SettingsError."""
     if chosen.database_url is None:
-        raise SettingsError("no database: set DATABASE_URL, or start 'svc up'")
+        raise database.no_database(chosen)
     try:
         with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
             connection.execute(SQL["become_owner"])
@@ -204,20 +211,21 @@ def _amount(metric: str, text: str) -> int:
 
 @goal.command("list")
 @click.argument("email", callback=terminal.text)
+@terminal.json_option
 @click.pass_obj
-def list_goals(chosen: Settings, email: str) -> None:
+def list_goals(chosen: Settings, email: str, *, is_json: bool) -> None:
     """List EMAIL's goals, the oldest first."""
     with owner(chosen) as connection:
         user_id = account(connection, email)
         found = connection.execute(SQL["goals"], {"user_id": user_id}).fetchall()
-    terminal.table(_GOAL_COLUMNS, map(_goal_cells, found))
+    terminal.print_list(_GOAL_COLUMNS, map(_goal_cells, found), is_json=is_json)
 
 
-def _goal_cells(row: Sequence[Any]) -> Sequence[str]:
+def _goal_cells(row: Sequence[Any]) -> Sequence[Value]:
     goal_id, title, metric, comparison, target, period, days, filters = row
     every = period if days == _EVERY_DAY else f"{period} {','.join(map(str, days))}"
     words = comparison.replace("_", " ")
-    return str(goal_id), title, metric, f"{words} {target}", every, ", ".join(filters) or "-"
+    return goal_id, title, metric, f"{words} {target}", every, filters
 
 
 @goal.command("remove")
@@ -259,15 +267,13 @@ def _check_name(name: str) -> None:
 
 
 @org.command("list")
+@terminal.json_option
 @click.pass_obj
-def list_organizations(chosen: Settings) -> None:
+def list_organizations(chosen: Settings, *, is_json: bool) -> None:
     """List all organizations."""
     with owner(chosen) as connection:
         found = connection.execute(SQL["organizations"]).fetchall()
-    terminal.table(
-        _ORGANIZATION_COLUMNS,
-        ((slug, name, str(teams), members or "-") for slug, name, teams, members in found),
-    )
+    terminal.print_list(_ORGANIZATION_COLUMNS, found, is_json=is_json)
 
 
 @org.command("remove")
@@ -334,12 +340,13 @@ def add_team(chosen: Settings, slug: str, name: str) -> None:
 
 @team.command("list")
 @click.argument("slug", callback=_slug, required=False)
+@terminal.json_option
 @click.pass_obj
-def list_teams(chosen: Settings, slug: str | None) -> None:
+def list_teams(chosen: Settings, slug: str | None, *, is_json: bool) -> None:
     """List the teams of the organization SLUG, or of all."""
     with owner(chosen) as connection:
         found = connection.execute(SQL["teams"], {"slug": slug}).fetchall()
-    terminal.table(_TEAM_COLUMNS, ((org, name, members or "-") for org, name, members in found))
+    terminal.print_list(_TEAM_COLUMNS, found, is_json=is_json)
 
 
 @team.command("remove")

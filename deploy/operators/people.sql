@@ -89,8 +89,8 @@ select organization.slug,
        ) as teams,
        (
            select coalesce(
-                      string_agg(person.email || ' (' || membership.role || ')', ', ' order by person.email),
-                      ''
+                      array_agg(person.email || ' (' || membership.role || ')' order by person.email),
+                      '{}'
                   )
              from profile.membership
              join identity.user as person using (user_id)
@@ -164,8 +164,8 @@ select organization.slug,
        team.name,
        (
            select coalesce(
-                      string_agg(person.email || ' (' || belongs.role || ')', ', ' order by person.email),
-                      ''
+                      array_agg(person.email || ' (' || belongs.role || ')' order by person.email),
+                      '{}'
                   )
              from profile.team_membership as belongs
              join identity.user as person using (user_id)

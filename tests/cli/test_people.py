@@ -1,7 +1,12 @@
 """The commands about accounts, sign-in sessions and security events."""
 
+import json
+import os
 import re
+import sys
+import termios
 from dataclasses import replace
+from io import RawIOBase
 from typing import Any, Final
 
 import psycopg
@@ -9,6 +14,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from authserver import janitor
+from authserver.cli import terminal as cells
 from authserver.people import zones
 from shared import database
 from shared.settings import Settings
@@ -276,6 +282,8 @@ def test_an_address_without_an_account_is_reported_in_one_line(
 
 
 EVERY_COMMAND: Final = [
+    "user list",
+    "user show alice@example.org",
     "user add alice@example.org --password-stdin",
     "user set-password alice@example.org --password-stdin",
     "user first-link",
@@ -353,16 +361,75 @@ def test_a_read_only_database_is_reported_in_one_line(settings: Settings, alice:
     )
 
 
-def test_events_of_a_command_are_logged_on_standard_error_like_a_servers(
-    terminal: Terminal, alice: Person
+def test_a_command_prints_its_answer_and_no_security_events(
+    terminal: Terminal, alice: Person, owner: Rows
 ) -> None:
-    first = terminal.run(f"token create {alice.email} --scope read:profile")
-    second = terminal.run(f"token create {alice.email} --scope read:profile")
+    result = terminal.run(f"token create {alice.email} --scope read:profile")
 
-    for result in (first, second):
-        assert re.fullmatch(r"svc_dt_\w+\n", result.stdout)
-        assert re.fullmatch(
-            rf"20\S+ \S+ INFO svc\.security event=token_created user_id={alice.user_id} "
-            rf"client_id=- grant_id=\S+ address=- request_id=-\n",
-            result.stderr,
-        )
+    assert re.fullmatch(r"svc_dt_\w+\n", result.output)
+    recorded = owner.execute("select event from identity.security_event").fetchall()
+    assert ("token_created",) in recorded
+
+
+def test_accounts_are_listed_the_newest_first_and_shown(
+    terminal: Terminal, alice: Person, bob: Person, application: Application, welcome: Welcome
+) -> None:
+    application.pair(welcome(alice))
+    terminal.run(f"token create {alice.email} --scope read:profile")
+
+    listed = json.loads(terminal.run("user list --json").stdout)
+    newest = terminal.run("user list --limit 1")
+    shown = terminal.run(f"user show {alice.email}").stdout.splitlines()
+
+    assert [each["email"] for each in listed] == [bob.email, alice.email]
+    assert listed[0] | {"created": ""} == {
+        "email": "bob@example.org",
+        "name": None,
+        "timezone": "UTC",
+        "role": "user",
+        "sign_in": [],
+        "created": "",
+        "last_seen": None,
+    }
+    assert listed[1]["sign_in"] == ["password"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", listed[1]["last_seen"])
+    assert re.split(" {2,}", newest.stdout.splitlines()[1])[0] == bob.email
+    assert newest.stderr == "1 account more: see --limit\n"
+    assert shown[0] == f"id               {alice.user_id}"
+    assert shown[-4:] == [
+        "signs in by      password",
+        "signed in        1 browser",
+        "access           1 application",
+        "                 1 API token",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "printed"),
+    [
+        (40, "ID    NAME\n1234  two words of some length\n5\n"),
+        (29, "ID    1234\nNAME  two words of some\n      length\n\nID    5\nNAME\n"),
+    ],
+)
+def test_a_table_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: int, printed: str
+) -> None:
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with monkeypatch.context() as patched, open(theirs, "w") as screen:
+        patched.setattr(sys, "stdout", screen)
+        patched.setattr(sys, "__stdout__", screen)
+        cells.table(("ID", "NAME"), [("1234", "two words of some length"), ("5", "")])
+
+    with open(ours, "rb", buffering=0) as written:
+        # A terminal ends with an error once nobody has it open any more.
+        text = b"".join(iter(lambda: _line_of(written), b"")).decode()
+    assert text.replace("\r\n", "\n") == printed
+
+
+def _line_of(written: RawIOBase) -> bytes:
+    try:
+        return written.read(1000) or b""
+    except OSError:
+        return b""

@@ -103,3 +103,28 @@ def test_a_malformed_url_of_a_role_is_not_repeated(main: Main) -> None:
     message = main("resource serve", SVC_READER_DATABASE_URL="postgresql://u:secret@/?foo=bar")
 
     assert message == "svc: SVC_READER_DATABASE_URL is not a connection string of PostgreSQL\n"
+
+
+def test_a_missing_database_names_the_data_directory(main: Main, data_dir: Path) -> None:
+    missing = f"no database: 'svc up' is not running on SVC_DATA_DIR, which is {data_dir};"
+
+    for line in ("psql", "user list", "demo a@example.org", "goal list a@example.org"):
+        assert main(line).startswith(f"svc: {missing} start it, set SVC_DATA_DIR ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("svc us", "user"), ("svc user sh", "show"), ("svc user list --j", "--json")],
+)
+def test_the_shell_completes_commands_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, completed: str
+) -> None:
+    # What the README tells bash to run at each TAB.
+    monkeypatch.setenv("_SVC_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+
+    with pytest.raises(SystemExit):
+        cli.main()
+
+    assert capsys.readouterr().out == f"plain,{completed}\n"

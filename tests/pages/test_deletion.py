@@ -628,7 +628,10 @@ def test_the_operator_deletes_an_account(
 
     assert result.exit_code == 0, result.output
     assert result.stdout == "deleted alice@example.org; the janitor deletes the data\n"
-    assert f"event=account_deleted user_id={alice.user_id}" in result.stderr
+    recorded = owner.execute(
+        "select event from identity.security_event where user_id = %s", [alice.user_id]
+    ).fetchall()
+    assert ("account_deleted",) in recorded
     assert status(token) == 401
     assert clean() == 7
     assert left(owner, alice).keys() == KEPT
