@@ -52,7 +52,7 @@ def statement(text: str) -> Statement:
     """Return ``text``, whose parameters are written ``%(name)s``, as a statement for libpq."""
     parameters = tuple(dict.fromkeys(_PLACEHOLDER.findall(text)))
     numbers = {name: f"${number}" for number, name in enumerate(parameters, 1)}
-    numbered = _PLACEHOLDER.sub(lambda found: numbers[found[1]], text)
+    numbered = _PLACEHOLDER.sub(lambda match: numbers[match[1]], text)
     digest = hashlib.sha256(numbered.encode()).hexdigest()
     return Statement(f"svc_{digest[:32]}".encode(), numbered.encode(), parameters)
 

@@ -99,13 +99,13 @@ class Probes:
 
     async def _latency_ms(self) -> int | None:
         """Return how long the database took to answer, or None where it did not in time."""
-        asked = time.monotonic()
+        started = time.monotonic()
         try:
             async with asyncio.timeout(_ALIVE_WAIT_S):
                 await self.connections.run((ALIVE,))
         except (TimeoutError, psycopg.Error):
             return None
-        return round((time.monotonic() - asked) * 1000)
+        return round((time.monotonic() - started) * 1000)
 
 
 def _answer(status: int, body: Mapping[str, Any]) -> Response:

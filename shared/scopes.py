@@ -63,17 +63,18 @@ def parse(text: str) -> tuple[str, ...]:
 
 def by_domain(names: Iterable[str]) -> dict[str, list[str]]:
     """Return ``names`` under the domains that they belong to, both in canonical order."""
-    asked = set(names)
+    requested = set(names)
     grouped = {
-        domain: [scope for scope in scopes if scope in asked] for domain, scopes in DOMAINS.items()
+        domain: [scope for scope in scopes if scope in requested]
+        for domain, scopes in DOMAINS.items()
     }
     return {domain: scopes for domain, scopes in grouped.items() if scopes}
 
 
 def ordered(names: Iterable[str]) -> tuple[str, ...]:
     """Return ``names`` in canonical order, each once. Raises UnknownScopeError."""
-    asked = {name for name in names if name}
-    unknown = asked - SCOPES.keys()
+    requested = {name for name in names if name}
+    unknown = requested - SCOPES.keys()
     if unknown:
         raise UnknownScopeError(unknown)
-    return tuple(scope for scope in SCOPES if scope in asked)
+    return tuple(scope for scope in SCOPES if scope in requested)

@@ -458,7 +458,7 @@ def make_secrets(data_dir: Path) -> Secrets:
 
 
 def _write_secrets(path: Path) -> None:
-    made = {
+    credentials = {
         "passwords": {role: secrets.token_urlsafe(32) for role in ROLES},
         "cookie_key": secrets.token_urlsafe(32),
     }
@@ -466,7 +466,7 @@ def _write_secrets(path: Path) -> None:
     descriptor, draft = tempfile.mkstemp(prefix="secrets-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(made, file)
+            json.dump(credentials, file)
             file.flush()
             os.fsync(file.fileno())
         # A link, unlike a rename, never replaces what another process made a moment before.

@@ -110,10 +110,10 @@ def _is_common(text: str) -> bool:
     plain = (text, text.translate(_PLAIN))
     if any(phrase in form for phrase in _FAMOUS_PHRASES for form in plain):
         return True
-    return any(_is_made_of_common_words(re.sub(r"[\W\d_]", "", form)) for form in plain)
+    return any(_consists_of_common_words(re.sub(r"[\W\d_]", "", form)) for form in plain)
 
 
-def _is_made_of_common_words(letters: str) -> bool:
+def _consists_of_common_words(letters: str) -> bool:
     """Whether ``letters`` consists of common words, except for at most three letters."""
     rest = _COMMON_WORD.sub("", letters)
     return len(rest) < len(letters) and len(rest) <= 3

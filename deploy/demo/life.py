@@ -45,17 +45,17 @@ class Story:
         count = 0
         for day in self.life.days():
             for table, rows in self._day(day, fixtures):
-                piece[table] += filter(self._has_happened, rows)
+                piece[table] += filter(self._is_past, rows)
             count += 1
             if count == DAYS_OF_A_PIECE:
                 yield count, piece
                 piece, count = defaultdict(list), 0
         piece["content.insight"] += filter(
-            self._has_happened, standing.insights(self.life, self.coding_ms)
+            self._is_past, standing.insights(self.life, self.coding_ms)
         )
         yield count, piece
 
-    def _has_happened(self, row: Row) -> bool:
+    def _is_past(self, row: Row) -> bool:
         return all(at <= self.until for at in row.values() if isinstance(at, datetime))
 
     def _beginning(self) -> tuple[Fixtures, Piece]:
@@ -122,7 +122,7 @@ class Story:
                 )
             ],
             "content.calendar_event": list(
-                filter(self._has_happened, standing.whole_day_events(life, rng, own_id))
+                filter(self._is_past, standing.whole_day_events(life, rng, own_id))
             ),
             "profile.integration": list(standing.integrations(since, self.until)),
             "profile.integration_credential": list(standing.credentials(rng, since)),
@@ -133,13 +133,13 @@ class Story:
         life = self.life
         yield "activity.app_session", desk.app_sessions(life, day, fixtures.devices)
         coded = list(desk.coding_sessions(life, day, fixtures.devices))
-        for row in filter(self._has_happened, coded):
+        for row in filter(self._is_past, coded):
             length = row["ended_at"] - row["started_at"]
             self.coding_ms[day.date] += length // timedelta(milliseconds=1)
         yield "activity.coding_session", coded
         yield "code.event", desk.code_events(life, day)
         for night, recovery, cycle in body.sleeps(life, day, fixtures.sources[body.STRAP]):
-            if self._has_happened(night):
+            if self._is_past(night):
                 yield "health.sleep", [night]
                 yield "health.recovery", [] if recovery is None else [recovery]
                 yield "health.cycle", [] if cycle is None else [cycle]

@@ -23,7 +23,7 @@ class Signals:
 
     def __init__(self) -> None:
         """Install the handlers, and unblock the signals that a former image of this process blocked."""
-        self._is_asked = False
+        self._is_stop_requested = False
         self._is_urgent = False
         for number in _NUMBERS:
             # Under nohup the end of the terminal is to be ignored.
@@ -33,14 +33,14 @@ class Signals:
 
     def pause(self, seconds: float) -> None:
         """Wait; raise ``Stopped`` if the end has been asked for."""
-        if not self._is_asked:
+        if not self._is_stop_requested:
             # The runner has nothing to do between two looks at its children.
             time.sleep(seconds)
         self.check()
 
     def check(self) -> None:
         """Raise ``Stopped`` if the end has been asked for."""
-        if self._is_asked:
+        if self._is_stop_requested:
             raise Stopped
 
     def block(self) -> None:
@@ -62,7 +62,7 @@ class Signals:
             self._is_urgent = False
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self._is_asked = True
+        self._is_stop_requested = True
         if self._is_urgent:
             # The next signal must not interrupt what this one has begun to unwind.
             self._is_urgent = False

@@ -40,14 +40,14 @@ class Further:
         """Return the first statements, from the answer of the query."""
         return self.steps(values, {"query": query})
 
-    def next(self, values: Mapping[str, Any], found: Mapping[str, bytes]) -> Mapping[str, Step]:
+    def next(self, values: Mapping[str, Any], answers: Mapping[str, bytes]) -> Mapping[str, Step]:
         """Return the next statements, from all answers as they came."""
-        return {} if self.more is None else self.more(values, parsed(found))
+        return {} if self.more is None else self.more(values, parsed(answers))
 
 
-def parsed(found: Mapping[str, bytes]) -> dict[str, Any]:
+def parsed(answers: Mapping[str, bytes]) -> dict[str, Any]:
     """Return answers of statements as values."""
-    return {name: json.loads(answer) for name, answer in found.items()}
+    return {name: json.loads(answer) for name, answer in answers.items()}
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ class Endpoint:
             lambda query: further.first(values, query),
             None
             if further.more is None
-            else lambda found: further.next(values, _with_query(found)),
+            else lambda answers: further.next(values, _with_query(answers)),
         )
-        found = await reader.read_parts(who, question)
-        return written(further.finish(parsed(_with_query(found))))
+        answers = await reader.read_parts(who, question)
+        return written(further.finish(parsed(_with_query(answers))))
 
     async def read_with(
         self, ask: Callable[[Step], Awaitable[bytes]], values: Mapping[str, Any]
@@ -107,18 +107,18 @@ class Endpoint:
         query = await ask((self.statement, values))
         if self.further is None or not query:
             return query
-        found = {"query": query}
+        answers = {"query": query}
         steps = self.further.first(values, json.loads(query))
         while steps:
             for name, step in steps.items():
-                found[name] = await ask(step)
-            steps = self.further.next(values, found)
-        return written(self.further.finish(parsed(found)))
+                answers[name] = await ask(step)
+            steps = self.further.next(values, answers)
+        return written(self.further.finish(parsed(answers)))
 
 
-def _with_query(found: Mapping[str, bytes]) -> dict[str, bytes]:
+def _with_query(answers: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return answers of which that of the query is called so, and not ``frame``."""
-    rest = dict(found)
+    rest = dict(answers)
     return {"query": rest.pop("frame"), **rest}
 
 

@@ -182,10 +182,10 @@ class Reader:
             if len(results) == len(first):
                 # It is called from the start once more where the transaction is repeated.
                 del names[1:]
-            found = _answers(names, results[len(first) - 1 :])
-            if None in found.values():
+            received = _answers(names, results[len(first) - 1 :])
+            if None in received.values():
                 return [(pipeline.COMMIT, {})]
-            answers = {name: value for name, value in found.items() if value is not None}
+            answers = {name: value for name, value in received.items() if value is not None}
             is_first = len(names) == 1
             wanted: Mapping[str, Step] = {}
             if is_first:
@@ -207,9 +207,9 @@ class Reader:
         except psycopg.Error as error:
             raise problem(error, who, values) from error
         note(who, results[len(first) - 2])
-        found = _answers(names, results[len(first) - 1 : -1])
-        answer = {name: value for name, value in found.items() if value is not None}
-        if len(answer) < len(found):
+        received = _answers(names, results[len(first) - 1 : -1])
+        answer = {name: value for name, value in received.items() if value is not None}
+        if len(answer) < len(received):
             # Every part has one row, unless its user went away after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
         self.usage.note(who.token)

@@ -206,7 +206,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
         if left is not None and right is not None
     ]
     pairs = [(point["a"], point["b"]) for point in points]
-    body["data"] = found(correlation.correlate(pairs, body["method"]), len(pairs))
+    body["data"] = rendered(correlation.correlate(pairs, body["method"]), len(pairs))
     body["points"] = points
     return body
 
@@ -237,7 +237,7 @@ def _rounded(value: float, known: Metric) -> float | int:
 _BANDS: Final = ((0.1, "negligible"), (0.3, "weak"), (0.5, "moderate"), (0.7, "strong"))
 
 
-def found(known: correlation.Correlation, n: int) -> dict[str, Any]:
+def rendered(known: correlation.Correlation, n: int) -> dict[str, Any]:
     """Return what is told of how two metrics go together on ``n`` days."""
     r = known.coefficient
     interval = known.interval and {

@@ -104,13 +104,13 @@ def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return what is asked of the recent periods, then of those before them."""
     query = answers["query"]
-    asked = {name.split()[0] for name in answers}
-    if "recent_reached" not in asked:
+    answered = {name.split()[0] for name in answers}
+    if "recent_reached" not in answered:
         return _steps(answers, query["data"], "recent")
     unbroken = [goal for goal in query["data"] if not _has_failed(goal, answers)]
-    if "older" not in asked:
+    if "older" not in answered:
         return _slots(query, unbroken, "older")
-    return _steps(answers, unbroken, "older") if "older_reached" not in asked else {}
+    return _steps(answers, unbroken, "older") if "older_reached" not in answered else {}
 
 
 def _has_failed(goal: Mapping[str, Any], answers: Answers) -> bool:
@@ -141,10 +141,10 @@ def _slots(
 
 def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> dict[str, Step]:
     """Return what is asked of goals, statement by statement and kind by kind."""
-    asked: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    answered: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for goal in goals:
         statement = metrics.METRICS[goal["metric"]].statement
-        asked.setdefault((statement, goal["period"]), []).append(goal)
+        answered.setdefault((statement, goal["period"]), []).append(goal)
     return {
         f"{when}_reached {statement} {kind}": (
             STATEMENTS[statement],
@@ -154,7 +154,7 @@ def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> d
                 goals=[goal["id"] for goal in each],
             ),
         )
-        for (statement, kind), each in asked.items()
+        for (statement, kind), each in answered.items()
     }
 
 

@@ -57,13 +57,13 @@ async def as_csv(export: Export) -> AsyncIterator[bytes]:
 
 async def as_zip(export: Export) -> AsyncIterator[bytes]:
     """Yield an archive with a CSV file for each resource, and ``about.json`` that tells of all of it."""
-    made_at = datetime.now(UTC)
+    created_at = datetime.now(UTC)
     outlet = _Outlet()
     with zipfile.ZipFile(outlet, "w") as archive:
         for resource in export.resources:
             # It may become larger than 4 GiB, and where it begins has to say so.
             with archive.open(
-                _entry(f"{resource.name}.csv", made_at), "w", force_zip64=True
+                _entry(f"{resource.name}.csv", created_at), "w", force_zip64=True
             ) as file:
                 file.write(_lines([resource.members]))
                 yield outlet.take()
@@ -72,7 +72,7 @@ async def as_zip(export: Export) -> AsyncIterator[bytes]:
                     yield outlet.take()
         about = {**export.about, "omitted": export.omitted}
         text = json.dumps(about, ensure_ascii=False, indent=2) + "\n"
-        archive.writestr(_entry("about.json", made_at), text)
+        archive.writestr(_entry("about.json", created_at), text)
     yield outlet.take()
 
 
@@ -85,8 +85,8 @@ FORMATS: Final[dict[str, tuple[str, Callable[[Export], AsyncIterator[bytes]]]]] 
 """What each is sent as, and what writes it."""
 
 
-def _entry(name: str, made_at: datetime) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name, made_at.timetuple()[:6])
+def _entry(name: str, created_at: datetime) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, created_at.timetuple()[:6])
     entry.compress_type = zipfile.ZIP_DEFLATED
     # For its owner alone, where it is unpacked.
     entry.external_attr = 0o600 << 16
@@ -121,8 +121,8 @@ def _line(resource: Resource, row: dict[str, Any]) -> list[str]:
         if inner and isinstance(value, dict):
             value = value.get(inner)
         cells.append(_cell(value))
-    shown = resource.shown
-    rest = {name: value for name, value in row.items() if value is not None and name not in shown}
+    columns = resource.column_names
+    rest = {name: value for name, value in row.items() if value is not None and name not in columns}
     cells.append(compact(rest) if rest else "")
     return cells
 

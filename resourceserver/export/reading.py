@@ -147,11 +147,11 @@ async def rows_of_answer(
     body = (await endpoint.read_with(ask, params)).decode()
     if not body:
         return []
-    found = await in_time(connection.execute(SQL["rows_of_answer"], {"answer": body}))
-    return [row for (row,) in await found.fetchall()]
+    cursor = await in_time(connection.execute(SQL["rows_of_answer"], {"answer": body}))
+    return [row for (row,) in await cursor.fetchall()]
 
 
-async def begin(exports: Pool, who: Credential, asked: ExportParams) -> Export:
+async def begin(exports: Pool, who: Credential, params: ExportParams) -> Export:
     """Return an export on one of ``exports``, which are connections of the ``reader`` role.
 
     Raises Unauthorized, InsufficientScope and DatabaseUnavailable. The caller must give its connection
@@ -163,7 +163,7 @@ async def begin(exports: Pool, who: Credential, asked: ExportParams) -> Export:
         raise session.problem(error, who) from error
     try:
         async with asyncio.timeout(session.QUICK_S):
-            return await _begin(connection, who, asked)
+            return await _begin(connection, who, params)
     except BaseException as error:
         await exports.give_back(connection)
         if isinstance(error, TimeoutError):
@@ -173,7 +173,7 @@ async def begin(exports: Pool, who: Credential, asked: ExportParams) -> Export:
         raise
 
 
-async def _begin(connection: Connection, who: Credential, asked: ExportParams) -> Export:
+async def _begin(connection: Connection, who: Credential, params: ExportParams) -> Export:
     await connection.execute(SQL["begin"])
     # A migration that excludes older code holds this lock. Waiting for it takes no snapshot, while
     # `open_session` would wait with the transaction's only one, and check the version as it was before.
@@ -185,9 +185,9 @@ async def _begin(connection: Connection, who: Credential, asked: ExportParams) -
     session.note(who, cast("PGresult", opened.pgresult))
     await connection.execute(SQL["allow_slow_client"])
     user_id = {"user_id": who.token.user_id}
-    days = {"from": asked.from_, "to": asked.to}
+    days = {"from": params.from_, "to": params.to}
     cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(SQL["head"], {**user_id, **days, "tz": asked.tz})
+    await cursor.execute(SQL["head"], {**user_id, **days, "tz": params.tz})
     head = cast("dict[str, Any]", await cursor.fetchone())
     profile = await rows_of_answer(connection, cast("Endpoint", PROFILE.rows), user_id)
     if not profile:
@@ -196,21 +196,23 @@ async def _begin(connection: Connection, who: Credential, asked: ExportParams) -
     user = json.loads(profile[0])
     if PROFILE.scope not in head["scopes"]:
         user = dict.fromkeys(user) | {"id": user["id"]}
-    wanted = [each for each in RESOURCES if asked.resources is None or each.name in asked.resources]
+    wanted = [
+        each for each in RESOURCES if params.resources is None or each.name in params.resources
+    ]
     return Export(
         connection,
         about={
             "exported_at": head["exported_at"],
             "user": user,
             "range": {name: _spelled(day) for name, day in days.items()},
-            "tz": asked.tz,
+            "tz": params.tz,
         },
         resources=[each for each in wanted if each.scope in head["scopes"]],
         omitted=[each.name for each in wanted if each.scope not in head["scopes"]],
         params={
             **user_id,
-            "from": asked.from_ or "-infinity",
-            "to": asked.to or "infinity",
+            "from": params.from_ or "-infinity",
+            "to": params.to or "infinity",
             "starts_at": head["starts_at"],
             "ends_at": head["ends_at"],
         },

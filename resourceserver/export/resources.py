@@ -69,7 +69,7 @@ class Resource:
         return tuple((member, inner) for member, _, inner in paths)
 
     @cached_property
-    def shown(self) -> frozenset[str]:
+    def column_names(self) -> frozenset[str]:
         """The members that are whole in a column, and so not in the last one."""
         return frozenset(member for member, inner in self.sources if not inner)
 

@@ -147,7 +147,7 @@ class _Answer:
     user_id: UUID
     exports: Pool
     export: Export
-    asked: ExportParams
+    params: ExportParams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. Raises psycopg.Error, which breaks it off."""
@@ -157,8 +157,8 @@ class _Answer:
                 await send(message)
 
         try:
-            media_type, written = FORMATS[self.asked.format]
-            headers = _headers(self.asked) | {"Export-Omitted": ", ".join(self.export.omitted)}
+            media_type, written = FORMATS[self.params.format]
+            headers = _headers(self.params) | {"Export-Omitted": ", ".join(self.export.omitted)}
             streamed = StreamingResponse(
                 written(self.export), headers=headers, media_type=media_type
             )
@@ -172,9 +172,9 @@ class _Answer:
             await self.exports.give_back(self.export.connection)
 
 
-def _headers(asked: ExportParams) -> dict[str, str]:
-    today = datetime.now(ZoneInfo(asked.tz)).date()
-    name = f"activity-export-{today}.{asked.format}"
+def _headers(params: ExportParams) -> dict[str, str]:
+    today = datetime.now(ZoneInfo(params.tz)).date()
+    name = f"activity-export-{today}.{params.format}"
     return PRIVATE | {"Content-Disposition": f'attachment; filename="{name}"'}
 
 
@@ -194,26 +194,26 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))
         who = session.credential(request, scopes, (chosen.base_url,))
         try:
-            asked = cast("ExportParams", parameters.parse(ExportParams, request.query_params))
+            params = cast("ExportParams", parameters.parse(ExportParams, request.query_params))
         except ParameterProblem:
             # Mistakes in parameters are reported only after the token has been checked.
             await reader.check(who)
             raise
         if request.method == "HEAD":
             await reader.check(who)
-            media_type, _ = FORMATS[asked.format]
-            return StreamingResponse(_nothing(), headers=_headers(asked), media_type=media_type)
+            media_type, _ = FORMATS[params.format]
+            return StreamingResponse(_nothing(), headers=_headers(params), media_type=media_type)
         user_id = who.token.user_id
         if not slots.is_free(user_id):
             await reader.check(who)
             raise Busy
         slots.taken.append(user_id)
         try:
-            export = await reading.begin(exports, who, asked)
+            export = await reading.begin(exports, who, params)
         except BaseException:
             slots.taken.remove(user_id)
             raise
         reader.usage.note(who.token)
-        return cast("Response", _Answer(slots, user_id, exports, export, asked))
+        return cast("Response", _Answer(slots, user_id, exports, export, params))
 
     return [Route(EXPORT.path, answer, name=EXPORT.name, middleware=[Middleware(Packing)])]

@@ -2,7 +2,7 @@
 
 A schema is a little narrower than what is taken: where a text would be cut, where a blank one counts as
 absent, and where a word that nobody knows counts as another one. What no schema can say well, such as the
-order of two times, the bytes of metadata, or characters that cannot be stored, is judged at ingest alone.
+order of two times, the bytes of metadata, or characters that cannot be stored, is checked at ingest alone.
 """
 
 from typing import Any, Final

@@ -321,7 +321,7 @@ def _first(stream: Stream, flaws: _Flaws) -> tuple[str, str]:
     """Return code and message of the flaw that is reported: the first by code, then by field."""
     places = {name: place for place, name in enumerate(stream.fields)}
     name, flaw = min(
-        flaws, key=lambda found: (_RANK[found[1].code], places.get(found[0], len(places)))
+        flaws, key=lambda each: (_RANK[each[1].code], places.get(each[0], len(places)))
     )
     return flaw.code, f"{name}: {flaw}"
 
@@ -382,8 +382,8 @@ def _surplus_flaws(name: str, value: Any) -> _Flaws:
     if problem is None:
         return []
     # The name is the tracker's own text, and not every text may be repeated.
-    shown = name if name.isidentifier() and len(name) <= 64 else "event"
-    return [(shown, Flaw("invalid_value", problem))]
+    label = name if name.isidentifier() and len(name) <= 64 else "event"
+    return [(label, Flaw("invalid_value", problem))]
 
 
 def derived_key(stream: Stream, row: Row) -> str:

@@ -222,7 +222,7 @@ def _whole(value: Any) -> int:
 
 @dataclass(frozen=True)
 class Duration:
-    """A whole number of milliseconds, judged together with the times of its event."""
+    """A whole number of milliseconds, checked together with the times of its event."""
 
     def read(self, value: Any, /) -> int:
         """Return the number; 5.0 is whole too."""

@@ -1,4 +1,4 @@
-"""Ingest: what trackers send, judged event by event and written in one transaction.
+"""Ingest: what trackers send, validated event by event and written in one transaction.
 
     credential ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
      401, 403         415     413, 503, 400  400, 413              401, 503       200
@@ -53,7 +53,7 @@ STATEMENTS: Final = {
 
 Columns = dict[str, str]
 """Parameters of the statements that write a batch: JSON arrays, one value an event."""
-_Judged = tuple[Verdict, Columns]
+_Validated = tuple[Verdict, Columns]
 
 STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
 """The streams that are open. The statement ``add_<stream>`` of each writes its events."""
@@ -62,7 +62,7 @@ MEDIA_TYPE: Final = "application/json"
 MAX_BODY: Final = 40 * 1024 * 1024
 """Most bytes of a body, both as it comes and inflated."""
 _SMALL: Final = 32 * 1024
-"""Bytes of a body that is judged at once: about a hundred events, in about a millisecond."""
+"""Bytes of a body that is validated without a thread: about a hundred events, in about a millisecond."""
 _PIECE: Final = 256 * 1024
 """Most bytes that are inflated before other requests get their turn."""
 _MAX_HELD: Final = 6 * MAX_BODY
@@ -165,7 +165,7 @@ class Load:
     """What the bodies that are being taken in cost this process, all streams together."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a large body is judged."""
+    """Held while a large body is validated."""
     held: int = 0
     """How many bytes of bodies there are at this moment."""
 
@@ -189,9 +189,9 @@ def _route(
         try:
             await read_body(request, body, load)
             now_ms = time.time_ns() // 1_000_000
-            judged = partial(_judge, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
+            validate = partial(_validate, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
             verdict, columns = (
-                judged() if len(body) <= _SMALL else await _in_turn(judged, load.turn)
+                validate() if len(body) <= _SMALL else await _in_turn(validate, load.turn)
             )
         finally:
             load.held -= len(body)
@@ -202,8 +202,8 @@ def _route(
     return Route(described.path, answer, methods=[described.method], name=described.name)
 
 
-async def _in_turn(judged: Callable[[], _Judged], turn: asyncio.Lock) -> _Judged:
-    """Return what ``judged`` does, in a thread. Raises what it does, and Busy.
+async def _in_turn(validate: Callable[[], _Validated], turn: asyncio.Lock) -> _Validated:
+    """Run ``validate`` in a thread and return its result. Raises what it raises, and Busy.
 
     In a thread, so that the milliseconds of a full batch hold no other request up; in turn, since
     more threads would only share one processor and add up their memory.
@@ -214,7 +214,7 @@ async def _in_turn(judged: Callable[[], _Judged], turn: asyncio.Lock) -> _Judged
     except TimeoutError as error:
         raise Busy from error
     try:
-        return await asyncio.to_thread(judged)
+        return await asyncio.to_thread(validate)
     finally:
         turn.release()
 
@@ -283,7 +283,7 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         raise InvalidJSON("the body is not one whole gzip member")
 
 
-def _judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> _Judged:
+def _validate(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> _Validated:
     verdict = judge(stream, body, now_ms=now_ms, full_urls=full_urls)
     return verdict, columns_of(stream, verdict.rows)
 

@@ -297,8 +297,8 @@ class Paged(Arguments):
         return f"{self._mark()}.{parameters.cursor(at, row['id'])}"
 
     def _mark(self) -> str:
-        asked = self.model_dump(exclude={"cursor", "limit"}, exclude_none=True)
-        return f"{zlib.crc32(json.dumps(asked, default=str).encode()):08x}"
+        filters = self.model_dump(exclude={"cursor", "limit"}, exclude_none=True)
+        return f"{zlib.crc32(json.dumps(filters, default=str).encode()):08x}"
 
     def values(self) -> dict[str, Any]:
         """Return, in place of the cursor, the row after which the page begins."""

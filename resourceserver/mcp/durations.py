@@ -24,15 +24,15 @@ def add_texts(value: Any) -> Any:
         return [add_texts(each) if isinstance(each, dict | list) else each for each in value]
     if not isinstance(value, dict):
         return value
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, each in value.items():
         if isinstance(each, dict | list):
-            told[name] = add_texts(each)
+            result[name] = add_texts(each)
             continue
-        told[name] = each
+        result[name] = each
         if name.endswith(_MS):
-            told[name.removesuffix(_MS) + _TEXT] = None if each is None else text(each)
-    return told
+            result[name.removesuffix(_MS) + _TEXT] = None if each is None else text(each)
+    return result
 
 
 def describe_texts(schema: Any) -> Any:

@@ -232,9 +232,9 @@ class MCPEndpoint:
         )
 
     async def _initialized(self, who: Credential, message: Message) -> bytes:
-        asked = message.params.get("protocolVersion")
+        requested = message.params.get("protocolVersion")
         return members(
-            protocolVersion=asked if asked in protocol.LEGACY else protocol.LEGACY[0],
+            protocolVersion=requested if requested in protocol.LEGACY else protocol.LEGACY[0],
             capabilities=protocol.CAPABILITIES,
             serverInfo=protocol.SERVER,
             instructions=await self._instructions(who),

@@ -104,33 +104,33 @@ class Part:
         return pipeline.statement(self.query)
 
     def more(
-        self, frame: Mapping[str, Any], given: Mapping[str, Any], found: Mapping[str, bytes]
+        self, frame: Mapping[str, Any], given: Mapping[str, Any], answers: Mapping[str, bytes]
     ) -> dict[str, Step]:
         """Return what else is asked, by this part's name and theirs."""
-        if self.further is None or self.name not in found:
+        if self.further is None or self.name not in answers:
             return {}
         values = self.values(frame, given) or {}
-        own = self._own(found)
+        own = self._own(answers)
         more = self.further.next(values, own) if len(own) > 1 else None
         steps = self.further.first(values, json.loads(own["query"])) if more is None else more
         return {f"{self.name}/{name}": step for name, step in steps.items()}
 
-    def row(self, found: Mapping[str, bytes]) -> Any:
+    def row(self, answers: Mapping[str, bytes]) -> Any:
         """Return its answer; None where it was left out."""
-        if self.name not in found:
+        if self.name not in answers:
             return None
         if self.further is None:
-            return json.loads(found[self.name])
-        return self.further.finish(parsed(self._own(found)))
+            return json.loads(answers[self.name])
+        return self.further.finish(parsed(self._own(answers)))
 
-    def _own(self, found: Mapping[str, bytes]) -> dict[str, bytes]:
+    def _own(self, answers: Mapping[str, bytes]) -> dict[str, bytes]:
         prefix = f"{self.name}/"
         rest = {
             name.removeprefix(prefix): answer
-            for name, answer in found.items()
+            for name, answer in answers.items()
             if name.startswith(prefix)
         }
-        return {"query": found[self.name], **rest}
+        return {"query": answers[self.name], **rest}
 
     def values(self, frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what its placeholders stand for, all but ``user_id``; None where it is not wanted."""
@@ -194,17 +194,15 @@ class Tool:
                 if part.is_wanted(given) and (part.scope is None or part.scope in frame["scopes"])
             }
             return {
-                part.name: (part.statement, asked)
-                for part, asked in wanted.items()
-                if asked is not None
+                part.name: (part.statement, own) for part, own in wanted.items() if own is not None
             }
 
-        def more(found: Mapping[str, bytes]) -> dict[str, Step]:
-            frame = json.loads(found["frame"])
+        def more(answers: Mapping[str, bytes]) -> dict[str, Step]:
+            frame = json.loads(answers["frame"])
             return {
                 name: step
                 for part in self._all_parts
-                for name, step in part.more(frame, values, found).items()
+                for name, step in part.more(frame, values, answers).items()
             }
 
         frame, *statements = self.statements.values()
@@ -233,17 +231,17 @@ class Tool:
             },
         }
 
-    def render(self, found: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
+    def render(self, answers: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
         """Return the answer that is made of its parts by name, as JSON that is not too long.
 
         Where rows are ``given`` out page by page, the next page begins behind the last row that is left.
         """
         answer: dict[str, Any] = {"truncated": False}
         for part in self._all_parts:
-            row = part.row(found)
+            row = part.row(answers)
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if self.finish is not None:
-            answer = self.finish(answer | {"frame": json.loads(found.get("frame", b"null"))})
+            answer = self.finish(answer | {"frame": json.loads(answers.get("frame", b"null"))})
             del answer["frame"]
         answer = durations.add_texts(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
@@ -304,12 +302,12 @@ def part(endpoints: Iterable[Endpoint], endpoint: str, **other: Any) -> Part:
 
     ``other`` are fields of the part that differ; it has the endpoint's name.
     """
-    (found,) = (each for each in endpoints if each.name == endpoint)
-    is_of_days = issubclass(found.params, LocalDayRange)
-    usual: dict[str, Any] = {"name": endpoint, "further": found.further}
+    (declared,) = (each for each in endpoints if each.name == endpoint)
+    is_of_days = issubclass(declared.params, LocalDayRange)
+    usual: dict[str, Any] = {"name": endpoint, "further": declared.further}
     if is_of_days:
         usual["ends"] = ("first_day", "last_day")
-    return Part(found.query, **(usual | other))
+    return Part(declared.query, **(usual | other))
 
 
 def load(path: Path, *fragments: Path) -> dict[str, str]:

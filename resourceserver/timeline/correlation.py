@@ -68,24 +68,24 @@ def independent(n: int, left: float, right: float) -> float:
 
 def corrected(p_values: Sequence[float]) -> list[float]:
     """Return the p-values of so many comparisons, each as if it alone had been made (Holm, 1979)."""
-    found = [0.0] * len(p_values)
+    result = [0.0] * len(p_values)
     least = 0.0
     for place, (index, value) in enumerate(sorted(enumerate(p_values), key=itemgetter(1))):
         least = max(least, min(1.0, value * (len(p_values) - place)))
-        found[index] = least
-    return found
+        result[index] = least
+    return result
 
 
 def ranks(values: Sequence[float]) -> list[float]:
     """Return the rank of each value from 1, the smallest; equal ones share the mean of their ranks."""
-    found = [0.0] * len(values)
+    result = [0.0] * len(values)
     before = 0
     for _, ties in groupby(sorted(enumerate(values), key=itemgetter(1)), key=itemgetter(1)):
         places = [place for place, _ in ties]
         for place in places:
-            found[place] = before + (len(places) + 1) / 2
+            result[place] = before + (len(places) + 1) / 2
         before += len(places)
-    return found
+    return result
 
 
 def mean(values: Sequence[float]) -> float:

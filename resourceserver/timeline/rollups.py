@@ -73,11 +73,11 @@ async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:
     after = _NOBODY
     while True:
         with pipeline.first_statement():
-            found = await worker.execute(
+            cursor = await worker.execute(
                 SQL["people_due"],
                 {"after": after, "quiet": quiet, "limit": _PEOPLE, **schema.VERSION},
             )
-        people = [user_id for (user_id,) in await found.fetchall()]
+        people = [user_id for (user_id,) in await cursor.fetchall()]
         for after in people:
             try:
                 days += await _make_due_of(worker, after, quiet, "take_turn")
@@ -154,8 +154,8 @@ async def _read(
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["take_longer"])
-        found = await worker.execute(SQL[name], parameters | {"user_id": user_id})
-        return await found.fetchall()
+        cursor = await worker.execute(SQL[name], parameters | {"user_id": user_id})
+        return await cursor.fetchall()
 
 
 def _months(first: date, last: date) -> Iterator[dict[str, Any]]:
@@ -224,14 +224,14 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
         await worker.execute(SQL["forget_days"], days)
         if first != too_long and await _value(worker, "may_be_crowded", **days, most=_MOST_EDGES):
             crowded.update(await _dates(worker, "crowded_days", **days, most=_MOST_EDGES))
-    made = [day for day in dates if day not in crowded]
-    for first, last in jobs.in_a_row(made):
+    complete = [day for day in dates if day not in crowded]
+    for first, last in jobs.in_a_row(complete):
         days = {"user_id": user_id, "from": first, "to": last}
         for statement in ("add_labels", "make_app_quarters", "make_coding_quarters"):
             await worker.execute(SQL[statement], days)
         await _add_up(worker, "hour", days)
         await _add_up(worker, "day", days)
-    await worker.execute(SQL["remove_marks"], {"user_id": user_id, "dates": made})
+    await worker.execute(SQL["remove_marks"], {"user_id": user_id, "dates": complete})
     if crowded:
         await worker.execute(SQL["leave_raw"], {"user_id": user_id, "dates": sorted(crowded)})
     for month in sorted({day.replace(day=1) for day in dates}):
@@ -240,7 +240,7 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
         # Of a month with a marked day its days are read.
         if not await _value(worker, "has_marks", **days):
             await _add_up(worker, "month", days)
-    return len(made)
+    return len(complete)
 
 
 async def _add_up(worker: Connection, unit: str, days: dict[str, Any]) -> None:

@@ -66,10 +66,10 @@ async def make_due(worker: Connection) -> int:
     after = _NOBODY
     while True:
         with pipeline.first_statement():
-            found = await worker.execute(
+            cursor = await worker.execute(
                 SQL["people_due"], {"after": after, "limit": _PEOPLE, **schema.VERSION}
             )
-        people = [user_id for (user_id,) in await found.fetchall()]
+        people = [user_id for (user_id,) in await cursor.fetchall()]
         for after in people:
             try:
                 days += await _make_due_of(worker, after)
@@ -130,15 +130,15 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
             extent = {"user_id": user_id, "from": person[1], "to": person[2]}
             await worker.execute(SQL["forget_other_days"], extent)
             parts = list(jobs.in_a_row(_every_day(person[1], person[2])))
-    made = 0
+    count = 0
     for part in parts:
         async with _turn(worker, user_id):
             person = await _row(worker, "person", user_id=user_id)
             # Who has left meanwhile gets no summaries any more.
-            made += 0 if person is None else await _make(worker, user_id, person[0], [part])
+            count += 0 if person is None else await _make(worker, user_id, person[0], [part])
     async with _turn(worker, user_id):
         await _remove(worker, user_id, marks)
-    return made
+    return count
 
 
 @asynccontextmanager
@@ -151,15 +151,15 @@ async def _turn(worker: Connection, user_id: UUID) -> AsyncIterator[None]:
 
 
 async def _make(worker: Connection, user_id: UUID, tz: str, parts: Iterable[Days]) -> int:
-    made = 0
+    count = 0
     for first, last in parts:
         await _forget(worker, user_id, (first, last))
         days = {"user_id": user_id, "tz": tz, "from": first, "to": last}
         # Whatever is written between these marks its days, which are summed up once more.
         summed = {name: await _value(worker, f"sum_{name}", **days) for name in _DOMAINS}
         result = await worker.execute(SQL["store_days"], days | summed)
-        made += result.rowcount
-    return made
+        count += result.rowcount
+    return count
 
 
 async def _forget(worker: Connection, user_id: UUID, days: Days) -> None:

@@ -156,14 +156,14 @@ def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
     if kept == len(rows):
         return answer
     left = rows[: len(rows) - kept] if keeps_last else rows[kept:]
-    shown = rows[len(rows) - kept :] if keeps_last else rows[:kept]
+    kept_rows = rows[len(rows) - kept :] if keeps_last else rows[:kept]
     sums = {
         name: other[name] + sum(row[name] for row in left) for name in ("total_ms", "session_count")
     }
     whole = answer["totals"]["total_ms"]
     percent = round(100 * sums["total_ms"] / whole, 2) if whole else None
     other = {"rows": other["rows"] + len(left), "percent": percent} | sums
-    return answer | {"data": shown, "other": other, "truncated": True}
+    return answer | {"data": kept_rows, "other": other, "truncated": True}
 
 
 TOOLS: Final = [

@@ -95,9 +95,9 @@ class CodeActivityAnswer(Answer):
 
 
 def _busiest(answer: dict[str, Any]) -> dict[str, Any]:
-    shown = answer["repositories"][:MOST_REPOSITORIES]
-    is_cut = len(shown) < len(answer["repositories"])
-    return answer | {"repositories": shown, "truncated": answer["truncated"] or is_cut}
+    repositories = answer["repositories"][:MOST_REPOSITORIES]
+    is_cut = len(repositories) < len(answer["repositories"])
+    return answer | {"repositories": repositories, "truncated": answer["truncated"] or is_cut}
 
 
 TOOLS: Final = [

@@ -16,7 +16,7 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
-from resourceserver.mcp.tools.measures import Asked
+from resourceserver.mcp.tools.measures import MetricRequest
 from resourceserver.timeline import metrics
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH
 
@@ -199,16 +199,18 @@ _TRACKED: Final = ("measured_app_time", "measured_coding")
 """Statements that tell on which days anything was tracked."""
 
 
-def _asked(frame: Mapping[str, Any], given: Mapping[str, Any]) -> Asked:
+def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
     """Return what is asked of both periods."""
     periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in ("a", "b")}
-    return Asked(given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED)
+    return MetricRequest(
+        given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED
+    )
 
 
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with changes in numbers and in words, what has changed most first."""
     active = {day for name in _TRACKED for day in answer[name]["active"] or ()}
-    found = {
+    by_metric = {
         (row["metric"], row["kind"]): row
         for measured in measures.taken(answer)
         for row in measured["periods"] or ()
@@ -219,7 +221,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
     rows = [
         {"metric": name, "unit": units.get(name)}
         | {
-            kind: _of_period(found[name, kind], period["active_days"])
+            kind: _of_period(by_metric[name, kind], period["active_days"])
             for kind, period in answer["periods"].items()
         }
         for name in answer.pop("metrics")
@@ -316,15 +318,15 @@ def _phrase(row: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> str:
     if unknown:
         return f"not known in {' and '.join(unknown)}"
     is_daily = a["per_active_day"] is not None and b["per_active_day"] is not None
-    shown = "per_active_day_text" if is_daily else "value_text"
+    member = "per_active_day_text" if is_daily else "value_text"
     rate = _rate(row)
     if rate is None:
-        how = "as" if a[shown] == b[shown] else "after"
+        how = "as" if a[member] == b[member] else "after"
     elif rate == 0:
         how = "as"
     else:
         how = f"{abs(rate):.0f} % {'more' if rate > 0 else 'less'} than"
-    return f"{a[shown]}{' per active day' if is_daily else ''}, {how} {b[shown]}"
+    return f"{a[member]}{' per active day' if is_daily else ''}, {how} {b[member]}"
 
 
 TOOLS: Final = [
@@ -340,7 +342,7 @@ TOOLS: Final = [
         arguments=Comparison,
         answer=ComparisonAnswer,
         frame=SQL["comparison_frame"],
-        parts=(Part(SQL["compare_periods"]), *measures.parts(_asked)),
+        parts=(Part(SQL["compare_periods"]), *measures.parts(_request)),
         finish=_render,
         rows="data",
     )

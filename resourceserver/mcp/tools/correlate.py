@@ -19,7 +19,7 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
-from resourceserver.mcp.tools.measures import Asked
+from resourceserver.mcp.tools.measures import MetricRequest
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Method
 from resourceserver.timeline.metrics import METRICS
@@ -156,10 +156,10 @@ class CorrelateAnswer(Answer):
     caution: str
 
 
-def _asked(frame: Mapping[str, Any], _: Mapping[str, Any]) -> Asked:
+def _request(frame: Mapping[str, Any], _: Mapping[str, Any]) -> MetricRequest:
     """Return what is asked of all metrics that are to be compared."""
     names = [metric["name"] for metric in frame["metrics"]]
-    return Asked(names, frame["slots"], frame["reported"])
+    return MetricRequest(names, frame["slots"], frame["reported"])
 
 
 def _compared(answer: dict[str, Any]) -> dict[str, Any]:
@@ -188,17 +188,17 @@ def _compared(answer: dict[str, Any]) -> dict[str, Any]:
         strict=True,
     ):
         each |= {"p_value_corrected": p, "is_beyond_chance": p < LEVEL}
-    shown = sorted(compared, key=lambda each: -abs(each["coefficient"])) if is_search else found
-    for each in shown:
+    listed = sorted(compared, key=lambda each: -abs(each["coefficient"])) if is_search else found
+    for each in listed:
         each["phrase"] = _phrase(each)
     left_out = [each["metric_b"]["name"] for each in found if each not in compared]
     return answer | {
         "comparisons": len(compared),
-        "data": shown[:MOST_PARTNERS],
+        "data": listed[:MOST_PARTNERS],
         "not_compared": left_out,
         "missing_scopes": answer["missing_scopes"] if is_search else [],
         "caution": _caution(len(compared)),
-        "truncated": answer["truncated"] or len(shown) > MOST_PARTNERS,
+        "truncated": answer["truncated"] or len(listed) > MOST_PARTNERS,
     }
 
 
@@ -213,7 +213,7 @@ def _paired(
     # Those of a day that is not over yet are not there at all.
     right += [None] * (len(left) - len(right))
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
-    together = endpoint.found(correlation.correlate(pairs, method), len(pairs))
+    together = endpoint.rendered(correlation.correlate(pairs, method), len(pairs))
     r = together["coefficient"]
     alike = 0.0 if r is None else correlation.autocorrelation(other["values"])
     independent = correlation.independent(len(pairs), first["autocorrelation"], alike)
@@ -228,9 +228,9 @@ def _paired(
 
 def _described(metric: dict[str, Any], values: list[float | None]) -> dict[str, Any]:
     name = metric["name"]
-    told = endpoint.described(metric, [value for value in values if value is not None])
-    words = measures.words(told["average"], name, told["unit"])
-    return {"name": name, **told, "average_text": words}
+    description = endpoint.described(metric, [value for value in values if value is not None])
+    words = measures.words(description["average"], name, description["unit"])
+    return {"name": name, **description, "average_text": words}
 
 
 def _phrase(pairing: dict[str, Any]) -> str:
@@ -240,12 +240,12 @@ def _phrase(pairing: dict[str, Any]) -> str:
     if pairing["reason"] == "no_variation":
         return f"{a} or {b} was always the same, so nothing can go together with it."
     strength = pairing["strength"].replace("_", " ")
-    judged = (
+    verdict = (
         "more than chance would make" if pairing["is_beyond_chance"] else "which may well be chance"
     )
     return (
         f"{a} and {b}: {strength} {pairing['direction']} correlation,"
-        f" r = {pairing['coefficient']:.2f} over {n} days, {judged}."
+        f" r = {pairing['coefficient']:.2f} over {n} days, {verdict}."
     )
 
 
@@ -276,7 +276,7 @@ TOOLS: Final = [
         arguments=Correlate,
         answer=CorrelateAnswer,
         frame=SQL["correlate_frame"],
-        parts=(Part(SQL["correlate"]), *measures.parts(_asked)),
+        parts=(Part(SQL["correlate"]), *measures.parts(_request)),
         finish=_compared,
         rows="data",
     )

@@ -26,7 +26,7 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Day, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
-from resourceserver.mcp.tools.measures import Asked, Measure
+from resourceserver.mcp.tools.measures import Measure, MetricRequest
 from resourceserver.timeline.metrics import METRICS, ActivityMetric
 
 _HERE: Final = Path(__file__).parent
@@ -210,9 +210,9 @@ class DayAnswer(Answer):
     omitted: list[Omitted]
 
 
-def _asked(frame: Mapping[str, Any], given: Mapping[str, Any]) -> Asked:
+def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
     """Return what is asked of the day beside the four weeks before it, as far as the token may see it."""
-    return Asked(
+    return MetricRequest(
         [name for name in given["metrics"] if METRICS[name].scope in frame["scopes"]],
         frame["slots"],
         frame["reported"],
@@ -264,7 +264,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
     held: dict[str, Any] = {
         name: None
         if part is None
-        else {"totals": totals(SECTIONS[name])} | _SHOWN[name](part["data"])
+        else {"totals": totals(SECTIONS[name])} | _SECTION_DETAILS[name](part["data"])
         for name, part in parts.items()
     }
     cut = (focus, *(part for part in parts.values() if part is not None))
@@ -312,13 +312,13 @@ def _streak(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _goals(rows: list[dict[str, Any]], day: str) -> list[dict[str, Any]]:
     """Return the first goals that had a period on ``day``, each with that period."""
-    told = []
+    kept = []
     for goal in rows:
         periods = [*goal["history"], goal["progress"] | goal["progress"]["period"]]
         of_day = [each for each in periods if each["from"] <= day <= each["to"]]
         if goal["enabled"] and of_day:
-            told.append(_goal(goal, of_day[0]))
-    return told[:MOST]
+            kept.append(_goal(goal, of_day[0]))
+    return kept[:MOST]
 
 
 def _goal(goal: dict[str, Any], period: dict[str, Any]) -> dict[str, Any]:
@@ -361,7 +361,12 @@ def _music(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"top_artist": None if best is None else _short(best)}
 
 
-_SHOWN: Final = {"commits": _commits, "sleep": _sleep, "meetings": _meetings, "music": _music}
+_SECTION_DETAILS: Final = {
+    "commits": _commits,
+    "sleep": _sleep,
+    "meetings": _meetings,
+    "music": _music,
+}
 
 
 TOOLS: Final = [
@@ -380,7 +385,7 @@ TOOLS: Final = [
         frame=SQL["day_frame"],
         parts=(
             Part(SQL["get_day"]),
-            *measures.parts(_asked),
+            *measures.parts(_request),
             tool.part(activity.ENDPOINTS, "app_usage"),
             tool.part(activity.ENDPOINTS, "categories"),
             tool.part(coding.ENDPOINTS, "coding"),

@@ -51,11 +51,11 @@ def _in_words(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _goal_in_words(goal: dict[str, Any]) -> dict[str, Any]:
     words = durations.text if goal["unit"] == "ms" else str
-    told = {
+    texts = {
         f"{name}_text": words(goal["progress"][name]) for name in ("value", "target", "remaining")
     }
     history = [each | {"value_text": words(each["value"])} for each in goal["history"]]
-    return goal | {"progress": goal["progress"] | told, "history": history}
+    return goal | {"progress": goal["progress"] | texts, "history": history}
 
 
 TOOLS: Final = [

@@ -85,27 +85,27 @@ class Health(InPeriod):
 
     def _contradiction(self) -> str | None:
         """Return why resolution and metrics do not go together, if so."""
-        asked = set(self.metrics or ())
-        of_nights = sorted(asked.intersection(OF_NIGHTS))
-        if self.resolution == "raw" and len(asked) != 1:
+        requested = set(self.metrics or ())
+        of_nights = sorted(requested.intersection(OF_NIGHTS))
+        if self.resolution == "raw" and len(requested) != 1:
             return "resolution: raw needs exactly one of metrics"
         if self.resolution != "day" and of_nights:
             return f"resolution: {', '.join(of_nights)} can be told by day alone"
-        if self.resolution == "hour" and not asked:
+        if self.resolution == "hour" and not requested:
             return "resolution: hour needs metrics"
         return None
 
     def values(self) -> dict[str, Any]:
         """Return, beside the rest, what the endpoint's list of readings begins with."""
-        asked = list(dict.fromkeys(self.metrics or ()))
+        requested = list(dict.fromkeys(self.metrics or ()))
         is_raw = self.resolution == "raw"
         is_wanted = self.metrics is None if self.include_recovery is None else self.include_recovery
         rest = super().values() | Listed().values()
         return rest | {
-            "metrics": asked,
+            "metrics": requested,
             "include_recovery": is_wanted,
             "fewest_days": FEWEST_DAYS,
-            "metric_type": asked[0].removeprefix(PREFIX) if is_raw else "",
+            "metric_type": requested[0].removeprefix(PREFIX) if is_raw else "",
             "limit": MOST_ROWS,
         }
 
@@ -253,8 +253,8 @@ def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
     # Days have what room is left, and are cut later.
     while most > 1 and tool.is_too_long(answer | {"recovery": []}):
         most = most * 9 // 10
-        shown = [metric | {"series": metric["series"][-most:]} for metric in answer["metrics"]]
-        answer = answer | {"metrics": shown, "truncated": True}
+        reduced = [metric | {"series": metric["series"][-most:]} for metric in answer["metrics"]]
+        answer = answer | {"metrics": reduced, "truncated": True}
     return answer
 
 
@@ -282,7 +282,7 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     samples = answer.pop("health_samples") or {"data": [], "has_more": False}
     recovery, before = answer.pop("recovery"), answer.pop("recovery_before")
     nights = [] if recovery is None else [day for day in recovery["data"] if day["has_data"]]
-    told = answer | {
+    measured = answer | {
         "metrics": [_render(metric) for metric in answer["metrics"]],
         "samples": [_reading(sample) for sample in samples["data"]],
         "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
@@ -294,7 +294,7 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
             for each in available["available"]
         ],
     }
-    return _fitting(told)
+    return _fitting(measured)
 
 
 def _unit(metric: str) -> str | None:
@@ -313,9 +313,9 @@ def _render(metric: dict[str, Any]) -> dict[str, Any]:
     def words(value: float | None) -> str | None:
         return durations.text(round(value)) if is_duration and value is not None else None
 
-    def in_words(told: dict[str, Any], *names: str) -> dict[str, Any]:
+    def in_words(measured: dict[str, Any], *names: str) -> dict[str, Any]:
         pairs: dict[str, Any] = {}
-        for each, value in told.items():
+        for each, value in measured.items():
             pairs[each] = value
             if each in names:
                 pairs[f"{each}_text"] = words(value)
@@ -349,9 +349,9 @@ def _phrase(days_with_data: int, normal: dict[str, Any] | None, z: float | None)
 
 
 def _reading(sample: dict[str, Any]) -> dict[str, Any]:
-    shown = {name: sample[name] for name in ("started_at", "ended_at", "value")}
+    reduced = {name: sample[name] for name in ("started_at", "ended_at", "value")}
     source = sample["source"]
-    return shown | {"source": None if source is None else source["name"][:100]}
+    return reduced | {"source": None if source is None else source["name"][:100]}
 
 
 def _date(day: dict[str, Any]) -> str:
@@ -364,12 +364,12 @@ def _day(day: dict[str, Any]) -> dict[str, Any]:
     return rest | {"recovery": _measures(day["recovery"])}
 
 
-def _measures(told: dict[str, Any] | None) -> dict[str, Any] | None:
+def _measures(measured: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an object in which heart rate variability has no name that ends as those of durations."""
-    if told is None:
+    if measured is None:
         return None
     return {
-        ("hrv_rmssd" if name == "hrv_rmssd_ms" else name): value for name, value in told.items()
+        ("hrv_rmssd" if name == "hrv_rmssd_ms" else name): value for name, value in measured.items()
     }
 
 

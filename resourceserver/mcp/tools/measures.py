@@ -1,4 +1,4 @@
-"""How values of metrics are told: rounded, in words, and beside what is usual."""
+"""How values of metrics are written: rounded, in words, and beside what is usual."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ FEWEST_DAYS: Final = 7
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of metrics."""
+class MetricRequest:
+    """Which metrics an answer needs, of which days."""
 
     names: Sequence[str]
     slots: metrics.Slots
@@ -24,20 +24,20 @@ class Asked:
     periods: Mapping[str, tuple[str, str]] | None = None
     """The first and the last day of each period by its name; None: values of days are wanted."""
     always: tuple[str, ...] = ()
-    """Statements that are asked even where no metric of theirs is."""
+    """Statements that run even if no metric of theirs is requested."""
 
 
-def parts(ask: Callable[[Mapping[str, Any], Mapping[str, Any]], Asked]) -> tuple[Part, ...]:
-    """Return the statements of all metrics as parts, of which those are asked that ``ask`` has names of."""
+def parts(ask: Callable[[Mapping[str, Any], Mapping[str, Any]], MetricRequest]) -> tuple[Part, ...]:
+    """Return the statements of all metrics as parts. Those run of which ``ask`` names metrics."""
 
     def part(statement: str) -> Part:
         def values(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
-            asked = ask(frame, given)
-            names = metrics.by_statement(asked.names).get(statement, [])
-            if not names and statement not in asked.always:
+            request = ask(frame, given)
+            names = metrics.by_statement(request.names).get(statement, [])
+            if not names and statement not in request.always:
                 return None
             return metrics.values(
-                names, asked.slots, reported=asked.reported, periods=asked.periods
+                names, request.slots, reported=request.reported, periods=request.periods
             )
 
         return Part(metrics.SQL[statement], name=statement, ask=values)
@@ -84,8 +84,8 @@ def rounded(value: float | None, name: str, unit: str | None) -> float | None:
         return None
     if is_duration(name, unit):
         return round(value)
-    shown = round(float(value), 2)
-    return int(shown) if shown.is_integer() else shown
+    number = round(float(value), 2)
+    return int(number) if number.is_integer() else number
 
 
 def words(value: float | None, name: str, unit: str | None) -> str | None:
