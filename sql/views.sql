@@ -26,33 +26,33 @@ select access_token.user_id,
 
 -- A grant by which something can be reached, or a token be got. One that does not live never will again.
 create or replace view oauth.live_grant as
-select bond.user_id,
-       bond.grant_id,
-       bond.client_id,
-       bond.name,
-       bond.scopes,
-       bond.resource,
-       bond.created_at,
-       bond.last_used_at
-  from oauth.grant as bond
- where bond.revoked_at is null
+select token_grant.user_id,
+       token_grant.grant_id,
+       token_grant.client_id,
+       token_grant.name,
+       token_grant.scopes,
+       token_grant.resource,
+       token_grant.created_at,
+       token_grant.last_used_at
+  from oauth.grant as token_grant
+ where token_grant.revoked_at is null
    and (
            exists (
                select from oauth.live_access_token
-                where live_access_token.user_id = bond.user_id
-                  and live_access_token.grant_id = bond.grant_id
+                where live_access_token.user_id = token_grant.user_id
+                  and live_access_token.grant_id = token_grant.grant_id
            )
         or exists (
                select from oauth.refresh_token
-                where refresh_token.user_id = bond.user_id
-                  and refresh_token.grant_id = bond.grant_id
+                where refresh_token.user_id = token_grant.user_id
+                  and refresh_token.grant_id = token_grant.grant_id
                   and refresh_token.rotated_at is null
                   and refresh_token.expires_at > now()
            )
         or exists (
                select from oauth.authorization_code
-                where authorization_code.user_id = bond.user_id
-                  and authorization_code.grant_id = bond.grant_id
+                where authorization_code.user_id = token_grant.user_id
+                  and authorization_code.grant_id = token_grant.grant_id
                   and authorization_code.spent_at is null
                   and authorization_code.expires_at > now()
            )

@@ -70,8 +70,8 @@ select total_ms,
 
 -- name: category_of
 -- The category of a session, the reason, and the person's rule that decided, if one did.
-select judged.known_as,
-       judged.decided_by,
+select decided.known_as,
+       decided.decided_by,
        rule.field,
        rule.match,
        rule.pattern
@@ -81,7 +81,7 @@ select judged.known_as,
            array[%(title)s::text],
            array[%(domain)s::text],
            array[%(category)s::text]
-       ) as judged
+       ) as decided
   left join activity.category_rule as rule
     on rule.user_id = %(user_id)s
-   and rule.category_rule_id = judged.category_rule_id
+   and rule.category_rule_id = decided.category_rule_id
