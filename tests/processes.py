@@ -20,6 +20,7 @@ import httpx2
 
 from shared import database, settings
 from shared.settings import Settings
+from tests.client import NO_TLS
 
 AUTH_ROLES: Final = ("authserver",)
 RESOURCE_ROLES: Final = ("reader", "ingester", "worker")
@@ -161,7 +162,7 @@ def _environment(chosen: Settings, logins: Mapping[str, str]) -> dict[str, str]:
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     until = time.monotonic() + _STARTS_WITHIN_S
-    with httpx2.Client(timeout=5) as client:
+    with httpx2.Client(timeout=5, verify=NO_TLS) as client:
         while process.poll() is None and time.monotonic() < until:
             try:
                 client.get(url)

@@ -18,6 +18,7 @@ import psycopg
 from deploy.migrate import SQL_DIR, migrate
 from shared import tokens
 from shared.settings import Settings
+from tests.client import NO_TLS
 from tests.conftest import Person
 from tests.waiting import wait_for
 
@@ -114,7 +115,9 @@ class Load:
         self.thread.start()
 
     def _run(self) -> None:
-        with httpx2.Client(base_url=self.base_url, headers=self.headers, timeout=30) as client:
+        with httpx2.Client(
+            base_url=self.base_url, headers=self.headers, timeout=30, verify=NO_TLS
+        ) as client:
             for number in itertools.takewhile(lambda _: not self.is_over.is_set(), range(20_000)):
                 begun = time.monotonic()
                 read = client.get(

@@ -23,6 +23,7 @@ from deploy.postgres.embedded import EmbeddedPostgres
 from shared import database
 from shared.settings import Settings
 from tests import processes
+from tests.client import NO_TLS
 from tests.conftest import Person, owning, person
 from tests.faults.proxy import Direction, Proxy, Trap, proxy
 from tests.faults.tracker import (
@@ -185,7 +186,9 @@ def test_a_server_killed_after_any_number_of_bytes_leaves_whole_batches_alone(
 
     def post(where: str, content: bytes) -> Answer | None:
         try:
-            answer = httpx2.post(f"{chosen.base_url}{where}", content=content, headers=headers)
+            answer = httpx2.post(
+                f"{chosen.base_url}{where}", content=content, headers=headers, verify=NO_TLS
+            )
         except httpx2.TransportError:
             return None
         return Answer(answer.status_code, answer.json())

@@ -13,6 +13,7 @@ import pytest
 
 from shared.settings import Settings
 from tests import processes
+from tests.client import NO_TLS
 from tests.conftest import Person
 
 STREAMS = {"app_sessions": "app", "coding_sessions": "project"}
@@ -60,7 +61,9 @@ def test_eight_clients_with_overlapping_batches_write_their_union(
     def send(client: int) -> list[tuple[str, set[int], dict[str, Any]]]:
         chance = random.Random(client)  # noqa: S311 - to be repeatable, not secret
         results = []
-        with httpx2.Client(base_url=servers[client % 2], headers=headers, timeout=60) as http:
+        with httpx2.Client(
+            base_url=servers[client % 2], headers=headers, timeout=60, verify=NO_TLS
+        ) as http:
             begin.wait()
             for place in range(6):
                 stream = list(STREAMS)[(client // 2 + place) % 2]
@@ -102,7 +105,9 @@ def test_two_trackers_that_post_the_same_days_at_once_never_stand_in_each_others
 
     def send(tracker: int) -> list[tuple[int, int]]:
         answers = []
-        with httpx2.Client(base_url=servers[tracker], headers=headers, timeout=60) as http:
+        with httpx2.Client(
+            base_url=servers[tracker], headers=headers, timeout=60, verify=NO_TLS
+        ) as http:
             for place in range(ROUNDS):
                 events = [
                     event(stream, number)

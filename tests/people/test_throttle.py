@@ -30,7 +30,7 @@ from authserver.web.server import Server, server
 from shared import queries
 from shared.settings import Settings
 from tests import processes
-from tests.client import AppClient
+from tests.client import NO_TLS, AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD
 from tests.oauth.visitor import Visitor, forms, signed_in
@@ -1129,7 +1129,7 @@ def at_once(client: Client, email: str, addresses: list[str]) -> list[int]:
     ready = threading.Barrier(len(addresses))
 
     def send(address: str) -> int:
-        with httpx2.Client(base_url=client.base_url, timeout=60) as own:
+        with httpx2.Client(base_url=client.base_url, timeout=60, verify=NO_TLS) as own:
             own.get("/static/style.css")
             ready.wait()
             forwarded = headers | {"X-Forwarded-For": address}

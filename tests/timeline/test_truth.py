@@ -29,6 +29,7 @@ from shared import database
 from shared.pool import Connection
 from shared.settings import Settings
 from tests import processes
+from tests.client import NO_TLS
 from tests.conftest import MakeRollups, person
 
 Rows = psycopg.Connection[Any]
@@ -210,7 +211,9 @@ class Story:
 
     def write(self, numbers: Iterable[int]) -> None:
         """Post batches, and wait after each until others have had their turns."""
-        with httpx2.Client(base_url=self.url, headers=self.headers, timeout=60) as http:
+        with httpx2.Client(
+            base_url=self.url, headers=self.headers, timeout=60, verify=NO_TLS
+        ) as http:
             for number in numbers:
                 with self.moved:
                     self.begun.add(number)
@@ -240,7 +243,9 @@ class Story:
 
     def rest(self) -> None:
         """Be idle now and then until it is over: what changes no answer marks one day and not the others."""
-        with httpx2.Client(base_url=self.url, headers=self.headers, timeout=60) as http:
+        with httpx2.Client(
+            base_url=self.url, headers=self.headers, timeout=60, verify=NO_TLS
+        ) as http:
             for turn in count():
                 self.await_turns(*READERS)
                 if self.is_over:
@@ -253,7 +258,9 @@ class Story:
         self, path: str, params: Mapping[str, str]
     ) -> Iterator[tuple[frozenset[int], Body, frozenset[int]]]:
         """Ask until it is over; yield what was done before, the answer, and what had begun until then."""
-        with httpx2.Client(base_url=self.url, headers=self.headers, timeout=60) as http:
+        with httpx2.Client(
+            base_url=self.url, headers=self.headers, timeout=60, verify=NO_TLS
+        ) as http:
             is_last = False
             while not is_last:
                 with self.moved:
@@ -444,7 +451,7 @@ def test_answers_are_whole_batches_while_eight_clients_write_and_two_rebuild(
                 [(alice.user_id, f"{number}") for number in APPS],
             )
             story = Story(url, alice.headers())
-            with httpx2.Client(base_url=url, headers=story.headers) as http:
+            with httpx2.Client(base_url=url, headers=story.headers, verify=NO_TLS) as http:
                 post(http, played())
 
             seen = tell(story, deployment, alice.user_id, chance)
