@@ -40,7 +40,7 @@ def test_a_run_that_is_ended_leaves_no_server_and_no_directory(
     output = directory / "output"
     with output.open("wb") as written:
         run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-n", "2", "-vv", "tests/sql/test_isolation.py"],
+            [sys.executable, "-m", "pytest", "-n", "1", "-vv", "tests/sql/test_isolation.py"],
             cwd=HERE.parent,
             env=os.environ | {"TMPDIR": str(directory)},
             stdin=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -246,15 +246,22 @@ def guess(settings: Settings, owner: Rows) -> Guess:
     """Counts a guess at an account from each address, as the server does, without waiting."""
 
     def count_all(email: str, *addresses: str) -> None:
-        async def count() -> None:
-            async with rows.connected(settings) as connection:
-                for address in addresses:
-                    owner.execute("update identity.throttle set delayed_until = null")
-                    await throttle.throttle(settings, connection).count_guess(email, None, address)
-
-        anyio.run(count)
+        guess_each(settings, owner, [(email, address) for address in addresses])
 
     return count_all
+
+
+def guess_each(settings: Settings, owner: Rows, guesses: Sequence[tuple[str, str]]) -> None:
+    """Count a guess at each account from each address."""
+
+    async def count() -> None:
+        async with rows.connected(settings) as connection:
+            attempts = throttle.throttle(settings, connection)
+            for email, address in guesses:
+                owner.execute("update identity.throttle set delayed_until = null")
+                await attempts.count_guess(email, None, address)
+
+    anyio.run(count)
 
 
 def turn_back(owner: Rows) -> None:
@@ -497,10 +504,10 @@ def test_neighbours_cannot_lock_a_person_out_at_a_known_address(home: Place, gue
 
 
 def test_networks_of_one_ipv6_prefix_have_320_guesses_together(
-    home: Place, proxied: TestClient, owner: Rows, guess: Guess
+    home: Place, proxied: TestClient, settings: Settings, owner: Rows
 ) -> None:
-    for number in range(320):
-        guess(f"user{number}@example.org", f"2001:db8:1:{number:x}::1")
+    numbers = range(320)
+    guess_each(settings, owner, [(f"user{n}@example.org", f"2001:db8:1:{n:x}::1") for n in numbers])
 
     same_prefix = Place(proxied, "2001:db8:1:ffff::1").statuses(1, "alice@example.org")
     other_prefix = Place(proxied, "2001:db8:2::1").statuses(1, "alice@example.org")
