@@ -88,7 +88,7 @@ CRAFTED = st.one_of(
 
 
 @pytest.mark.checklist(14)
-@settings(max_examples=400)
+@settings(max_examples=settings().max_examples * 3)
 @given(crafted=CRAFTED.filter(lambda uri: uri != CALLBACK))
 def test_line_14_no_crafted_redirect_is_ever_followed(
     alice_browser: Visitor, application: Application, crafted: str
