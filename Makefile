@@ -47,9 +47,13 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev ## Measure speed: requests beside bare probes on this machine, years of data beside plain SQL
+bench: .venv/.dev ## Measure speed beside bare probes and raw sessions, or beside an older version (OLD=commit)
+ifdef OLD
+	@$(BIN)/python -m tests.bench.versions $(OLD)
+else
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.years
+endif
 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
