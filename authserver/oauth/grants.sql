@@ -67,6 +67,28 @@ new_event as (
 --include recorded
 --include recorded_events
 
+-- fragment: token_pair
+-- A token pair for the grant whose code or refresh token was `redeemed`.
+-- needs: redeemed (grant_id, scopes)
+issued_refresh_token as (
+    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+    select %(user_id)s,
+           %(refresh_token_hash)s,
+           grant_id,
+           now() + %(refresh_token_lifetime)s::interval
+      from redeemed
+),
+issued_access_token as (
+    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+    select %(user_id)s,
+           %(access_token_hash)s,
+           grant_id,
+           scopes,
+           %(access_token_last_four)s,
+           now() + %(access_token_lifetime)s::interval
+      from redeemed
+),
+
 -- name: redeem_code
 -- Code ─► token pair. No row: the code is spent or expired, or a parameter does not match it.
 with held as (
@@ -82,7 +104,7 @@ with held as (
        and grant_row.revoked_at is null
        for key share of grant_row
 ),
-spent as (
+redeemed as (
     update oauth.authorization_code
        set spent_at = now()
       from held
@@ -95,35 +117,18 @@ spent as (
     returning held.grant_id,
               held.scopes
 ),
-issued_refresh_token as (
-    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
-    select %(user_id)s,
-           %(refresh_token_hash)s,
-           grant_id,
-           now() + %(refresh_token_lifetime)s::interval
-      from spent
-),
-issued_access_token as (
-    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
-    select %(user_id)s,
-           %(access_token_hash)s,
-           grant_id,
-           scopes,
-           %(access_token_last_four)s,
-           now() + %(access_token_lifetime)s::interval
-      from spent
-),
+--include token_pair
 new_event as (
     select 'token_created' as event,
            %(user_id)s::uuid as user_id,
            %(client_id)s::text as client_id,
            grant_id
-      from spent
+      from redeemed
 ),
 --include recorded
 select grant_id,
        scopes
-  from spent
+  from redeemed
 
 -- name: revoke_grant_of_spent_code
 -- Spent code, presented again ─► revoked grant. Changes nothing if the code is not spent.
@@ -183,7 +188,7 @@ with held as (
        and (%(resource)s::text is null or grant_row.resource = %(resource)s::text)
        for key share of grant_row
 ),
-rotated as (
+redeemed as (
     update oauth.refresh_token
        set rotated_at = now()
       from held
@@ -194,35 +199,18 @@ rotated as (
     returning held.grant_id,
               held.scopes
 ),
+--include token_pair
 narrowed as (
     update oauth.grant
-       set scopes = rotated.scopes
-      from rotated
+       set scopes = redeemed.scopes
+      from redeemed
      where oauth.grant.user_id = %(user_id)s
-       and oauth.grant.grant_id = rotated.grant_id
-       and oauth.grant.scopes <> rotated.scopes
-),
-issued_refresh_token as (
-    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
-    select %(user_id)s,
-           %(refresh_token_hash)s,
-           grant_id,
-           now() + %(refresh_token_lifetime)s::interval
-      from rotated
-),
-issued_access_token as (
-    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
-    select %(user_id)s,
-           %(access_token_hash)s,
-           grant_id,
-           scopes,
-           %(access_token_last_four)s,
-           now() + %(access_token_lifetime)s::interval
-      from rotated
+       and oauth.grant.grant_id = redeemed.grant_id
+       and oauth.grant.scopes <> redeemed.scopes
 )
 select grant_id,
        scopes
-  from rotated
+  from redeemed
 
 -- name: revoke_grant_of_rotated_refresh_token
 -- Rotated refresh token, presented again ─► revoked grant. Changes nothing if it is the current one.
