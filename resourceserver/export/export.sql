@@ -45,6 +45,16 @@ select row::text
            end
        ) as row
 
+-- fragment: session_in_range
+-- The sessions of the days. None is longer than 24 hours, so the index on their start bounds the search.
+ where session.user_id = %(user_id)s
+   and session.started_at > %(starts_at)s::timestamptz - interval '24 hours'
+   and session.started_at < %(ends_at)s::timestamptz
+   and (
+           session.ended_at > %(starts_at)s::timestamptz
+           or session.started_at >= %(starts_at)s::timestamptz
+       )
+
 -- name: app_sessions
 -- Sessions of applications, as their trackers sent them.
 select row_to_json(line)::text
@@ -69,13 +79,7 @@ select row_to_json(line)::text
                   session.metadata,
                   session.source
        ) as line
- where session.user_id = %(user_id)s
-   and session.started_at > %(starts_at)s::timestamptz - interval '24 hours'
-   and session.started_at < %(ends_at)s::timestamptz
-   and (
-           session.ended_at > %(starts_at)s::timestamptz
-           or session.started_at >= %(starts_at)s::timestamptz
-       )
+--include session_in_range
  order by session.started_at,
           session.app_session_id
 
@@ -107,13 +111,7 @@ select row_to_json(line)::text
                   session.metadata,
                   session.source
        ) as line
- where session.user_id = %(user_id)s
-   and session.started_at > %(starts_at)s::timestamptz - interval '24 hours'
-   and session.started_at < %(ends_at)s::timestamptz
-   and (
-           session.ended_at > %(starts_at)s::timestamptz
-           or session.started_at >= %(starts_at)s::timestamptz
-       )
+--include session_in_range
  order by session.started_at,
           session.coding_session_id
 
