@@ -7,6 +7,7 @@ BIN := .venv/bin
 PROVIDER := tests/browser/provider
 REDOCLY := tests/redocly
 CONFORMANCE := tests/mcp/conformance
+FOREIGN := tests/bench/provider
 ACTIVITYWATCH := tests/bridge/.venv
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The tests of one file run in one process, so that their shared fixtures are created once. Tests start hundreds of
@@ -47,7 +48,7 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev ## Measure speed beside bare probes and raw sessions, or beside an older version (OLD=commit)
+bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, or beside an older version (OLD=commit)
 ifdef OLD
 	@$(BIN)/python -m tests.bench.versions $(OLD)
 else
@@ -115,8 +116,9 @@ $(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock .venv/.run
 	@$(PIP) --python $(ACTIVITYWATCH) install --quiet --require-hashes -r $<
 	@touch $@
 
-# Foreign programs, pinned with their hashes: a sign-in provider, a validator and a conformance suite.
-$(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules: %/node_modules: %/package-lock.json
+# Foreign programs, pinned with their hashes: a sign-in provider, a validator, a conformance suite, and a provider that
+# the bench measures beside ours.
+$(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules $(FOREIGN)/node_modules: %/node_modules: %/package-lock.json
 	@command -v npm >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; \

@@ -4,6 +4,7 @@ Contestants take turns in short rounds, so that whatever else the machine does h
 median of the rounds counts. Nothing here asserts: a figure is for a reader.
 """
 
+import json
 import os
 import re
 import shutil
@@ -47,6 +48,7 @@ CONNECTIONS: Final = 4
 ROUNDS: Final = 5
 SECONDS: Final = 2.0
 SIGN_INS: Final = 10
+PROVIDER: Final = Path(__file__).parent / "provider"
 
 
 def http(port: int, requests: Callable[[], list[str]]) -> Callable[[], float]:
@@ -74,7 +76,7 @@ class Refreshing:
 
     def __call__(self) -> list[str]:
         """Return one request for each connection."""
-        return [self._request(self._refresh_token()) for _ in range(CONNECTIONS)]
+        return [refresh("/oauth/token", self._refresh_token()) for _ in range(CONNECTIONS)]
 
     def _refresh_token(self) -> str:
         token = tokens.mint(tokens.REFRESH, self.user_id)
@@ -93,19 +95,48 @@ class Refreshing:
         )
         return token.text
 
-    def _request(self, refresh_token: str) -> str:
-        form = urlencode(
-            {
-                "grant_type": "refresh_token",
-                "client_id": CLIENT_ID,
-                "refresh_token": refresh_token,
-            }
-        )
-        return (
-            "POST /oauth/token HTTP/1.1\r\nHost: localhost\r\n"
-            "Content-Type: application/x-www-form-urlencoded\r\n"
-            f"Content-Length: {len(form)}\r\n\r\n{form}"
-        )
+
+def refresh(path: str, refresh_token: str) -> str:
+    """Return a request for a refresh."""
+    form = urlencode(
+        {
+            "grant_type": "refresh_token",
+            "client_id": CLIENT_ID,
+            "refresh_token": refresh_token,
+        }
+    )
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Type: application/x-www-form-urlencoded\r\n"
+        f"Content-Length: {len(form)}\r\n\r\n{form}"
+    )
+
+
+@contextmanager
+def foreign_provider(url: str) -> Iterator[dict[str, Callable[[], float]]]:
+    """Run oidc-provider on Postgres; yields its refreshes as a contestant, if Node.js is there."""
+    node = shutil.which("node")
+    if node is None or not (PROVIDER / "node_modules").is_dir():
+        yield {}
+        return
+    (port,) = processes.free_ports(1)
+    # A token of a grant of its own for each connection in each round.
+    count = CONNECTIONS * ROUNDS
+    with subprocess.Popen(
+        [node, str(PROVIDER / "provider.mjs"), str(port), url, CLIENT_ID, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NODE_ENV": "production"},
+    ) as process:
+        assert process.stdout is not None
+        issued = iter(json.loads(process.stdout.readline()))
+        yield {
+            "refresh foreign": http(
+                port, lambda: [refresh("/token", next(issued)) for _ in range(CONNECTIONS)]
+            )
+        }
+        process.communicate(timeout=10)
 
 
 @dataclass(frozen=True)
@@ -221,6 +252,7 @@ def bench(directory: Path) -> None:
             assistants.serving(
                 replace(service.settings, mcp_calls_per_minute=0), directory
             ) as assistants_port,
+            foreign_provider(postgres.url) as foreign,
             httpx2.Client(base_url=service.auth_url) as browser,
         ):
             alice = person(owner)
@@ -238,6 +270,7 @@ def bench(directory: Path) -> None:
                     "refresh": http(auth_port, refreshing),
                     "refresh probe": http(probe_port, refreshing),
                     "refresh bare": http(auth_port, getting(processes.METADATA)),
+                    **foreign,
                     "me": http(base_port, getting("/api/v1/me", text)),
                     "me probe": http(probe_port, getting("/api/v1/me", text)),
                     "me pgbench": same_statements(service.settings, directory, text),
@@ -268,6 +301,7 @@ def bench(directory: Path) -> None:
             "refresh": "POST /oauth/token",
             "refresh probe": "bare probe, the same statement",
             "refresh bare": f"GET {processes.METADATA}",
+            **dict.fromkeys(foreign, "oidc-provider 9 on Postgres"),
         },
     )
     table(

@@ -20,7 +20,8 @@ from typing import Final, cast
 import uvloop
 
 _END_OF_HEADERS: Final = b"\r\n\r\n"
-_REFRESH_TOKEN: Final = re.compile(rb"svc_rt_[0-9A-Za-z]{71}")
+_ISSUED: Final = re.compile(rb'"refresh_token": ?"([^"]+)"')
+_PRESENTED: Final = re.compile(rb"(?<=refresh_token=)[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ def _length(head: bytes) -> int:
 
 
 def _with_token_of(request: bytes, body: bytes) -> bytes:
-    issued = _REFRESH_TOKEN.search(body)
-    # All are equally long, and so is the request with any of them.
-    return request if issued is None else _REFRESH_TOKEN.sub(issued[0], request)
+    issued = _ISSUED.search(body)
+    # All tokens of a server are equally long, and so is the request with any of them.
+    return request if issued is None else _PRESENTED.sub(issued[1], request)
 
 
 async def run(order: Order) -> Report:
