@@ -116,8 +116,8 @@ delete from oauth.access_token
    and access_token.token_hash = expired.token_hash
 
 -- name: expired_refresh_tokens
--- Rotated refresh tokens, once they have expired. Until then they are needed to detect a replay. The current
--- refresh token of a grant is kept as long as the grant.
+-- Rotated refresh tokens that do not name their grant, once they have expired. Until then they are needed to
+-- detect a replay. The current refresh token of a grant is kept as long as the grant.
 with expired as (
     select user_id,
            token_hash
@@ -132,6 +132,24 @@ delete from oauth.refresh_token
  using expired
  where refresh_token.user_id = expired.user_id
    and refresh_token.token_hash = expired.token_hash
+
+-- name: rotated_refresh_tokens
+-- Rotated refresh tokens that name their grant, after a day. A replay is recognised without them
+-- (authserver/lineage.py); refreshes of the last hour are counted by them.
+with rotated as (
+    select user_id,
+           token_hash
+      from oauth.refresh_token
+     where rotated_at < now() - interval '1 day'
+       and names_grant
+     order by rotated_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from oauth.refresh_token
+ using rotated
+ where refresh_token.user_id = rotated.user_id
+   and refresh_token.token_hash = rotated.token_hash
 
 -- name: refresh_tokens_of_revoked_grants
 -- Refresh tokens of revoked grants. A grant may have thousands, so they are deleted before the grant.

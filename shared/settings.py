@@ -102,6 +102,8 @@ class Settings:
     mcp_calls_per_minute: int = 600
     """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one token has in each process of the
     resource server; 0 for no limit."""
+    refreshes_per_hour: int = 60
+    """SVC_REFRESHES_PER_HOUR: how often one grant may be refreshed within an hour; 0 for no limit."""
     jobs: bool = True
     """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. When tokens
     were last used is then written only when the server stops."""
@@ -174,6 +176,9 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
         provider=_provider(environment),
         mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
+        refreshes_per_hour=_count(
+            environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
+        ),
         mcp_calls_per_minute=_count(
             environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
         ),
@@ -199,6 +204,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
         "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
+        "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
         "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",

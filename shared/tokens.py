@@ -70,16 +70,22 @@ class Token:
         return f"<Token {self.text[:7]}… of {self.user_id}>"
 
     @property
+    def secret(self) -> bytes:
+        """The 32 bytes between the user id and the checksum."""
+        digits = self.text[-_CHECKSUM_LENGTH - _SECRET_LENGTH : -_CHECKSUM_LENGTH]
+        # Digits that nobody minted can spell more than 256 bits.
+        return (_number(f"0{digits}") % 2**256).to_bytes(32)
+
+    @property
     def last_four(self) -> str:
         """The four characters by which people tell their tokens apart."""
         return self.text[-4:]
 
 
-def mint(prefix: str, user_id: UUID) -> Token:
-    """Return a new token of ``user_id`` with 256 random bits."""
-    body = (
-        prefix + _base62(user_id.int, _USER_LENGTH) + _base62(secrets.randbits(256), _SECRET_LENGTH)
-    )
+def mint(prefix: str, user_id: UUID, secret: bytes | None = None) -> Token:
+    """Return a new token of ``user_id``, with 256 random bits or with these 32 bytes."""
+    number = secrets.randbits(256) if secret is None else int.from_bytes(secret)
+    body = prefix + _base62(user_id.int, _USER_LENGTH) + _base62(number, _SECRET_LENGTH)
     return Token(body + _checksum(body), user_id)
 
 
@@ -93,9 +99,7 @@ def parse(prefix: str, text: str) -> Token | None:
         or text[-_CHECKSUM_LENGTH:] != _checksum(body)
     ):
         return None
-    number = 0
-    for start in range(len(prefix), len(prefix) + _USER_LENGTH, 2):
-        number = number * len(_PAIRS) + _VALUES[body[start : start + 2]]
+    number = _number(body[len(prefix) : len(prefix) + _USER_LENGTH])
     # 22 digits can spell numbers above 128 bits, which are no user id.
     return Token(text, UUID(int=number)) if number < 2**128 else None
 
@@ -115,6 +119,14 @@ def is_client_id(text: str) -> bool:
 
 def _checksum(body: str) -> str:
     return _base62(zlib.crc32(body.encode("ascii")), _CHECKSUM_LENGTH)
+
+
+def _number(digits: str) -> int:
+    """Return what an even number of digits spells."""
+    number = 0
+    for start in range(0, len(digits), 2):
+        number = number * len(_PAIRS) + _VALUES[digits[start : start + 2]]
+    return number
 
 
 def _base62(number: int, length: int) -> str:

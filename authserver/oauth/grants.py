@@ -36,15 +36,17 @@ from authserver.errors import (
     RefreshTokenUnknown,
     ResourceMismatch,
     ScopeWidened,
+    TooManyRequests,
     UnknownClient,
     VerifierMismatch,
 )
 from authserver.events import Event, RequestOrigin
+from authserver.lineage import Lineage, mint_code, range_of_code, range_of_grant
 from authserver.oauth import clients
 from authserver.oauth.requests import PendingKey
 from authserver.people import sessions
 from authserver.people.sessions import StaleForm
-from authserver.rows import Database
+from authserver.rows import Database, Parameters
 from shared import tokens
 from shared.tokens import Token
 
@@ -54,6 +56,8 @@ CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
+_RETRY_REFRESH_S: Final = 60
+"""After how many seconds to try again when a grant was refreshed too often."""
 MAX_API_TOKENS: Final = 100
 """The most live API tokens that a person can have."""
 
@@ -155,12 +159,15 @@ class _Code:
 
 @dataclass(frozen=True)
 class _RefreshToken:
+    grant_id: UUID
     is_rotated: bool
     is_expired: bool
     client_id: str
     resource: str | None
     scopes: list[str]
     is_revoked: bool
+    refreshes: int
+    """How often the grant was refreshed within an hour."""
 
 
 @dataclass(frozen=True)
@@ -176,13 +183,15 @@ async def issue_code(
     origin: RequestOrigin,
 ) -> Token | None:
     """Return a code for ``scopes`` of a pending request, or None if it is no longer pending."""
-    code = tokens.mint(tokens.CODE, user_id)
+    grant_id = uuid4()
+    code = mint_code(user_id, grant_id)
     consented = await changes.run(
         database,
         SQL["grant_code"],
         {
             **waiting.parameters,
             "user_id": user_id,
+            "grant_id": grant_id,
             "scopes": list(scopes),
             "code_hash": code.hash,
             "lifetime": CODE_LIFETIME,
@@ -193,7 +202,7 @@ async def issue_code(
 
 
 async def redeem_code(
-    database: Database, presented: CodePresentation, origin: RequestOrigin
+    database: Database, lineage: Lineage, presented: CodePresentation, origin: RequestOrigin
 ) -> TokenPair:
     """Spend a code and return the first token pair of its grant.
 
@@ -203,8 +212,9 @@ async def redeem_code(
     if code is None:
         await _require_client(database, presented.client_id)
         raise CodeUnknown
+    grant = range_of_code(code)
     access_token = tokens.mint(tokens.ACCESS, code.user_id)
-    refresh_token = tokens.mint(tokens.REFRESH, code.user_id)
+    refresh_token = lineage.mint(code.user_id, grant)
     issued = await rows.one(
         database,
         _Issued,
@@ -216,6 +226,7 @@ async def redeem_code(
             "redirect_uri": presented.redirect_uri,
             "code_challenge": presented.code_challenge,
             "resource": presented.resource,
+            **vars(grant),
             **_pair_parameters(access_token, refresh_token),
             **origin.parameters,
         },
@@ -228,19 +239,33 @@ async def redeem_code(
 
 
 async def rotate(
-    database: Database, presented: RefreshPresentation, origin: RequestOrigin
+    database: Database,
+    lineage: Lineage,
+    presented: RefreshPresentation,
+    origin: RequestOrigin,
+    *,
+    most: int,
 ) -> TokenPair:
-    """Rotate a refresh token and return the next token pair of its grant.
+    """Rotate a refresh token and return the next token pair of its grant; ``most`` times an hour, 0: always.
 
-    Raises UnknownClient, InvalidGrant, InvalidTarget and InvalidScope; after an error, a current refresh
-    token is still current.
+    Raises UnknownClient, InvalidGrant, InvalidTarget, InvalidScope and TooManyRequests; after an error, a
+    current refresh token is still current.
     """
     token = presented.refresh_token
     if token is None:
         await _require_client(database, presented.client_id)
         raise RefreshTokenUnknown
+    grant = lineage.grant_of(token)
+    if grant is None:
+        # The token is from before tokens named their grant, or is none of ours. The next one names it.
+        stored = await rows.one(
+            database, _RefreshToken, SQL["refresh_token"], _refresh_key(lineage, token)
+        )
+        if stored is None:
+            raise await _refresh_refusal(database, lineage, token, presented, origin, most=most)
+        grant = range_of_grant(stored.grant_id)
     access_token = tokens.mint(tokens.ACCESS, token.user_id)
-    refresh_token = tokens.mint(tokens.REFRESH, token.user_id)
+    refresh_token = lineage.mint(token.user_id, grant)
     issued = await rows.one(
         database,
         _Issued,
@@ -251,16 +276,19 @@ async def rotate(
             "client_id": presented.client_id,
             "scopes": None if presented.scopes is None else list(presented.scopes),
             "resource": presented.resource,
+            "most": most or None,
+            **vars(grant),
             **_pair_parameters(access_token, refresh_token),
         },
     )
     if issued is None:
-        raise await _refresh_refusal(database, token, presented, origin)
+        raise await _refresh_refusal(database, lineage, token, presented, origin, most=most)
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
 async def check_replay(
     database: Database,
+    lineage: Lineage,
     codes: Iterable[Token],
     refresh_tokens: Iterable[Token],
     origin: RequestOrigin,
@@ -276,7 +304,7 @@ async def check_replay(
         if stored_code is not None and stored_code.is_spent:
             replays.append(CodeSpent())
     for refresh_token in refresh_tokens:
-        stored_token = await _replayed_refresh_token(database, refresh_token, origin)
+        stored_token = await _replayed_refresh_token(database, lineage, refresh_token, origin)
         if stored_token is not None and stored_token.is_rotated:
             replays.append(RefreshTokenRotated())
     if replays:
@@ -284,16 +312,19 @@ async def check_replay(
 
 
 async def revoke_by_token(
-    database: Database, token: Token, client_id: str | None, origin: RequestOrigin
+    database: Database,
+    lineage: Lineage,
+    token: Token,
+    client_id: str | None,
+    origin: RequestOrigin,
 ) -> None:
     """Revoke ``token`` (RFC 7009), unless ``client_id`` is given and is not the token's client."""
-    name = "refresh" if token.text.startswith(tokens.REFRESH) else "access"
-    await changes.run(
-        database,
-        SQL[f"revoke_by_{name}_token"],
-        {"user_id": token.user_id, "token_hash": token.hash, "client_id": client_id},
-        origin,
-    )
+    if token.text.startswith(tokens.REFRESH):
+        statement, key = SQL["revoke_by_refresh_token"], _refresh_key(lineage, token)
+    else:
+        statement = SQL["revoke_by_access_token"]
+        key = {"user_id": token.user_id, "token_hash": token.hash}
+    await changes.run(database, statement, {**key, "client_id": client_id}, origin)
 
 
 async def revoke(database: Database, user_id: UUID, grant_id: UUID, origin: RequestOrigin) -> bool:
@@ -383,6 +414,17 @@ async def scopes_of_client(database: Database, user_id: UUID, client_id: str) ->
     return frozenset(row.scope for row in scope_rows)
 
 
+def _refresh_key(lineage: Lineage, token: Token) -> Parameters:
+    """Return the parameters of the SQL fragment ``presented``."""
+    grant = lineage.grant_of(token)
+    return {
+        "user_id": token.user_id,
+        "token_hash": token.hash,
+        "first_grant_id": None if grant is None else grant.first_grant_id,
+        "last_grant_id": None if grant is None else grant.last_grant_id,
+    }
+
+
 def _pair_parameters(access_token: Token, refresh_token: Token) -> dict[str, object]:
     """Return the parameters of the statements that issue a token pair."""
     return {
@@ -420,10 +462,16 @@ async def _code_refusal(
 
 
 async def _refresh_refusal(
-    database: Database, token: Token, presented: RefreshPresentation, origin: RequestOrigin
+    database: Database,
+    lineage: Lineage,
+    token: Token,
+    presented: RefreshPresentation,
+    origin: RequestOrigin,
+    *,
+    most: int,
 ) -> OAuthError:
     """Return why a refresh token was not rotated: the first condition that holds."""
-    stored = await _replayed_refresh_token(database, token, origin)
+    stored = await _replayed_refresh_token(database, lineage, token, origin)
     if stored is not None and stored.is_rotated:
         return RefreshTokenRotated()
     if await clients.find(database, presented.client_id) is None:
@@ -436,6 +484,7 @@ async def _refresh_refusal(
         (stored.is_expired, RefreshTokenExpired()),
         (presented.resource not in (None, stored.resource), ResourceMismatch()),
         (not set(presented.scopes or ()) <= set(stored.scopes), ScopeWidened()),
+        (0 < most <= stored.refreshes, TooManyRequests(_RETRY_REFRESH_S)),
         (True, InvalidGrant()),
     )
     return next(error for holds, error in reasons if holds)
@@ -451,10 +500,10 @@ async def _replayed_code(database: Database, code: Token, origin: RequestOrigin)
 
 
 async def _replayed_refresh_token(
-    database: Database, token: Token, origin: RequestOrigin
+    database: Database, lineage: Lineage, token: Token, origin: RequestOrigin
 ) -> _RefreshToken | None:
-    """Return the stored refresh token. If it is rotated, revoke its grant."""
-    key = {"user_id": token.user_id, "token_hash": token.hash}
+    """Return the refresh token as it was issued. If it is rotated, revoke its grant."""
+    key = _refresh_key(lineage, token)
     stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:
         await changes.run(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)

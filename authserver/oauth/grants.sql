@@ -35,8 +35,9 @@ authorized as (
      where oauth.client.client_id = taken.client_id
 ),
 granted as (
-    insert into oauth.grant (user_id, client_id, scopes, resource)
+    insert into oauth.grant (user_id, grant_id, client_id, scopes, resource)
     select %(user_id)s,
+           %(grant_id)s,
            client_id,
            %(scopes)s,
            resource
@@ -71,11 +72,12 @@ new_event as (
 -- A token pair for the grant whose code or refresh token was `redeemed`.
 -- needs: redeemed (grant_id, scopes)
 issued_refresh_token as (
-    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+    insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at, names_grant)
     select %(user_id)s,
            %(refresh_token_hash)s,
            grant_id,
-           now() + %(refresh_token_lifetime)s::interval
+           now() + %(refresh_token_lifetime)s::interval,
+           grant_id between %(first_grant_id)s::uuid and %(last_grant_id)s::uuid
       from redeemed
 ),
 issued_access_token as (
@@ -171,9 +173,41 @@ select authorization_code.redirect_uri,
    and authorization_code.code_hash = %(code_hash)s
    and grant_row.user_id = %(user_id)s
 
+-- fragment: refreshes_of_an_hour
+select count(*)
+  from oauth.refresh_token as earlier
+ where earlier.user_id = %(user_id)s
+   and earlier.grant_id = grant_row.grant_id
+   and earlier.rotated_at > now() - interval '1 hour'
+
+-- fragment: presented
+-- The refresh token with this hash. A signed one without a row was rotated: its row has been deleted, or its
+-- grant has, and then it is none.
+presented as (
+    select refresh_token.grant_id,
+           refresh_token.rotated_at is not null as is_rotated,
+           refresh_token.expires_at <= now() as is_expired
+      from oauth.refresh_token
+     where refresh_token.user_id = %(user_id)s
+       and refresh_token.token_hash = %(token_hash)s
+     union all
+    select named.grant_id,
+           true,
+           false
+      from oauth.grant as named
+     where named.user_id = %(user_id)s
+       and named.grant_id between %(first_grant_id)s::uuid and %(last_grant_id)s::uuid
+       and named.client_id is not null
+       and not exists (
+               select from oauth.refresh_token
+                where refresh_token.user_id = %(user_id)s
+                  and refresh_token.token_hash = %(token_hash)s
+           )
+),
+
 -- name: rotate
 -- Token pair ─► next token pair; the scopes of the grant may be narrowed. No row: the refresh token was
--- rotated before or has expired, or a parameter does not match it.
+-- rotated before or has expired, a parameter does not match it, or the grant was refreshed too often.
 with held as (
     select grant_row.grant_id,
            coalesce(%(scopes)s::text[], grant_row.scopes) as scopes
@@ -186,6 +220,12 @@ with held as (
        and grant_row.revoked_at is null
        and (%(scopes)s::text[] is null or grant_row.scopes @> %(scopes)s::text[])
        and (%(resource)s::text is null or grant_row.resource = %(resource)s::text)
+       and (
+               %(most)s::integer is null
+            or (
+                   --include refreshes_of_an_hour
+               ) < %(most)s::integer
+           )
        for key share of grant_row
 ),
 redeemed as (
@@ -214,15 +254,15 @@ select grant_id,
 
 -- name: revoke_grant_of_rotated_refresh_token
 -- Rotated refresh token, presented again ─► revoked grant. Changes nothing if it is the current one.
-with revoked as (
+with
+--include presented
+revoked as (
     update oauth.grant
        set revoked_at = now()
-      from oauth.refresh_token
-     where refresh_token.user_id = %(user_id)s
-       and refresh_token.token_hash = %(token_hash)s
-       and refresh_token.rotated_at is not null
+      from presented
+     where presented.is_rotated
        and oauth.grant.user_id = %(user_id)s
-       and oauth.grant.grant_id = refresh_token.grant_id
+       and oauth.grant.grant_id = presented.grant_id
        and oauth.grant.revoked_at is null
     returning oauth.grant.user_id,
               oauth.grant.client_id,
@@ -240,28 +280,36 @@ new_event as (
 
 -- name: refresh_token
 -- A refresh token as it was issued, to find out why it was refused. No row: it is unknown.
-select refresh_token.rotated_at is not null as is_rotated,
-       refresh_token.expires_at <= now() as is_expired,
+with
+--include presented
+grant_row as (
+    select *
+      from oauth.grant
+     where user_id = %(user_id)s
+)
+select grant_row.grant_id,
+       presented.is_rotated,
+       presented.is_expired,
        grant_row.client_id,
        grant_row.resource,
        grant_row.scopes,
-       grant_row.revoked_at is not null as is_revoked
-  from oauth.refresh_token
-  join oauth.grant as grant_row using (user_id, grant_id)
- where refresh_token.user_id = %(user_id)s
-   and refresh_token.token_hash = %(token_hash)s
-   and grant_row.user_id = %(user_id)s
+       grant_row.revoked_at is not null as is_revoked,
+       (
+           --include refreshes_of_an_hour
+       ) as refreshes
+  from presented
+  join grant_row using (grant_id)
 
 -- name: revoke_by_refresh_token
 -- Refresh token, current or rotated, revoked by its client ─► revoked grant.
-with revoked as (
+with
+--include presented
+revoked as (
     update oauth.grant
        set revoked_at = now()
-      from oauth.refresh_token
-     where refresh_token.user_id = %(user_id)s
-       and refresh_token.token_hash = %(token_hash)s
-       and oauth.grant.user_id = %(user_id)s
-       and oauth.grant.grant_id = refresh_token.grant_id
+      from presented
+     where oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = presented.grant_id
        and oauth.grant.revoked_at is null
        and (%(client_id)s::text is null or oauth.grant.client_id = %(client_id)s::text)
     returning oauth.grant.user_id,

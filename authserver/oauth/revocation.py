@@ -28,6 +28,10 @@ async def revoke(server: Server, request: Request) -> Response:
     token = tokens.parse(tokens.REFRESH, text) or tokens.parse(tokens.ACCESS, text)
     if token is not None:
         await grants.revoke_by_token(
-            server.database, token, form.get("client_id"), events.request_origin(request)
+            server.database,
+            server.lineage,
+            token,
+            form.get("client_id"),
+            events.request_origin(request),
         )
     return Response(status_code=200, headers={"Cache-Control": "no-store"})

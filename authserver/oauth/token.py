@@ -46,14 +46,15 @@ async def issue(server: Server, request: Request) -> Response:
     try:
         presented = presentation(request, form, server.settings.base_url)
     except OAuthError:
-        await grants.check_replay(server.database, codes, refresh_tokens, origin)
+        await grants.check_replay(server.database, server.lineage, codes, refresh_tokens, origin)
         raise
     if isinstance(presented, CodePresentation):
-        await grants.check_replay(server.database, [], refresh_tokens, origin)
-        pair = await grants.redeem_code(server.database, presented, origin)
+        await grants.check_replay(server.database, server.lineage, [], refresh_tokens, origin)
+        pair = await grants.redeem_code(server.database, server.lineage, presented, origin)
     else:
-        await grants.check_replay(server.database, codes, [], origin)
-        pair = await grants.rotate(server.database, presented, origin)
+        await grants.check_replay(server.database, server.lineage, codes, [], origin)
+        most = server.settings.refreshes_per_hour
+        pair = await grants.rotate(server.database, server.lineage, presented, origin, most=most)
     web.notes(request).update(grant_id=pair.grant_id)
     return _answer(pair)
 

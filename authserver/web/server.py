@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from authserver import rows
+from authserver import lineage, rows
 from authserver.forms import Form
+from authserver.lineage import Lineage
 from authserver.people import provider, sessions, throttle
 from authserver.people.passwords import Hasher
 from authserver.people.provider import Provider
@@ -36,6 +37,7 @@ class Server:
     hasher: Hasher
     throttle: Throttle
     zones: Zones
+    lineage: Lineage
     slow: Database
     """Separate connections for slow statements, so that other requests do not wait behind them."""
     provider: Provider | None = None
@@ -85,6 +87,7 @@ def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
         hasher=hasher or Hasher(),
         throttle=throttle.throttle(chosen, database),
         zones=Zones(database),
+        lineage=lineage.lineage(chosen),
         slow=rows.connect(chosen, size=chosen.auth_slow_connections, depth=1),
         provider=provider.provider(chosen),
     )

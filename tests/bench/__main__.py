@@ -242,7 +242,9 @@ def compare(contestants: dict[str, Callable[[], float]]) -> dict[str, float]:
 def bench(directory: Path) -> None:
     """Run everything and print the tables."""
     with EmbeddedPostgres(directory / "postgres") as postgres:
-        chosen = Settings(data_dir=directory / "deployment", database_url=postgres.url)
+        chosen = Settings(
+            data_dir=directory / "deployment", database_url=postgres.url, refreshes_per_hour=0
+        )
         migrate(chosen, lambda _: None)
         with (
             closing(psycopg.connect(postgres.url, autocommit=True)) as owner,

@@ -41,6 +41,7 @@ CHALLENGES: Final = "passkey challenges, a day after their end"
 PROVIDER_SIGN_INS: Final = "sign-ins at the provider that were not completed"
 ACCESS_TOKENS: Final = "access tokens, a day after their end"
 REFRESH_TOKENS: Final = "rotated refresh tokens that expired"
+ROTATED: Final = "refresh tokens rotated a day ago"
 TOKENS_OF_REVOKED: Final = "refresh tokens of grants revoked a day ago"
 REVOKED: Final = "grants revoked a day ago"
 LAPSED: Final = "grants not refreshed for 90 days"
@@ -225,10 +226,26 @@ def test_an_api_token_is_deleted_with_its_grant_a_day_after_its_expiry(
     assert count(owner, "oauth.grant") == 3
 
 
-def test_a_rotated_refresh_token_is_deleted_when_it_expires_and_the_current_one_kept(
+def test_a_rotated_refresh_token_is_deleted_after_a_day_and_the_current_one_kept(
     clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     first = application.pair(alice_browser)
+    let_pass("30 days")
+    second = application.refresh(first["refresh_token"]).json()
+    let_pass("23 hours")
+    before = clean()
+    let_pass("1 hour 30 minutes")
+
+    assert before == {SESSIONS: 1, ACCESS_TOKENS: 1}
+    assert clean() == {ROTATED: 1}
+    assert application.refresh(second["refresh_token"]).status_code == 200
+
+
+def test_a_rotated_refresh_token_that_does_not_name_its_grant_is_deleted_when_it_expires(
+    clean: Clean, let_pass: Pass, application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    first = application.pair(alice_browser)
+    owner.execute("update oauth.refresh_token set names_grant = false")
     let_pass("30 days")
     second = application.refresh(first["refresh_token"]).json()
     let_pass("59 days 23 hours")
@@ -257,7 +274,7 @@ def test_a_revoked_grant_is_deleted_after_a_day_with_its_tokens(
     let_pass("2 hours 30 minutes")
 
     assert before == {}
-    assert clean() == {ACCESS_TOKENS: 3, TOKENS_OF_REVOKED: 2, REVOKED: 1}
+    assert clean() == {ACCESS_TOKENS: 3, ROTATED: 1, TOKENS_OF_REVOKED: 1, REVOKED: 1}
     assert count(owner, "oauth.grant") == 1
     assert count(owner, "oauth.authorization_code") == 1
     for pair in (first, second):
@@ -536,6 +553,8 @@ def test_a_replayed_refresh_token_revokes_its_grant_after_any_number_of_runs(
     assert application.refresh(pair["refresh_token"]).status_code == 400
     event = owner.execute("select event from identity.security_event order by occurred_at desc")
     assert event.fetchone() == ("replay_detected",)
+    # The row of the first token was deleted long before.
+    assert count(owner, "oauth.refresh_token") == 2
 
 
 def test_a_replayed_code_revokes_its_grant_however_old_it_is(
@@ -644,6 +663,7 @@ TABLES: Final = {
     PROVIDER_SIGN_INS: "identity.provider_sign_in",
     ACCESS_TOKENS: "oauth.access_token",
     REFRESH_TOKENS: "oauth.refresh_token",
+    ROTATED: "oauth.refresh_token",
     TOKENS_OF_REVOKED: "oauth.refresh_token",
     REVOKED: "oauth.grant",
     LAPSED: "oauth.grant",
@@ -721,6 +741,22 @@ def three_of_each(
             """
         )
     let_pass("750 days")
+    owner.execute(
+        """
+        with granted as (
+            insert into oauth.grant (user_id, name, scopes)
+            values (%s, 'three rotations', '{read:profile}')
+            returning user_id, grant_id
+        )
+        insert into oauth.refresh_token
+               (user_id, token_hash, grant_id, expires_at, rotated_at, names_grant)
+        select user_id, sha256(n::text::bytea), grant_id, now() + interval '9 days',
+               now() - interval '2 days', true
+          from granted
+         cross join generate_series(1, 3) as n
+        """,
+        [alice.user_id],
+    )
     owner.execute(
         "insert into identity.throttle (key_hash) "
         "select sha256(n::text::bytea) from generate_series(1, 3) as n"

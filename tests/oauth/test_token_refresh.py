@@ -6,6 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from shared import tokens
+from tests.conftest import Person
 from tests.oauth.conftest import Opens, Register
 from tests.oauth.visitor import Application, Visitor
 
@@ -202,6 +204,95 @@ def test_line_40_a_refresh_that_races_a_revocation_leaves_no_valid_token(
         if refreshed.status_code == 200:
             assert status(refreshed.json()["access_token"]) == 401
             assert application.refresh(refreshed.json()["refresh_token"]).status_code == 400
+
+
+# What is kept of a grant that is refreshed often.
+
+
+def forget_rotated(owner: Rows) -> None:
+    """Delete the rows of rotated tokens, as the janitor does after a day."""
+    owner.execute("delete from oauth.refresh_token where rotated_at is not null")
+
+
+@pytest.mark.parametrize("presents", ["token", "twice", "revoke"])
+def test_a_replayed_token_without_a_row_still_revokes_its_grant(
+    application: Application,
+    alice_browser: Visitor,
+    status: Opens,
+    owner: Rows,
+    presents: str,
+) -> None:
+    first = application.pair(alice_browser)
+    second = application.refresh(first["refresh_token"]).json()
+    other = application.pair(alice_browser)
+    forget_rotated(owner)
+
+    if presents == "token":
+        assert application.refresh(first["refresh_token"]).json()["error"] == "invalid_grant"
+    elif presents == "twice":
+        sent = {"grant_type": "refresh_token", "refresh_token": [first["refresh_token"], "x"]}
+        assert application.client.post("/oauth/token", data=sent).status_code == 400
+    else:
+        assert application.revoke(first["refresh_token"]).status_code == 200
+
+    assert status(second["access_token"]) == 401
+    assert application.refresh(second["refresh_token"]).json()["error"] == "invalid_grant"
+    assert status(other["access_token"]) == 200
+
+
+def test_a_token_that_is_not_signed_revokes_nothing(
+    application: Application, alice_browser: Visitor, alice: Person, status: Opens, owner: Rows
+) -> None:
+    pair = application.pair(alice_browser)
+    row = owner.execute("select grant_id from oauth.grant").fetchone()
+    assert row is not None
+    forged = tokens.mint(tokens.REFRESH, alice.user_id, row[0].bytes[:8] + bytes(24))
+
+    refused = application.refresh(forged.text)
+    application.revoke(forged.text)
+
+    assert refused.json()["error"] == "invalid_grant"
+    assert status(pair["access_token"]) == 200
+
+
+def test_a_token_from_before_tokens_named_their_grant_gets_a_successor_that_does(
+    application: Application, alice_browser: Visitor, alice: Person, status: Opens, owner: Rows
+) -> None:
+    application.pair(alice_browser)
+    old = tokens.mint(tokens.REFRESH, alice.user_id)
+    owner.execute("update oauth.refresh_token set token_hash = %s, names_grant = false", [old.hash])
+
+    second = application.refresh(old.text).json()
+    third = application.refresh(second["refresh_token"]).json()
+    kept = owner.execute(
+        "select names_grant from oauth.refresh_token order by issued_at"
+    ).fetchall()
+    owner.execute("delete from oauth.refresh_token where rotated_at is not null and names_grant")
+    application.refresh(second["refresh_token"])
+
+    assert kept == [(False,), (True,), (True,)]
+    assert status(third["access_token"]) == 401
+
+
+def test_a_grant_is_refreshed_at_most_sixty_times_an_hour(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    pair, other = application.pair(alice_browser), application.pair(alice_browser)
+    for _ in range(60):
+        pair = application.refresh(pair["refresh_token"]).json()
+
+    refused = application.refresh(pair["refresh_token"])
+    of_another_grant = application.refresh(other["refresh_token"])
+    rows = owner.execute("select count(*) from oauth.refresh_token").fetchone()
+    owner.execute("update oauth.refresh_token set rotated_at = rotated_at - interval '1 hour'")
+    later = application.refresh(pair["refresh_token"])
+
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "60"
+    assert refused.json()["error"] == "temporarily_unavailable"
+    assert of_another_grant.status_code == 200
+    assert rows == (63,)
+    assert later.status_code == 200
 
 
 @pytest.mark.checklist(41)
