@@ -35,6 +35,7 @@ from shared.tokens import Token
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _MAX_QUERY_BYTES: Final = 16 * 1024
+_MAX_STATE_BYTES: Final = 4 * 1024
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,11 @@ async def show(server: Server, request: Request) -> Response:
         pending = check_request(query, client, rules)
         if pending.error is not None and browser.person is not None:
             return server.pages.redirect_browser(error_location(server, pending), browser)
-        request_id = await requests.store(server.database, browser.session, pending)
     except OAuthError as error:
         return server.pages.render(_refusal(error.error, error.description))
+    user_id = None if browser.person is None else browser.person.user_id
+    await server.throttle.count_authorization(user_id, events.request_origin(request).address)
+    request_id = await requests.store(server.database, browser.session, pending)
     if pending.error is not None:
         return server.pages.render(
             _refusal(pending.error, pending.error_description or "", request_id), browser
@@ -116,8 +119,13 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
 
 
 def sole_state(query: Form) -> str | None:
-    """Return the client's state for the response, or None unless there is exactly one."""
+    """Return the client's state for the response, or None unless there is exactly one.
+
+    Raises InvalidRequest if it is too long to be stored.
+    """
     state = query.get("state")
+    if state is not None and len(state.encode(errors="replace")) > _MAX_STATE_BYTES:
+        raise InvalidRequest(f"the state is longer than {_MAX_STATE_BYTES} bytes")
     return state if state is not None and forms.is_text(state) else None
 
 

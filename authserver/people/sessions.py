@@ -36,6 +36,8 @@ from shared.tokens import Token
 SQL: Final = rows.load("people/sessions.sql", "events.sql")
 
 IDLE_LIFETIME: Final = timedelta(days=30)
+MAX_SESSIONS: Final = 100
+"""The most sign-in sessions of a person."""
 FRESH_FOR: Final = timedelta(minutes=15)
 """How long after a sign-in sensitive actions need no further confirmation."""
 JUST_NOW: Final = datetime.max.replace(tzinfo=UTC)
@@ -327,7 +329,11 @@ def new_session(
     session = tokens.mint(tokens.SESSION, user_id)
     # Postgres cannot store NUL. No real browser sends it.
     user_agent = request.headers.get("user-agent", "").replace("\0", "")[:300] or None
-    session_parameters = {"user_agent": user_agent, "authenticated_at": authenticated_at}
+    session_parameters = {
+        "user_agent": user_agent,
+        "authenticated_at": authenticated_at,
+        "most_sessions": MAX_SESSIONS,
+    }
     return session, {**session_parameters, **_replacement(browser.session, session)}
 
 

@@ -27,7 +27,8 @@ select person.user_id,
 -- fragment: opened_session
 -- Opens a session for the person in `admitted` and closes the browser's previous one. Pending authorization
 -- requests of the browser, and sign-ins at the provider that another tab has started, move to the new
--- session. If `admitted` is empty, nothing changes.
+-- session. If `admitted` is empty, nothing changes. A person has at most `most_sessions`: those that were not
+-- used for longest end.
 -- needs: admitted (user_id)
 -- gives: opened_session (user_id)
 opened_session as (
@@ -47,6 +48,22 @@ closed_session as (
      where user_id = %(old_user_id)s
        and session_hash = %(old_session_hash)s
        and exists (select from opened_session)
+),
+ended_session as (
+    -- The new session is not among these rows yet.
+    delete from identity.session
+     using (
+               select session.user_id,
+                      session.session_hash
+                 from identity.session
+                 join admitted using (user_id)
+                where session.session_hash <> %(old_session_hash)s
+                order by session.seen_at desc,
+                         session.created_at desc
+               offset %(most_sessions)s - 1
+           ) as surplus
+     where session.user_id = surplus.user_id
+       and session.session_hash = surplus.session_hash
 ),
 moved_request as (
     update oauth.authorization_request

@@ -30,7 +30,9 @@ have accounts. (One exception: a client that shares a known address with a perso
 account's own delay does not apply there.)
 
 Client registrations are open to everybody and counted by address (100 free, one expires every 36 seconds),
-so that nobody can fill the table. The same holds for redirects to the identity provider.
+so that nobody can fill the table. The same holds for redirects to the identity provider, and for
+authorization requests of browsers in which nobody is signed in. Those of a person are counted by account (100
+free, one expires every 6 minutes).
 
 A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
 per hour), and separately from passwords.
@@ -63,11 +65,13 @@ SQL: Final = rows.load("people/throttle.sql")
 
 _GUESS_FORGOTTEN_AFTER: Final = timedelta(hours=1)
 _REGISTRATION_FORGOTTEN_AFTER: Final = timedelta(seconds=36)
+_AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER: Final = timedelta(minutes=6)
+"""A person's authorizations become grants, which are kept; those of a stranger expire."""
 
 _FREE_FOR_ACCOUNT_AND_ADDRESS: Final = 5
 _FREE_FOR_ADDRESS: Final = 20
 _FREE_FOR_ACCOUNT: Final = 20
-_FREE_REGISTRATIONS: Final = 100
+_FREE_AUTHORIZATIONS: Final = 100
 _FREE_PROVIDER_SIGN_INS: Final = 100
 
 _MAX_CONCURRENT: Final = 4
@@ -124,6 +128,7 @@ class Throttle:
 
     database: Database
     secret: bytes = field(repr=False)
+    free_registrations: int = Settings.registrations
     running: Counter[str] = field(default_factory=Counter, repr=False)
     """The number of sign-ins in progress in this process, by address and by account."""
 
@@ -218,8 +223,17 @@ class Throttle:
 
     async def count_registration(self, address: str | None) -> None:
         """Count a client registration. Raises TooManyRequests."""
-        keys = self._address_keys("registration", address, _FREE_REGISTRATIONS)
+        keys = self._address_keys("registration", address, self.free_registrations)
         await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+
+    async def count_authorization(self, user_id: UUID | None, address: str | None) -> None:
+        """Count an authorization request of a person, or of a stranger's address. Raises TooManyRequests."""
+        if user_id is None:
+            keys = self._address_keys("authorization", address, _FREE_AUTHORIZATIONS)
+            await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+        else:
+            keys = [self._key(f"authorization account: {user_id}", _FREE_AUTHORIZATIONS)]
+            await _count(self.database, keys, _AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER)
 
     async def count_provider_sign_in(self, address: str | None) -> None:
         """Count a redirect to the identity provider. Raises TooManyRequests."""
@@ -241,7 +255,7 @@ class Throttle:
 def throttle(chosen: Settings, database: Database) -> Throttle:
     """Return the throttle of a deployment. Raises SettingsError if it has no signing key."""
     secret = hmac.digest(settings.signing_key(chosen).encode(), b"svc throttle", "sha256")
-    return Throttle(database, secret)
+    return Throttle(database, secret, chosen.registrations)
 
 
 async def _count(

@@ -1,5 +1,6 @@
 """The authorization endpoint: checklist lines 14 to 22 and 25."""
 
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import psycopg
@@ -10,6 +11,8 @@ from starlette.testclient import TestClient
 
 from tests.oauth.conftest import Register
 from tests.oauth.visitor import CALLBACK, CHALLENGE, Application, Visitor, parameters
+
+Rows = psycopg.Connection[Any]
 
 ISSUER = "http://localhost:8400"
 
@@ -337,13 +340,36 @@ def test_a_request_may_have_more_scopes_than_the_registration(
     assert pair["scope"] == "read:health"
 
 
-@pytest.mark.parametrize("length", [8_000, 20_000])
-def test_a_long_state_is_kept_or_the_whole_query_refused(
-    alice_browser: Visitor, application: Application, length: int
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [("s" * 4_096, 303), ("s" * 4_097, 400), ("é" * 2_049, 400), ("s" * 20_000, 400)],
+)
+def test_a_state_of_more_than_four_kibibytes_is_a_page(
+    alice_browser: Visitor, application: Application, owner: Rows, state: str, status: int
 ) -> None:
-    response = alice_browser.get(application.authorize_path(state="s" * length))
+    response = alice_browser.get(application.authorize_path(state=state))
 
-    assert response.status_code == (303 if length == 8_000 else 400)
+    assert response.status_code == status
+    stored = owner.execute("select count(*) from oauth.authorization_request").fetchone()
+    assert stored == (int(status == 303),)
+
+
+def test_an_address_without_sign_in_has_a_hundred_waiting_requests_and_a_person_their_own(
+    server: TestClient, alice_browser: Visitor, application: Application, owner: Rows
+) -> None:
+    path = application.authorize_path()
+    statuses = [Visitor(server).get(path).status_code for _ in range(100)]
+
+    refused = Visitor(server).get(path)
+    with_error = Visitor(server).get(application.authorize_path(response_type="token"))
+    of_alice = [alice_browser.get(path).status_code for _ in range(101)]
+    stored = owner.execute("select count(*) from oauth.authorization_request").fetchone()
+
+    assert statuses == [303] * 100
+    assert (refused.status_code, with_error.status_code) == (429, 429)
+    assert int(refused.headers["retry-after"]) >= 1
+    assert of_alice == [303] * 100 + [429]
+    assert stored == (200,)
 
 
 def test_fifty_one_parameters_are_a_page(alice_browser: Visitor, application: Application) -> None:

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from authserver.pages import browsers
 from tests.conftest import Person
-from tests.oauth.conftest import Welcome
+from tests.oauth.conftest import PASSWORD, Welcome
 from tests.oauth.visitor import Application, Visitor, forms
 
 Rows = psycopg.Connection[Any]
@@ -160,6 +160,36 @@ def test_signing_out_does_not_revoke_grants(
 
     assert status(pair["access_token"]) == 200
     assert status(token) == 200
+
+
+def test_a_person_has_at_most_a_hundred_sessions_and_the_least_used_end(
+    alice_browser: Visitor, alice: Person, bob: Person, owner: Rows
+) -> None:
+    for person in (alice, bob):
+        owner.execute(
+            """
+            insert into identity.session (user_id, session_hash, seen_at)
+            select %s, sha256(n::text::bytea), now() - n * interval '1 hour'
+              from generate_series(1, 120) as n
+            """,
+            [person.user_id],
+        )
+    visitor = Visitor(alice_browser.client)
+
+    visitor.submit(visitor.get("/sign-in"), email=alice.email, password=PASSWORD)
+
+    kept = owner.execute(
+        "select count(*), min(seen_at) > now() - interval '99 hours' from identity.session "
+        "where user_id = %s",
+        [alice.user_id],
+    )
+    of_bob = owner.execute(
+        "select count(*) from identity.session where user_id = %s", [bob.user_id]
+    )
+    assert kept.fetchone() == (100, True)
+    assert of_bob.fetchone() == (120,)
+    assert signed_in(visitor)
+    assert signed_in(alice_browser)
 
 
 def test_another_persons_session_is_not_found_and_not_ended(
