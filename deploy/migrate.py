@@ -45,6 +45,8 @@ _STANDING: Final = (
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
     *("functions/categories.sql", "functions/devices.sql", _GRANTS),
 )
+_EMBEDDED_SERVER: Final = SQL_DIR / "embedded" / "server.sql"
+_EMBEDDED_DATABASE: Final = SQL_DIR / "embedded" / "database.sql"
 _FIRST_VERSION: Final = 19
 """The first migration whose file says which versions of the code can use the schema after it."""
 _USABLE: Final = re.compile(r"-- Usable from version (\d+) on\.\n")
@@ -81,6 +83,12 @@ def migrate(
         raise MigrationError(f"the database cannot be prepared: {_one_line(error)}") from error
 
 
+def _is_embedded(connection: Connection) -> bool:
+    """Whether the server is ours, so that nobody else needs what is taken from everybody."""
+    row = connection.execute(_STATEMENTS["is_embedded"]).fetchone()
+    return row is not None and bool(row[0])
+
+
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
     """A connection for one block. It prepares no statements, since a pooler could not follow them."""
@@ -98,6 +106,8 @@ def _make_roles(chosen: Settings, url: str, passwords: Mapping[str, str]) -> Non
         with server.transaction():
             server.execute(_STATEMENTS["lock_cluster"])
             server.execute((SQL_DIR / "roles.sql").read_text(encoding="utf-8"))
+            if _is_embedded(server):
+                server.execute(_EMBEDDED_SERVER.read_text(encoding="utf-8"))
             for role, password in passwords.items():
                 if role not in chosen.role_urls:
                     # libpq sends the SCRAM verifier, so that no server log contains the password.
@@ -167,6 +177,8 @@ class _Migrator:
         with self.database.transaction():
             self._lock()
             self.database.execute(_STATEMENTS["grant_owner_access"])
+            if _is_embedded(self.database):
+                self.database.execute(_EMBEDDED_DATABASE.read_text(encoding="utf-8"))
             self.database.execute(_STATEMENTS["become_owner"])
             self.database.execute(_STATEMENTS["prepare_ledger"])
         return True

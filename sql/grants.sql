@@ -26,7 +26,7 @@ grant select, insert, update, delete
 -- What happened stays as it was written down, until it is old.
 grant select, insert on identity.security_event to svc_authserver;
 grant usage on schema svc to svc_authserver;
-grant execute on function svc.check_version to svc_authserver;
+grant execute on function svc.check_version, svc.limit_page to svc_authserver;
 grant execute
     on function svc.forget_security_events,
                 svc.delete_account,

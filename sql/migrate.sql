@@ -97,6 +97,10 @@ update svc.schema_version
    set version = %(version)s
  where version <> %(version)s
 
+-- name: is_embedded
+-- Whether this is a server of ours, which was started with this setting (deploy/postgres/embedded.py).
+select coalesce(current_setting('svc.is_embedded', true), '') = 'on' as is_embedded
+
 -- name: server_version
 -- The server's version as a number: 150000 and up is PostgreSQL 15.
 select current_setting('server_version_num')::integer as version

@@ -69,11 +69,12 @@ end
 $$;
 
 -- Whose session is open: the owner of the live token whose hash the session holds, else null.
--- The settings alone prove nothing, since whoever can run SQL can set them; so the token is looked up
--- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or
--- null. What this cannot prevent: whoever runs whole statements of their own on a connection can leave
--- things behind on it, a prepared statement of another meaning for example. Injection into a part of one
--- statement cannot, since the protocol in use carries one statement a message.
+-- The settings alone prove nothing, since whoever can run a statement can set them; so the token is looked up
+-- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or null.
+-- What this cannot prevent: whoever runs whole statements of their own on a connection can leave things behind
+-- on it, a prepared statement of another meaning for example. The protocol in use carries one statement a
+-- message, so an injection into a part of one can run no other. It can call functions: those that leave
+-- something behind or lift a limit are taken from the roles where the server is ours (embedded/database.sql).
 -- A session without a version was opened before sessions had one, and its transaction waited while the schema
 -- changed: its server is too old.
 -- Policies call this in a scalar subquery, so that it runs once for each table of a query.
@@ -116,5 +117,20 @@ declare
 begin
     -- 0 would be no limit.
     perform set_config('statement_timeout', greatest(p_limit_ms - spent_ms, 1)::text, true);
+end
+$$;
+
+-- Limits the time of the next statement of a page, and its waits for locks, to the end of the transaction. The
+-- values are fixed, so that the role of the pages can set no others by it.
+create or replace function svc.limit_page()
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform set_config('statement_timeout', '5s', true);
+    perform set_config('lock_timeout', '2s', true);
 end
 $$;

@@ -348,6 +348,34 @@ def connect_as(deployment: Settings) -> Iterator[Connect]:
         connection.close()
 
 
+@pytest.fixture
+def ending_as(kept_owner: Owner, connect_as: Connect) -> Connect:
+    """Opens connections that may end those of a role.
+
+    A role may end its own, whatever the login of the tests may; on a server that is ours it may not.
+    """
+
+    def connect(role: str) -> psycopg.Connection[Any]:
+        owner = kept_owner.connection()
+        row = owner.execute("select current_setting('svc.is_embedded', true)").fetchone()
+        return owner if row == ("on",) else connect_as(role)
+
+    return connect
+
+
+def assign(
+    connection: psycopg.Connection[Any], name: str, value: str, *, is_local: bool = True
+) -> None:
+    """Set a parameter by a statement; the servers' roles may not call set_config."""
+    connection.execute(
+        sql.SQL("set {} {} = {}").format(
+            sql.SQL("local" if is_local else "session"),
+            sql.Identifier(*name.split(".")),
+            sql.Literal(value),
+        )
+    )
+
+
 @dataclass(frozen=True)
 class Person:
     """Somebody with an account, and the means to give out tokens."""

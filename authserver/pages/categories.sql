@@ -3,8 +3,7 @@
 
 -- name: limit_time
 -- Limits the duration and the lock waits of the next statement in the same transaction.
-select set_config('statement_timeout', '5s', true),
-       set_config('lock_timeout', '2s', true)
+select svc.limit_page()
 
 -- name: rules
 -- The rules of the signed-in person, in their order. No row: there are none, or the session has ended.

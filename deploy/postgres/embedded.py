@@ -252,6 +252,8 @@ class EmbeddedPostgres:
             "ident_file": str(ident),
             "logging_collector": "on",
             "log_destination": "stderr",
+            # The migration takes rights from everybody only where nobody else uses the server.
+            "svc.is_embedded": "on",
             "log_directory": "log",
             "log_filename": "postgresql-%a.log",
             "log_rotation_age": "1d",

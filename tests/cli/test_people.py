@@ -5,13 +5,15 @@ import os
 import re
 import sys
 import termios
+from collections.abc import Iterator
 from dataclasses import replace
 from io import RawIOBase
 from typing import Any, Final
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL
 
 from authserver import janitor
 from authserver.cli import terminal as cells
@@ -19,7 +21,7 @@ from authserver.people import zones
 from shared import database
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
-from tests.conftest import Person
+from tests.conftest import Person, administer, drop
 from tests.oauth.conftest import PASSWORD, Opens, Welcome
 from tests.oauth.visitor import Application, Visitor
 
@@ -313,11 +315,15 @@ def test_without_the_database_a_command_fails_with_one_line(words: str) -> None:
     assert "the database does not answer" in result.output
 
 
-@pytest.fixture
-def empty(settings: Settings) -> Terminal:
+@pytest.fixture(scope="module")
+def empty(deployment: Settings) -> Iterator[Terminal]:
     """A terminal with an empty database."""
-    url = make_conninfo(database.role_url(settings, "authserver"), dbname="postgres")
-    return Terminal(replace(settings, role_urls={"authserver": url}))
+    owners = deployment.database_url or ""
+    name = f"{conninfo_to_dict(owners)['dbname']}_empty"
+    administer(owners, SQL("create database {}"), name)
+    url = make_conninfo(database.role_url(deployment, "authserver"), dbname=name)
+    yield Terminal(replace(deployment, role_urls={"authserver": url}))
+    drop(owners, name)
 
 
 @pytest.mark.parametrize("words", EVERY_COMMAND)

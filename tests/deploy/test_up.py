@@ -122,6 +122,25 @@ def test_the_link_for_the_first_account_works(
     assert b'name="email"' in page
 
 
+def test_the_link_for_the_first_account_is_printed_once_and_logged_nowhere(
+    standing: Runner, standing_ports: tuple[int, int], standing_data_dir: Path
+) -> None:
+    (url,) = re.findall(r"^ +(http\S+)$", standing.out.read_text(), re.MULTILINE)
+    parts = urlsplit(url)
+    link = parts.query.removeprefix("link=").encode()
+    get("127.0.0.1", standing_ports[0], f"{parts.path}?{parts.query}")
+    wait_for(
+        lambda: "route=show_join" in standing.out.read_text() + standing.err.read_text(),
+        "the log line of the request",
+    )
+
+    files = [path for path in standing_data_dir.rglob("*") if path.is_file()]
+
+    assert (standing.out.read_bytes() + standing.err.read_bytes()).count(link) == 1
+    assert files
+    assert [path for path in files if link in path.read_bytes()] == []
+
+
 @on_linux
 def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) -> None:
     assert logins_of(standing, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ FRAME = pipeline.statement("select json_build_object('zone', 'UTC')::text")
 DEVICES = pipeline.statement(
     "select json_agg(name order by name)::text from activity.device where user_id = %(user_id)s"
 )
-MEETING = pipeline.statement("select 'met' from (select pg_advisory_xact_lock_shared(4711)) as met")
+MEETING = pipeline.statement("select 'met' from (select svc.meet()) as met")
 SLEEP = pipeline.statement("select 'slept' from (select pg_sleep(0.4)) as slept")
 BROKEN = pipeline.statement("select (1 / %(n)s::integer)::text")
 LOCK = 4711
@@ -36,6 +36,20 @@ def credential(person: Person, *scopes: str) -> Credential:
 
 
 Parts = dict[str, Step]
+
+
+@pytest.fixture
+def meeting_place(owner: psycopg.Connection[Any]) -> Iterator[None]:
+    """A function in which a part waits for the lock, which the reader may not take by itself."""
+    owner.execute(
+        """
+        create function svc.meet() returns void language sql volatile security definer
+        as 'select pg_advisory_xact_lock_shared(4711)';
+        grant execute on function svc.meet to svc_reader
+        """
+    )
+    yield
+    owner.execute("drop function svc.meet")
 
 
 def asking(parts: Parts, frame: Statement = FRAME) -> Question:
@@ -136,6 +150,7 @@ def test_an_error_in_a_later_part_is_the_answers_and_the_next_answer_is_whole(
     with_reader(deployment, use)
 
 
+@pytest.mark.usefixtures("meeting_place")
 def test_all_parts_see_one_moment(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
@@ -227,6 +242,7 @@ def test_a_frame_that_fails_or_finds_nobody_has_no_parts(
     with_reader(deployment, use)
 
 
+@pytest.mark.usefixtures("meeting_place")
 def test_an_answer_that_is_repeated_and_then_finds_nobody_is_401(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:

@@ -78,11 +78,10 @@ def test_an_account_deleted_while_the_body_comes_writes_nothing(
 
 
 def test_connections_that_died_are_replaced(
-    api: TestClient, alice: Person, connect_as: Connect
+    api: TestClient, alice: Person, ending_as: Connect
 ) -> None:
     headers = alice.headers(SCOPE)
-    # A role may end its own connections, whatever the login of the tests may.
-    bystander = connect_as("ingester")
+    bystander = ending_as("ingester")
     first = api.post(PATH, json={"events": numbered([1])}, headers=headers)
     bystander.execute(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity"

@@ -239,11 +239,11 @@ def test_without_the_database_pages_that_need_none_still_respond(unreachable: Te
 
 
 def test_after_a_restart_of_the_database_one_request_at_most_is_lost(
-    alice_browser: Visitor, connect_as: Connect
+    alice_browser: Visitor, ending_as: Connect
 ) -> None:
     alice_browser.get("/")
-    connect_as("authserver").execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user"
+    ending_as("authserver").execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'svc_authserver'"
         " and datname = current_database() and pid <> pg_backend_pid()"
     )
 

@@ -563,8 +563,8 @@ def test_a_timeout_leaves_the_rest_of_the_page(
 ) -> None:
     record(owner, alice, "Mystery")
     rule(alice_browser, pattern="Code")
-    hurried = categories.SQL["limit_time"].text.replace(b"5s", b"50ms")
-    monkeypatch.setitem(categories.SQL, "limit_time", pipeline.statement(hurried.decode()))
+    hurried = pipeline.statement("set local statement_timeout = '50ms'")
+    monkeypatch.setitem(categories.SQL, "limit_time", hurried)
 
     # Nobody can read sessions for a while.
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
@@ -588,8 +588,8 @@ def test_after_a_timeout_no_second_slow_query_runs(
     record(owner, alice, "Mystery")
     page = alice_browser.get(PATH)
     number = form(page, "rules")[0]
-    hurried = categories.SQL["limit_time"].text.replace(b"5s", b"1s")
-    monkeypatch.setitem(categories.SQL, "limit_time", pipeline.statement(hurried.decode()))
+    hurried = pipeline.statement("set local statement_timeout = '1s'")
+    monkeypatch.setitem(categories.SQL, "limit_time", hurried)
 
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
         holding.execute("lock activity.app_session")
@@ -627,8 +627,8 @@ def test_a_change_during_a_job_asks_to_try_again(
 ) -> None:
     record(owner, alice, "Mystery")
     page = alice_browser.get(PATH)
-    impatient = categories.SQL["limit_time"].text.replace(b"2s", b"50ms")
-    monkeypatch.setitem(categories.SQL, "limit_time", pipeline.statement(impatient.decode()))
+    impatient = pipeline.statement("set local lock_timeout = '50ms'")
+    monkeypatch.setitem(categories.SQL, "limit_time", impatient)
 
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as job:
         job.execute(

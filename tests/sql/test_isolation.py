@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors, sql
 
 from shared import SCHEMA_VERSION, tokens
-from tests.conftest import Connect, Person
+from tests.conftest import Connect, Person, assign
 
 Rows = psycopg.Connection[Any]
 
@@ -84,7 +84,7 @@ def test_settings_alone_open_nothing(
     for forgery in forgeries:
         with connection.transaction():
             for name, value in (forgery | {"svc.version": str(SCHEMA_VERSION)}).items():
-                connection.execute("select set_config(%s, %s, %s)", [name, value, local])
+                assign(connection, name, value, is_local=local)
             seen = connection.execute("select name from activity.device").fetchall()
 
         assert seen == [], forgery
@@ -97,8 +97,8 @@ def test_a_setting_left_behind_never_shows_another_their_rows(
     token = tokens.parse(tokens.ACCESS, alice.token())
     assert token is not None
     reader = connect_as("reader")
-    reader.execute("select set_config('svc.user_id', %s, false)", [str(alice.user_id)])
-    reader.execute("select set_config('svc.token_hash', %s, false)", [token.hash.hex()])
+    assign(reader, "svc.user_id", str(alice.user_id), is_local=False)
+    assign(reader, "svc.token_hash", token.hash.hex(), is_local=False)
 
     with reader.transaction():
         open_session(reader, bob)
@@ -130,7 +130,7 @@ def test_no_setting_that_the_reader_can_change_opens_a_row(
         for value in values:
             try:
                 with reader.transaction(force_rollback=True):
-                    reader.execute("select set_config(%s, %s, true)", [name, value])
+                    assign(reader, name, value)
                     flipped += 1
                     assert apps(reader) == [], (name, value)
             except psycopg.Error:
@@ -501,6 +501,7 @@ FUNCTIONS = {
         "category_rules",
         "category_scores",
         "check_version",
+        "limit_page",
         "delete_account",
         "forget_departed",
         "forget_security_events",

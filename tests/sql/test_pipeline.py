@@ -121,10 +121,10 @@ def test_only_a_zone_that_the_request_named_is_the_request_s_mistake(
 
 
 def test_dead_connections_are_replaced_without_an_error(
-    deployment: Settings, alice: Person, connect_as: Connect
+    deployment: Settings, alice: Person, ending_as: Connect
 ) -> None:
     who = credential(alice.token())
-    bystander = connect_as("reader")
+    bystander = ending_as("reader")
 
     async def use(reader: Reader) -> None:
         assert await reader.read(who, ANSWER, {}, is_quick=True)

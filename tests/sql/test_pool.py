@@ -107,14 +107,13 @@ def test_where_too_many_wait_already_the_next_is_refused_at_once(
 
 
 def test_connections_that_the_server_has_ended_are_replaced_without_an_error(
-    deployment: Settings, connect_as: Connect
+    deployment: Settings, ending_as: Connect
 ) -> None:
-    bystander = connect_as("worker")
+    bystander = ending_as("worker")
 
     async def use(workers: Pool) -> None:
         before = await backends(workers, 4)
         for pid in before:
-            # A role may end its own connections, whatever the login of the tests may.
             bystander.execute("select pg_terminate_backend(%s, 5000)", [pid])
 
         after = await backends(workers, 4)

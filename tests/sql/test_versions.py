@@ -8,7 +8,7 @@ import pytest
 
 from deploy.migrate import SQL_DIR, version_of
 from shared import SCHEMA_VERSION, tokens
-from tests.conftest import Connect, Person
+from tests.conftest import Connect, Person, assign
 from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
@@ -110,10 +110,8 @@ def test_a_session_that_was_opened_before_there_were_versions_reads_nothing(
 
     with reader.transaction(force_rollback=True):
         # As `open_session` did, in a transaction that waited while the schema changed.
-        reader.execute(
-            "select set_config('svc.user_id', %s, true), set_config('svc.token_hash', %s, true)",
-            [str(alice.user_id), token.hash.hex()],
-        )
+        assign(reader, "svc.user_id", str(alice.user_id))
+        assign(reader, "svc.token_hash", token.hash.hex())
 
         assert refusal(reader, "select from activity.device", None) == "57SV1"
 
@@ -128,10 +126,7 @@ def test_a_job_that_began_before_there_were_versions_reads_nothing(
     worker = connect_as("worker")
 
     with worker.transaction():
-        worker.execute(
-            "select set_config('svc.job_user_id', %s, true)",
-            [str(alice.user_id)],
-        )
+        assign(worker, "svc.job_user_id", str(alice.user_id))
         before = worker.execute("select from activity.summary_due").fetchall()
     with worker.transaction():
         worker.execute("call svc.open_job(%s, %s)", [alice.user_id, SCHEMA_VERSION])
