@@ -89,7 +89,7 @@ def create(
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader, exports),
             *metadata.routes(chosen),
-            *Probes(chosen, reader.quick).routes(),
+            *Probes(chosen, reader.quick, reader.probe).routes(),
             *capabilities.routes(chosen),
             *ingest_schema.routes(),
             *openapi.routes(chosen),

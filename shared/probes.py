@@ -45,10 +45,14 @@ _UNREACHABLE: Final = {
 
 @dataclass(frozen=True)
 class Probes:
-    """The probes of one process, which asks its own ``connections``."""
+    """The probes of one process, which asks its own ``connections``.
+
+    ``for_healthz`` are the connections of ``/healthz``, where no other question shall hold it up.
+    """
 
     chosen: Settings
     connections: Pipelines
+    for_healthz: Pipelines | None = None
     started: float = field(default_factory=time.monotonic)
 
     def routes(self) -> list[Route]:
@@ -102,7 +106,7 @@ class Probes:
         started = time.monotonic()
         try:
             async with asyncio.timeout(_ALIVE_WAIT_S):
-                await self.connections.run((ALIVE,))
+                await (self.for_healthz or self.connections).run((ALIVE,))
         except (TimeoutError, psycopg.Error):
             return None
         return round((time.monotonic() - started) * 1000)

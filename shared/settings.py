@@ -77,7 +77,7 @@ class Settings:
     """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
     quick_connections: int = 2
     """SVC_QUICK_CONNECTIONS: most connections to the database that one process of the resource server has for
-    questions that an index answers at once. Many questions share one."""
+    questions that an index answers at once. Many questions share one. Probes have one more."""
     patient_connections: int = 5
     """SVC_PATIENT_CONNECTIONS: the same for questions that may take long, each of which has one alone."""
     ingest_connections: int = 3
@@ -126,7 +126,7 @@ class Settings:
         """How many connections one process has at most, by the role it logs in as."""
         return {
             "authserver": self.auth_connections + self.auth_slow_connections + 1,
-            "reader": self.quick_connections + self.patient_connections + self.export_connections,
+            "reader": self.quick_connections + self.patient_connections + self.export_connections + 1,
             "ingester": self.ingest_connections,
             "worker": self.job_connections,
         }

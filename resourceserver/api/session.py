@@ -49,6 +49,8 @@ QUICK_S: Final = 7.0
 tries to get its locks (sql/migrate.sql)."""
 PATIENT_S: Final = 25.0
 """How long another answer may take: a little longer than the server's own limit (sql/roles.sql)."""
+PROBE_S: Final = 1.0
+"""How long the answer to a probe may take."""
 PARTS_MS: Final = 20_000
 """How long the database may take for all parts of an answer together, as for one statement."""
 
@@ -111,6 +113,8 @@ class Reader:
     """For questions that an index answers in a moment."""
     patient: Pipelines
     """For questions that may take long."""
+    probe: Pipelines
+    """For probes alone, so that no question holds them up."""
     usage: Usage = field(default_factory=Usage)
     """Which tokens were accepted."""
     parts_ms: int = PARTS_MS
@@ -135,6 +139,7 @@ class Reader:
                 patience_s=PATIENT_S,
                 prepare=chosen.prepare,
             ),
+            Pipelines.to(url, size=1, depth=256, patience_s=PROBE_S, prepare=chosen.prepare),
         )
 
     async def read(
@@ -226,8 +231,8 @@ class Reader:
 
     def close(self) -> None:
         """Close all connections."""
-        self.quick.close()
-        self.patient.close()
+        for connections in (self.quick, self.patient, self.probe):
+            connections.close()
 
 
 def _answers(names: Sequence[str], results: Results) -> dict[str, bytes | None]:

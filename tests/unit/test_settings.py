@@ -270,14 +270,14 @@ def test_a_public_address_is_spelled_as_browsers_spell_an_origin(
     assert getattr(chosen, name) == origin
 
 
-def test_by_default_five_resource_processes_and_two_authorization_processes_fit_into_a_database() -> (
+def test_by_default_four_resource_processes_and_two_authorization_processes_fit_into_a_database() -> (
     None
 ):
     # PostgreSQL takes 100 connections, 3 of them from superusers alone.
     connections = settings.read({}).connections
 
     resource = connections["reader"] + connections["ingester"] + connections["worker"]
-    assert 5 * resource + 2 * connections["authserver"] < 97
+    assert 4 * resource + 2 * connections["authserver"] < 97
 
 
 def test_the_readme_says_how_many_connections_there_are_by_default() -> None:
