@@ -100,7 +100,7 @@ class Settings:
     """SVC_MCP_ORIGINS: with commas between them, whose pages may use the MCP endpoint in a browser, beside
     those of SVC_BASE_URL; programs that are no pages need not be named."""
     mcp_calls_per_minute: int = 600
-    """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one token has in each process of the
+    """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one person has in each process of the
     resource server; 0 for no limit."""
     refreshes_per_hour: int = 60
     """SVC_REFRESHES_PER_HOUR: how often one grant may be refreshed within an hour; 0 for no limit."""
@@ -126,7 +126,10 @@ class Settings:
         """How many connections one process has at most, by the role it logs in as."""
         return {
             "authserver": self.auth_connections + self.auth_slow_connections + 1,
-            "reader": self.quick_connections + self.patient_connections + self.export_connections + 1,
+            "reader": self.quick_connections
+            + self.patient_connections
+            + self.export_connections
+            + 1,
             "ingester": self.ingest_connections,
             "worker": self.job_connections,
         }

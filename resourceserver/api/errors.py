@@ -11,6 +11,7 @@
     ├── ParameterProblem     400   names the parameter
     │   ├── MissingParameter
     │   └── InvalidParameter
+    ├── TooManyRequests      429   with Retry-After
     ├── DatabaseUnavailable  503
     │   ├── TookTooLong
     │   ├── OutdatedServer
@@ -90,6 +91,18 @@ class HeadersTooLarge(Problem):
 
     status = 431
     code = "invalid_request"
+
+
+class TooManyRequests(Problem):
+    """too many requests of this account at once; wait for their answers"""
+
+    status = 429
+    code = "rate_limited"
+
+    def __init__(self, retry_after_s: int, message: str | None = None) -> None:
+        """Keep in how many seconds to ask again."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DatabaseUnavailable(Problem):
@@ -209,6 +222,8 @@ class Answers:
                 return PRIVATE | {"WWW-Authenticate": self._challenge(problem)}
             case DatabaseUnavailable():
                 return PRIVATE | {"Retry-After": "1"}
+            case TooManyRequests():
+                return PRIVATE | {"Retry-After": str(problem.retry_after_s)}
         return PRIVATE
 
     def _challenge(self, problem: "Unauthorized | InsufficientScope") -> str:

@@ -31,6 +31,7 @@ from resourceserver.api.errors import (
     TookTooLong,
     Unauthorized,
 )
+from resourceserver.api.turns import Turns
 from resourceserver.api.usage import Usage
 from shared import database, pipeline, queries, schema, tokens, web
 from shared.pipeline import Pipelines, Results, Sequel, Statement, Step, Unfinished
@@ -51,6 +52,10 @@ PATIENT_S: Final = 25.0
 """How long another answer may take: a little longer than the server's own limit (sql/roles.sql)."""
 PROBE_S: Final = 1.0
 """How long the answer to a probe may take."""
+MOST_PATIENT: Final = 3
+"""How many long questions of one person are asked at once."""
+_MOST_KNOWN: Final = 10_000
+"""How many tokens are remembered as accepted."""
 PARTS_MS: Final = 20_000
 """How long the database may take for all parts of an answer together, as for one statement."""
 
@@ -113,10 +118,15 @@ class Reader:
     """For questions that an index answers in a moment."""
     patient: Pipelines
     """For questions that may take long."""
+    turns: Turns
+    """Who may ask ``patient``."""
     probe: Pipelines
     """For probes alone, so that no question holds them up."""
     usage: Usage = field(default_factory=Usage)
     """Which tokens were accepted."""
+    known: dict[bytes, None] = field(default_factory=dict, repr=False)
+    """The hashes of tokens that were accepted lately: their requests count for their owner. This grants no
+    access; each question opens a session of its own."""
     parts_ms: int = PARTS_MS
     """How long all parts of an answer may take together."""
 
@@ -139,6 +149,7 @@ class Reader:
                 patience_s=PATIENT_S,
                 prepare=chosen.prepare,
             ),
+            Turns(chosen.patient_connections, MOST_PATIENT),
             Pipelines.to(url, size=1, depth=256, patience_s=PROBE_S, prepare=chosen.prepare),
         )
 
@@ -150,20 +161,24 @@ class Reader:
         The question sees ``user_id`` beside ``params``. Raises Unauthorized, InsufficientScope and
         DatabaseUnavailable.
         """
-        chosen, limit_ms = (self.quick, QUICK_MS) if is_quick else (self.patient, None)
         values = {**params, "user_id": who.token.user_id}
         try:
-            opened, result = await chosen.run(
-                ((OPEN_SESSION, who.parameters(limit_ms)), (question, values))
-            )
+            if is_quick:
+                opening = (OPEN_SESSION, who.parameters(QUICK_MS))
+                opened, result = await self.quick.run((opening, (question, values)))
+            else:
+                await self.know(who)
+                async with self.turns.place(who.token.user_id):
+                    opening = (OPEN_SESSION, who.parameters())
+                    opened, result = await self.patient.run((opening, (question, values)))
         except psycopg.Error as error:
-            raise problem(error, who, params) from error
+            raise self._problem(error, who, params) from error
         note(who, opened)
         answer = result.get_value(0, 0)
         if answer is None:
             # Every question has one row, unless its user went away after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
-        self.usage.note(who.token)
+        self.accept(who)
         return answer
 
     async def read_parts(self, who: Credential, question: Question) -> dict[str, bytes]:
@@ -207,27 +222,53 @@ class Reader:
             return [*steps, (pipeline.COMMIT, {})]
 
         sequel = Sequel((_LIMIT_ANSWER, *question.statements, pipeline.COMMIT), following)
+        await self.know(who)
         try:
-            results = await self.patient.run(first, sequel=sequel)
+            async with self.turns.place(who.token.user_id):
+                results = await self.patient.run(first, sequel=sequel)
         except psycopg.Error as error:
-            raise problem(error, who, values) from error
+            raise self._problem(error, who, values) from error
         note(who, results[len(first) - 2])
         received = _answers(names, results[len(first) - 1 : -1])
         answer = {name: value for name, value in received.items() if value is not None}
         if len(answer) < len(received):
             # Every part has one row, unless its user went away after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
-        self.usage.note(who.token)
+        self.accept(who)
         return answer
+
+    async def know(self, who: Credential) -> None:
+        """Make sure that the token's owner is known, before what it asks counts for that person.
+
+        It takes a round trip where the token was not accepted before. Raises what ``check`` does.
+        """
+        if who.token.hash not in self.known:
+            await self.check(who)
+
+    def accept(self, who: Credential) -> None:
+        """Note that the token was accepted just now."""
+        self.usage.note(who.token)
+        if who.token.hash not in self.known:
+            if len(self.known) >= _MOST_KNOWN:
+                del self.known[next(iter(self.known))]
+            self.known[who.token.hash] = None
 
     async def check(self, who: Credential) -> None:
         """Open and leave the session: raises what ``read`` would for this credential."""
         try:
             (opened,) = await self.quick.run(((OPEN_SESSION, who.parameters()),))
         except psycopg.Error as error:
-            raise problem(error, who) from error
+            raise self._problem(error, who) from error
         note(who, opened)
-        self.usage.note(who.token)
+        self.accept(who)
+
+    def _problem(
+        self, error: psycopg.Error, who: Credential, params: Container[str] = ()
+    ) -> Exception:
+        found = problem(error, who, params)
+        if isinstance(found, Unauthorized):
+            self.known.pop(who.token.hash, None)
+        return found
 
     def close(self) -> None:
         """Close all connections."""

@@ -40,6 +40,7 @@ from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
 from resourceserver.api.operation import INGEST, Operation
 from resourceserver.api.session import Credential, Reader
+from resourceserver.api.turns import Turns
 from resourceserver.ingest import event_schema, events, fields
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
 from shared import pipeline, queries
@@ -59,6 +60,8 @@ STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
 """The streams that are open. The statement ``add_<stream>`` of each writes its events."""
 
 MEDIA_TYPE: Final = "application/json"
+MOST_AT_ONCE: Final = 2
+"""How many batches of one person are written at once."""
 MAX_BODY: Final = 40 * 1024 * 1024
 """Most bytes of a body, both as it comes and inflated."""
 _SMALL: Final = 32 * 1024
@@ -164,6 +167,8 @@ def operation(stream: Stream) -> Operation:
 class Load:
     """What the bodies that are being taken in cost this process, all streams together."""
 
+    writing: Turns
+    """Who may write a batch."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large body is validated."""
     held: int = 0
@@ -172,7 +177,7 @@ class Load:
 
 def routes(chosen: Settings, reader: Reader, writers: Pipelines) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
-    load = Load()
+    load = Load(Turns(chosen.ingest_connections, MOST_AT_ONCE))
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
 
@@ -195,7 +200,8 @@ def _route(
             )
         finally:
             load.held -= len(body)
-        written = await write(writers, who, stream, verdict.rows, columns)
+        async with load.writing.place(who.token.user_id):
+            written = await write(writers, who, stream, verdict.rows, columns)
         result = _result(verdict, written, now_ms)
         return Response(result, headers=PRIVATE, media_type="application/json")
 

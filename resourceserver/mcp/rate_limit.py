@@ -1,30 +1,29 @@
-"""How fast one token may ask: an assistant that goes round in circles must not do so at full speed."""
+"""How fast one person may ask: an assistant that goes round in circles must not do so at full speed."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
-
-from shared.tokens import Token
+from uuid import UUID
 
 WINDOW_S: Final = 60.0
 MOST: Final = 100_000
-"""Tokens that are counted at a time, some 15 MB. Further ones are not, until the window is over."""
+"""People who are counted at a time, some 15 MB. Further ones are not, until the window is over."""
 
 
 @dataclass
 class RateLimit:
-    """Counts requests of each token, in the memory of one process, from one full minute to the next."""
+    """Counts requests of each person, in the memory of one process, from one full minute to the next."""
 
     per_minute: int
     """How many are answered; 0 for as many as come."""
     clock: Callable[[], float] = time.monotonic
     _window: int = 0
-    _counts: dict[bytes, int] = field(default_factory=dict, repr=False)
+    _counts: dict[UUID, int] = field(default_factory=dict, repr=False)
 
-    def wait_s(self, token: Token) -> int:
-        """Count a request; return 0, or in how many seconds the token may ask again."""
+    def wait_s(self, person: UUID) -> int:
+        """Count a request; return 0, or in how many seconds the person may ask again."""
         if self.per_minute == 0:
             return 0
         now = self.clock()
@@ -32,9 +31,9 @@ class RateLimit:
         if window != self._window:
             self._window = window
             self._counts = {}
-        count = self._counts.get(token.hash, 0)
+        count = self._counts.get(person, 0)
         if count >= self.per_minute:
             return max(1, ceil((window + 1) * WINDOW_S - now))
         if count or len(self._counts) < MOST:
-            self._counts[token.hash] = count + 1
+            self._counts[person] = count + 1
         return 0

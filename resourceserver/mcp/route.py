@@ -1,7 +1,7 @@
 """The route of the MCP endpoint: one message in, one answer out; no session, no stream.
 
-    Origin ── method ── credential ── rate, media types, size, time, message ── token ──► answer
-     403       405         401        429   415, 406     413   408  protocol.py  401, 403
+    Origin ── method ── credential ── media types, size, time, message ── token ── rate ──► answer
+     403       405         401        415, 406     413   408  protocol.py 401, 403 429
 
 What is wrong with a request is told to nobody but who may come in: the body is small, so it is read before
 the token is looked up, and its mistakes are kept back until the token has turned out to be good. A tool's
@@ -34,6 +34,7 @@ from resourceserver.api.errors import (
     MethodNotAllowed,
     ParameterProblem,
     Problem,
+    TooManyRequests,
     Unauthorized,
 )
 from resourceserver.api.packing import packed
@@ -72,13 +73,6 @@ class ForbiddenOrigin(Problem):
 
     status = 403
     code = "forbidden_origin"
-
-
-class TooManyRequests(Problem):
-    """A token that asks faster than anybody has use for."""
-
-    status = 429
-    code = "too_many_requests"
 
 
 def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Route]:
@@ -141,7 +135,6 @@ class MCPEndpoint:
 
     async def _judge(self, request: Request, who: Credential) -> Response:
         """Return the answer to whoever may come in. Raises Unauthorized and InsufficientScope."""
-        wait_s = self.rate_limit.wait_s(who.token)
         message: Message | Refusal
         try:
             message = protocol.read(await _body(request), request.scope["headers"])
@@ -149,9 +142,14 @@ class MCPEndpoint:
             message = refusal
         request_id = message.request_id or protocol.NULL
         try:
+            # What comes with a token counts for its owner, so the token is looked up first.
+            await self.reader.know(who)
+            wait_s = self.rate_limit.wait_s(who.token.user_id)
             if wait_s:
                 await self.reader.check(who)
-                return self._busy(wait_s, request_id)
+                raise TooManyRequests(
+                    wait_s, f"too many requests of this account; try again in {wait_s} s"
+                )
             return await self._respond(who, message)
         except InsufficientScope as problem:
             if problem.missing == ENTRY:
@@ -159,6 +157,8 @@ class MCPEndpoint:
             return self._failed(problem, protocol.INSUFFICIENT_SCOPE, request_id)
         except DatabaseUnavailable as problem:
             return self._failed(problem, protocol.UNAVAILABLE, request_id)
+        except TooManyRequests as problem:
+            return self._failed(problem, protocol.TOO_MANY_REQUESTS, request_id)
 
     async def _respond(self, who: Credential, message: Message | Refusal) -> Response:
         """Return the answer to a message, or to what is none."""
@@ -171,12 +171,6 @@ class MCPEndpoint:
             # Told to nobody but who may come in, and some are raised before anybody has asked who that is.
             await self.reader.check(who)
             return _answer(refusal.status, refusal.body())
-
-    def _busy(self, wait_s: int, request_id: bytes) -> Response:
-        problem = TooManyRequests(f"too many requests with this token; try again in {wait_s} s")
-        response = self._failed(problem, protocol.TOO_MANY_REQUESTS, request_id)
-        response.headers["Retry-After"] = str(wait_s)
-        return response
 
     def _failed(self, problem: Problem, code: int, request_id: bytes) -> Response:
         """Return the answer to a problem with its status and headers, as an error of JSON-RPC."""

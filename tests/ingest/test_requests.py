@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
 
+from resourceserver.api.turns import Turns
 from resourceserver.ingest import route
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange
@@ -229,7 +230,7 @@ def test_a_small_body_of_millions_of_values_is_refused_with_little_memory(
 
 
 def test_large_bodies_find_room_only_while_there_is_some_and_small_ones_always() -> None:
-    load = route.Load(held=240 * MIB)
+    load = route.Load(Turns(3, 2), held=240 * MIB)
     small, large = b'{"events":[]}', b'{"events":[]}' + b" " * 32768
 
     def read(body: bytes) -> bytearray:

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from authserver import rows
 from authserver.web.server import server
+from resourceserver.api import turns
 from resourceserver.api.session import Reader
 from shared import database, pipeline
 from shared.pipeline import Pipelines
@@ -76,9 +77,10 @@ def test_the_sizes_that_are_set_are_the_most_connections_there_are(deployment: S
     assert most(chosen, "authserver", lambda: server(chosen).slow) == 4
 
 
-def test_a_batch_for_which_no_connection_becomes_free_is_503_and_the_next_is_written(
-    deployment: Settings, alice: Person, owner: Rows
+def test_batches_for_which_no_connection_becomes_free_are_refused_by_whose_load_it_is(
+    deployment: Settings, alice: Person, bob: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.5)
     chosen = replace(deployment, base_url="http://testserver", ingest_connections=1)
     headers = alice.headers("ingest:app_sessions")
 
@@ -99,10 +101,13 @@ def test_a_batch_for_which_no_connection_becomes_free_is_503_and_the_next_is_wri
             second = background.submit(api.post, PATH, json=batch("second"), headers=headers)
             wait_for_rivals(owner, 1)
             third = api.post(PATH, json=batch("third"), headers=headers)
+            other_person = bob.headers("ingest:app_sessions")
+            others = api.post(PATH, json=batch("third"), headers=other_person)
         again = api.post(PATH, json=batch("third"), headers=headers)
 
-    assert (third.status_code, third.json()["error"]) == (503, "database_unavailable")
+    assert (third.status_code, third.json()["error"]) == (429, "rate_limited")
     assert int(third.headers["retry-after"]) > 0
+    assert (others.status_code, others.json()["error"]) == (503, "database_unavailable")
     assert second.result().json()["accepted"] == 1
     assert again.json()["accepted"] == 1
 

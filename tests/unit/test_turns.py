@@ -1,0 +1,120 @@
+"""Places that go round by person."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from resourceserver.api import turns
+from resourceserver.api.errors import DatabaseUnavailable, TooManyRequests
+from resourceserver.api.turns import Turns
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+async def ask(places: Turns, served: list[str], *names: str) -> list[asyncio.Task[None]]:
+    """Ask for places in this order; each request notes its name when it gets one, and keeps it."""
+
+    async def one(name: str) -> None:
+        await places.take(name[0])
+        served.append(name)
+
+    tasks = [asyncio.create_task(one(name)) for name in names]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def give_back(places: Turns, person: str) -> None:
+    """Give a place back, and let whoever gets it note so."""
+    places.give_back(person)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def test_one_person_has_so_many_places_and_others_have_the_rest() -> None:
+    async def test() -> None:
+        places, served = Turns(5, 3), list[str]()
+        await ask(places, served, "a1", "a2", "a3", "a4", "a5", "b1", "c1", "d1")
+
+        assert served == ["a1", "a2", "a3", "b1", "c1"]
+
+    run(test())
+
+
+def test_places_go_round_and_first_to_those_who_have_none() -> None:
+    async def test() -> None:
+        places, served = Turns(3, 2), list[str]()
+        tasks = await ask(places, served, "a1", "a2", "b1", "a3", "b2", "b3", "a4", "c1")
+        for person in ("a", "a", "b", "c", "b"):
+            await give_back(places, person)
+
+        # carol has waited for least long, and has none; then who has fewest, and who was served longest ago.
+        assert served == ["a1", "a2", "b1", "c1", "a3", "b2", "a4", "b3"]
+        assert all(task.done() for task in tasks)
+        assert places.waiting == {}
+
+    run(test())
+
+
+def test_a_place_is_left_for_others_where_there_are_few() -> None:
+    async def test() -> None:
+        places, served = Turns(2, 3), list[str]()
+        tasks = await ask(places, served, "a1", "a2", "b1")
+
+        assert served == ["a1", "b1"]
+        tasks[1].cancel()
+
+    run(test())
+
+
+def test_too_long_a_wait_is_the_fault_of_whoever_holds_places() -> None:
+    async def test() -> None:
+        places, served = Turns(2, 1, patience_s=0.01), list[str]()
+        await ask(places, served, "a1", "b1")
+        again, other = await ask(places, served, "a2", "c1")
+
+        with pytest.raises(TooManyRequests):
+            await again
+        with pytest.raises(DatabaseUnavailable):
+            await other
+        assert places.waiting == {}
+        await give_back(places, "a")
+        await places.take("c")
+
+    run(test())
+
+
+def test_who_stops_waiting_takes_no_place() -> None:
+    async def test() -> None:
+        places, served = Turns(1, 1), list[str]()
+        await ask(places, served, "a1")
+        gone, handed_over, last = await ask(places, served, "b1", "c1", "d1")
+        gone.cancel()
+        await asyncio.sleep(0)
+        # It has the place already when it is cancelled, and has not learned of it.
+        places.give_back("a")
+        handed_over.cancel()
+        await last
+
+        assert served == ["a1", "d1"]
+        assert places.held == {"d": 1}
+
+    run(test())
+
+
+def test_more_than_may_wait_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "MOST_WAITING", 2)
+
+    async def test() -> None:
+        places, served = Turns(1, 1), list[str]()
+        tasks = await ask(places, served, "a1", "a2", "a3", "a4")
+
+        with pytest.raises(TooManyRequests):
+            await tasks[3]
+        for task in tasks[1:3]:
+            task.cancel()
+
+    run(test())
