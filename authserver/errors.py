@@ -52,8 +52,12 @@ class OAuthError(Exception):
     retry_after_s: int | None = None
     """After how many seconds the client may retry, if known."""
 
-    def __init__(self, description: str | None = None) -> None:
-        """Store the description, reduced to the characters that RFC 6749, section 5.2 allows."""
+    def __init__(self, description: str | None = None, *, parameter: str | None = None) -> None:
+        """Store the description, reduced to the characters that RFC 6749, section 5.2 allows.
+
+        ``parameter`` is the parameter whose value is wrong, for pages, which show the value.
+        """
+        self.parameter = parameter
         text = description or " ".join((self.__doc__ or "").split())
         self.description = _NOT_ALLOWED.sub("?", text)[:500]
         super().__init__(self.description)

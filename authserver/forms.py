@@ -41,9 +41,13 @@ class Form:
             if name in ignoring:
                 continue
             if len(values) > 1:
-                raise InvalidRequest(f"the parameter {_shortened(name)} is repeated")
+                raise InvalidRequest(
+                    f"the parameter {_shortened(name)} is repeated", parameter=name
+                )
             if not is_text(values[0]):
-                raise InvalidRequest(f"the parameter {_shortened(name)} is not text in UTF-8")
+                raise InvalidRequest(
+                    f"the parameter {_shortened(name)} is not text in UTF-8", parameter=name
+                )
 
 
 def _shortened(name: str) -> str:

@@ -12,9 +12,13 @@ _ADDRESS: Final = re.compile(
 
 
 def known(parameters: Form, base_url: str) -> str | None:
-    """Return the ``resource`` parameter in canonical form, or None if omitted. Raises InvalidTarget."""
-    given = parameters.get("resource")
-    return None if given is None else canonical(given, base_url)
+    """Return the resource of a request in canonical form, or None if omitted. Raises InvalidTarget.
+
+    The parameter may be repeated (RFC 8707, section 2). Tokens for ``base_url`` open its ``/mcp`` as well, so
+    both together are ``base_url``.
+    """
+    given = {canonical(text, base_url) for text in parameters.all("resource") if text}
+    return min(given, key=len, default=None)
 
 
 def canonical(text: str, base_url: str) -> str:
@@ -25,9 +29,13 @@ def canonical(text: str, base_url: str) -> str:
     """
     parts = _ADDRESS.fullmatch(text) if text.isascii() else None
     if parts is None:
-        raise InvalidTarget("the resource must be an absolute URI without a fragment")
+        raise InvalidTarget(
+            "the resource must be an absolute URI without a fragment", parameter="resource"
+        )
     rest = "" if parts["rest"] == "/" else parts["rest"]
     resource = f"{parts['scheme'].lower()}://{parts['host'].lower()}{rest}"
     if resource not in (base_url, f"{base_url}/mcp"):
-        raise InvalidTarget(f"the resource must be {base_url} or {base_url}/mcp")
+        raise InvalidTarget(
+            f"the resource must be {base_url} or {base_url}/mcp", parameter="resource"
+        )
     return resource

@@ -1,9 +1,9 @@
 """The authorization endpoint (RFC 6749, section 4.1.1; RFC 7636; RFC 8707; RFC 9207; RFC 9700).
 
 A request is checked in one visible order. Until the client and the redirect URI have been checked, an error
-is only shown to the person. Later errors are sent to the redirect URI, but only after the person has signed
-in: with open registration, automatic redirects without sign-in would be an open redirector (RFC 9700,
-section 4.11.2).
+is only shown to the person. Later errors are sent to the redirect URI, but only of a client that the
+signed-in person has allowed before. For any other client a page with a link comes first: with open
+registration, automatic redirects would be an open redirector (RFC 9700, section 4.11.2).
 """
 
 import re
@@ -23,7 +23,7 @@ from authserver.errors import (
     UnusableRedirectURI,
 )
 from authserver.forms import Form
-from authserver.oauth import audience, clients, redirects, requests
+from authserver.oauth import audience, clients, grants, redirects, requests
 from authserver.oauth.clients import Client
 from authserver.oauth.requests import PendingRequest
 from authserver.people.sessions import Browser
@@ -38,6 +38,14 @@ _MAX_QUERY_BYTES: Final = 16 * 1024
 _MAX_STATE_BYTES: Final = 4 * 1024
 
 
+_MAX_SHOWN: Final = 2048
+"""The most characters of a value that the page for an error repeats."""
+_OTHER_PORT: Final = (
+    "The redirect_uri differs from a registered one in its port alone. This service compares the port too, "
+    "unless its operator sets SVC_LOOPBACK_PORT_MAY_VARY."
+)
+
+
 @dataclass(frozen=True)
 class Rules:
     """The settings that the checks need."""
@@ -50,22 +58,25 @@ async def show(server: Server, request: Request) -> Response:
     """Check and store an authorization request, and redirect the person to sign-in or to consent."""
     rules = Rules(server.settings.base_url, server.settings.loopback_port_may_vary)
     browser = await server.browser(request)
+    query = Form({})
     try:
         query = readable_query(request)
         client = await known_client(server.database, query)
         events.log_client_id(request, client.client_id)
         pending = check_request(query, client, rules)
-        if pending.error is not None and browser.person is not None:
+        if pending.error is not None and await _may_redirect_error(server, browser, client):
             return server.pages.redirect_browser(error_location(server, pending), browser)
     except OAuthError as error:
-        return server.pages.render(_refusal(error.error, error.description))
+        return server.pages.render(
+            _refusal(error.error, error.description, _values(query, error.parameter))
+        )
     user_id = None if browser.person is None else browser.person.user_id
     await server.throttle.count_authorization(user_id, events.request_origin(request).address)
     request_id = await requests.store(server.database, browser.session, pending)
     if pending.error is not None:
-        return server.pages.render(
-            _refusal(pending.error, pending.error_description or "", request_id), browser
-        )
+        sent = _values(query, pending.error_parameter)
+        page = _refusal(pending.error, pending.error_description or "", sent, request_id)
+        return server.pages.render(page, browser)
     return server.pages.redirect_browser(_next_step(request_id, browser), browser)
 
 
@@ -78,15 +89,21 @@ def check_request(query: Form, client: Client, rules: Rules) -> PendingRequest:
     redirect_uri = registered_redirect_uri(query, client, port_may_vary=rules.port_may_vary)
     bare = PendingRequest(client.client_id, client.client_name, redirect_uri, sole_state(query))
     try:
-        query.check()
+        query.check(ignoring=("resource",))
         require_code_response(query)
+        require_query_response(query)
         code_challenge = s256_challenge(query)
         requested = requested_scopes(query, client)
         resource = audience.known(query, rules.base_url)
     except OAuthError as error:
         if not error.may_redirect:
             raise
-        return replace(bare, error=error.error, error_description=error.description)
+        return replace(
+            bare,
+            error=error.error,
+            error_description=error.description,
+            error_parameter=error.parameter,
+        )
     return replace(bare, scopes=list(requested), resource=resource, code_challenge=code_challenge)
 
 
@@ -101,21 +118,35 @@ def readable_query(request: Request) -> Form:
 async def known_client(database: Database, query: Form) -> Client:
     """Return the client of a request. Raises UnknownClient, also if client_id is missing or repeated."""
     client_id = query.get("client_id")
-    client = None if client_id is None else await clients.find(database, client_id)
+    if client_id is None:
+        raise UnknownClient(_absence(query, "client_id"), parameter="client_id")
+    client = await clients.find(database, client_id)
     if client is None:
-        raise UnknownClient
+        raise UnknownClient(parameter="client_id")
     return client
 
 
 def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool) -> str:
     """Return the redirect URI, which must be present once and match. Raises UnusableRedirectURI."""
     given = query.get("redirect_uri")
-    if given is None or not any(
+    if given is None:
+        raise UnusableRedirectURI(_absence(query, "redirect_uri"), parameter="redirect_uri")
+    if _is_registered(client, given, port_may_vary=port_may_vary):
+        return given
+    description = _OTHER_PORT if _is_registered(client, given, port_may_vary=True) else None
+    raise UnusableRedirectURI(description, parameter="redirect_uri")
+
+
+def _is_registered(client: Client, given: str, *, port_may_vary: bool) -> bool:
+    return any(
         redirects.matches(registered, given, port_may_vary=port_may_vary)
         for registered in client.redirect_uris
-    ):
-        raise UnusableRedirectURI
-    return given
+    )
+
+
+def _absence(query: Form, name: str) -> str:
+    """Return why a parameter has no value: it is missing or repeated."""
+    return f"the parameter {name} is {'repeated' if len(query.all(name)) > 1 else 'missing'}"
 
 
 def sole_state(query: Form) -> str | None:
@@ -135,7 +166,13 @@ def require_code_response(query: Form) -> None:
     if response_type is None:
         raise InvalidRequest("the parameter response_type is missing")
     if response_type != "code":
-        raise UnsupportedResponseType
+        raise UnsupportedResponseType(parameter="response_type")
+
+
+def require_query_response(query: Form) -> None:
+    """Check ``response_mode``: codes are only sent in the query. Raises InvalidRequest."""
+    if query.get("response_mode") not in (None, "query"):
+        raise InvalidRequest("the response_mode must be query", parameter="response_mode")
 
 
 def s256_challenge(query: Form) -> str:
@@ -146,10 +183,17 @@ def s256_challenge(query: Form) -> str:
     code_challenge = query.get("code_challenge")
     if code_challenge is None:
         raise InvalidRequest("the parameter code_challenge is missing: PKCE is required")
-    if query.get("code_challenge_method") != "S256":
-        raise InvalidRequest("the code_challenge_method must be S256")
+    method = query.get("code_challenge_method")
+    if method is None:
+        raise InvalidRequest("the parameter code_challenge_method is missing: it must be S256")
+    if method != "S256":
+        raise InvalidRequest(
+            "the code_challenge_method must be S256", parameter="code_challenge_method"
+        )
     if _CHALLENGE.fullmatch(code_challenge) is None:
-        raise InvalidRequest("the code_challenge must be 43 characters of base64url")
+        raise InvalidRequest(
+            "the code_challenge must be 43 characters of base64url", parameter="code_challenge"
+        )
     return code_challenge
 
 
@@ -161,7 +205,7 @@ def requested_scopes(query: Form, client: Client) -> tuple[str, ...]:
     try:
         requested = scopes.parse(query.get("scope") or "")
     except scopes.UnknownScopeError as error:
-        raise InvalidScope(str(error)) from error
+        raise InvalidScope(str(error), parameter="scope") from error
     return requested or tuple(client.scopes or ()) or (scopes.DEFAULT,)
 
 
@@ -184,13 +228,40 @@ def _next_step(request_id: Token, browser: Browser) -> str:
     return f"/oauth/consent?request={request_id.text}"
 
 
-def _refusal(error: str, description: str, request_id: Token | None = None) -> Page:
-    """Return the page for an error. With ``request_id`` it links to the sign-in that leads to the client."""
+async def _may_redirect_error(server: Server, browser: Browser, client: Client) -> bool:
+    """Return whether an error may be sent to the client without a page before it.
+
+    Registration is open, so an automatic redirect to a client that this person never allowed would be an open
+    redirector, also after sign-in (RFC 9700, section 4.11.2).
+    """
+    if browser.person is None:
+        return False
+    return await grants.is_known_client(server.database, browser.person.user_id, client.client_id)
+
+
+def _values(query: Form, parameter: str | None) -> list[str]:
+    """Return the values of a parameter as text that a page can show."""
+    return [
+        "".join(
+            letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in value
+        )[:_MAX_SHOWN]
+        for value in (query.all(parameter) if parameter is not None else ())
+    ]
+
+
+def _refusal(
+    error: str, description: str, sent: list[str], request_id: Token | None = None
+) -> Page:
+    """Return the page for an error. With ``request_id`` it has a link that leads to the client.
+
+    ``sent`` are the values of the parameter that is wrong.
+    """
     return Page(
         "refusal.html",
         {
             "error": error,
             "description": description,
+            "sent": sent,
             "next": None if request_id is None else request_id.text,
         },
         status=400,

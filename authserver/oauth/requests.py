@@ -32,6 +32,8 @@ class PendingRequest:
     code_challenge: str | None = None
     error: str | None = None
     error_description: str | None = None
+    error_parameter: str | None = None
+    """The parameter whose value is wrong, while the request is answered. It is not stored."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def presentation(
 ) -> CodePresentation | RefreshPresentation:
     """Return the parameters of a well-formed request. Raises the first error, in this order."""
     refuse_credentials_in_query(request)
-    form.check()
+    form.check(ignoring=("resource",))
     refuse_client_authentication(request)
     grant_type = required(form, "grant_type")
     if grant_type == "authorization_code":

@@ -1,5 +1,6 @@
 """The authorization endpoint: checklist lines 14 to 22 and 25."""
 
+import re
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -10,11 +11,18 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.oauth.conftest import Register
-from tests.oauth.visitor import CALLBACK, CHALLENGE, Application, Visitor, parameters
+from tests.oauth.visitor import CALLBACK, CHALLENGE, VERIFIER, Application, Visitor, parameters
 
 Rows = psycopg.Connection[Any]
 
 ISSUER = "http://localhost:8400"
+
+
+@pytest.fixture
+def allowed(application: Application, alice_browser: Visitor) -> Application:
+    """The application, which alice has allowed once."""
+    application.code(alice_browser)
+    return application
 
 
 def test_without_sign_in_the_browser_is_redirected_to_sign_in_and_not_to_the_client(
@@ -144,6 +152,8 @@ def test_line_15_a_redirect_uri_matches_exactly(
         ({"code_challenge_method": None}, "invalid_request"),
         ({"code_challenge_method": "plain"}, "invalid_request"),
         ({"code_challenge_method": "s256"}, "invalid_request"),
+        ({"response_mode": "fragment"}, "invalid_request"),
+        ({"response_mode": "form_post"}, "invalid_request"),
         ({"scope": "read:everything"}, "invalid_scope"),
         ({"scope": 'read:activity "\\é'}, "invalid_scope"),
         ({"resource": "https://other.example"}, "invalid_target"),
@@ -158,11 +168,11 @@ def test_line_15_a_redirect_uri_matches_exactly(
 )
 def test_lines_16_19_20_other_errors_are_redirected_to_the_client_after_sign_in(
     alice_browser: Visitor,
-    application: Application,
+    allowed: Application,
     changed: dict[str, str | None],
     error: str,
 ) -> None:
-    response = alice_browser.get(application.authorize_path(**changed))
+    response = alice_browser.get(allowed.authorize_path(**changed))
 
     assert response.status_code == 303
     assert response.headers["location"].startswith(f"{CALLBACK}?error={error}&")
@@ -192,6 +202,113 @@ def test_without_sign_in_an_error_is_a_page_that_leads_to_the_client_after_sign_
     assert "Sign in and return to the app" in response.text
 
 
+@pytest.mark.checklist(18, 20)
+@pytest.mark.parametrize(
+    ("sent", "resource"),
+    [
+        (["http://testserver"] * 2, "http://testserver"),
+        (["http://testserver", "http://testserver/mcp"], "http://testserver"),
+        (["http://testserver/mcp", "HTTP://TestServer/mcp", ""], "http://testserver/mcp"),
+    ],
+)
+def test_a_resource_may_be_repeated(
+    alice_browser: Visitor,
+    application: Application,
+    owner: psycopg.Connection[tuple[str]],
+    sent: list[str],
+    resource: str,
+) -> None:
+    query = urlencode([("resource", each) for each in sent])
+    page = alice_browser.follow(alice_browser.get(f"{application.authorize_path()}&{query}"))
+    code = parameters(alice_browser.submit(page, decision="allow"))["code"][0]
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "client_id": application.client_id,
+        "redirect_uri": CALLBACK,
+        "code_verifier": VERIFIER,
+    }
+
+    other = application.client.post("/oauth/token", data=form | {"resource": [*sent, "x:y"]})
+    exchanged = application.client.post("/oauth/token", data=form | {"resource": sent})
+
+    assert owner.execute("select resource from oauth.grant").fetchone() == (resource,)
+    assert other.json()["error"] == "invalid_target"
+    assert exchanged.status_code == 200
+
+
+def test_a_repeated_resource_with_an_unknown_one_is_refused(
+    alice_browser: Visitor, allowed: Application
+) -> None:
+    query = "resource=http://testserver&resource=https://other.example"
+
+    response = alice_browser.get(f"{allowed.authorize_path()}&{query}")
+
+    assert parameters(response)["error"] == ["invalid_target"]
+
+
+def test_an_error_of_a_client_that_this_person_never_allowed_is_a_page_first(
+    alice_browser: Visitor, allowed: Application, register: Register
+) -> None:
+    stranger = register("https://evil.example/", client_name="Weekly Report")
+
+    page = alice_browser.get(stranger.authorize_path(scope="read:everything"))
+    link = re.search(r'href="(/sign-in\?next=svc_rq_[^"]+)"', page.text)
+
+    assert page.status_code == 400
+    assert "location" not in page.headers
+    assert "Return to the app" in page.text
+    assert link is not None
+    pressed = alice_browser.follow(alice_browser.get(link[1]))
+    assert pressed.headers["location"].startswith("https://evil.example/?error=invalid_scope&")
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"client_id": None}, ["The parameter client_id is missing"]),
+        ({"client_id": "<b>x</b>"}, ["The client_id is not", "<bdi>&lt;b&gt;x&lt;/b&gt;</bdi>"]),
+        ({"redirect_uri": None}, ["The parameter redirect_uri is missing"]),
+        (
+            {"redirect_uri": "https://evil.example/\u202e"},
+            ["The redirect_uri is not one", "<bdi>https://evil.example/\ufffd</bdi>"],
+        ),
+        (
+            {"redirect_uri": "http://127.0.0.1:4000/cb"},
+            [
+                "in its port alone",
+                "SVC_LOOPBACK_PORT_MAY_VARY",
+                "<bdi>http://127.0.0.1:4000/cb</bdi>",
+            ],
+        ),
+        ({"response_type": "token"}, ["The response_type must be code", "<bdi>token</bdi>"]),
+        ({"code_challenge_method": None}, ["The parameter code_challenge_method is missing"]),
+        ({"scope": "read:everything"}, ["Unknown scope", "<bdi>read:everything</bdi>"]),
+    ],
+)
+def test_the_page_of_an_error_names_the_parameter_and_shows_what_came(
+    visitor: Visitor, register: Register, changed: dict[str, str | None], shown: list[str]
+) -> None:
+    application = register("http://127.0.0.1:3000/cb")
+
+    page = visitor.get(application.authorize_path(**changed))
+
+    assert page.status_code == 400
+    for text in shown:
+        assert text in page.text
+    assert "\u202e" not in page.text
+
+
+def test_the_page_of_a_repeated_parameter_shows_each_value(
+    visitor: Visitor, application: Application
+) -> None:
+    page = visitor.get(f"{application.authorize_path()}&redirect_uri=https://evil.example/")
+
+    assert "The parameter redirect_uri is repeated" in page.text
+    assert f"<bdi>{CALLBACK}</bdi>" in page.text
+    assert "<bdi>https://evil.example/</bdi>" in page.text
+
+
 def test_markup_in_the_name_of_a_parameter_is_text_on_the_page(
     visitor: Visitor, application: Application
 ) -> None:
@@ -200,7 +317,7 @@ def test_markup_in_the_name_of_a_parameter_is_text_on_the_page(
     page = visitor.get(f"{application.authorize_path()}&{repeated}")
 
     assert page.status_code == 400
-    assert "the parameter &lt;b&gt;name&lt;/b&gt; is repeated" in page.text
+    assert "The parameter &lt;b&gt;name&lt;/b&gt; is repeated" in page.text
 
 
 @pytest.mark.checklist(17, 22)
@@ -208,7 +325,9 @@ def test_markup_in_the_name_of_a_parameter_is_text_on_the_page(
 def test_line_17_state_is_returned_byte_for_byte_and_iss_once(
     alice_browser: Visitor, application: Application, state: str
 ) -> None:
-    page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
+    page = alice_browser.follow(
+        alice_browser.get(application.authorize_path(state=state, response_mode="query"))
+    )
     allowed = alice_browser.submit(page, decision="allow")
     page = alice_browser.follow(alice_browser.get(application.authorize_path(state=state)))
     declined = alice_browser.submit(page, decision="decline")
@@ -236,12 +355,12 @@ def test_without_state_the_response_has_no_state(
 @pytest.mark.checklist(18)
 @pytest.mark.parametrize(
     "name",
-    ["response_type", "scope", "state", "code_challenge", "code_challenge_method", "resource", "x"],
+    ["response_type", "scope", "state", "code_challenge", "code_challenge_method", "x"],
 )
 def test_line_18_a_repeated_parameter_is_refused(
-    alice_browser: Visitor, application: Application, name: str
+    alice_browser: Visitor, allowed: Application, name: str
 ) -> None:
-    path = f"{application.authorize_path()}&{name}=a&{name}=b"
+    path = f"{allowed.authorize_path()}&{name}=a&{name}=b"
 
     response = alice_browser.get(path)
 
@@ -287,7 +406,7 @@ def test_lines_21_and_22_no_other_origin_reads_or_frames_it(
         alice_browser.post("/oauth/authorize", headers=origin),
     ]
 
-    assert [response.status_code for response in responses] == [303, 303, 400, 405]
+    assert [response.status_code for response in responses] == [303, 400, 400, 405]
     for response in responses:
         assert "access-control-allow-origin" not in response.headers
         assert response.headers["x-frame-options"] == "DENY"
@@ -382,10 +501,10 @@ def test_fifty_one_parameters_are_a_page(alice_browser: Visitor, application: Ap
 
 
 def test_the_issuer_does_not_follow_the_host_header(
-    server: TestClient, alice_browser: Visitor, application: Application
+    server: TestClient, alice_browser: Visitor, allowed: Application
 ) -> None:
     response = alice_browser.get(
-        application.authorize_path(response_type="token"),
+        allowed.authorize_path(response_type="token"),
         headers={"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"},
     )
 
