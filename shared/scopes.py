@@ -34,6 +34,9 @@ metadata and descriptions are derived from it."""
 SCOPES: Final = {scope: sentence for scope, _, sentence in _DECLARED}
 """Every scope and the sentence that people read when they are asked for it."""
 
+WITHOUT_ENDPOINT: Final = frozenset(("ingest:health", "ingest:heartbeats"))
+"""Scopes that can be granted but that no endpoint accepts yet. Pages mark them."""
+
 DOMAINS: Final = {
     domain: tuple(scope for scope, its_domain, _ in _DECLARED if its_domain == domain)
     for domain in dict.fromkeys(domain for _, domain, _ in _DECLARED)

@@ -17,9 +17,10 @@ from authserver.web.failures import RequestGone
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import scopes, tokens
-from shared.scopes import SCOPES
+from shared.scopes import SCOPES, WITHOUT_ENDPOINT
 from shared.tokens import Token
 
+_NOTHING_TICKED: Final = "Nothing is ticked, so nothing was allowed. Tick one, or decline."
 _REFRESH_DAYS: Final = grants.REFRESH_TOKEN_LIFETIME.days
 
 
@@ -57,8 +58,14 @@ async def decide(server: Server, request: Request) -> Response:
         return await _gone(server, browser, waiting)
     events.log_client_id(request, pending.client_id)
     granted = _decision(form, pending.scopes)
-    if not granted:
+    if granted is None:
         location = await _decline(server, waiting, pending)
+    elif not granted:
+        granted_before = await grants.scopes_of_client(
+            server.database, browser.person.user_id, pending.client_id
+        )
+        page = _page(pending, request_id, granted_before, server, problem=_NOTHING_TICKED)
+        return server.pages.render(page, browser)
     else:
         code = await grants.issue_code(
             server.database,
@@ -70,6 +77,9 @@ async def decide(server: Server, request: Request) -> Response:
         if code is None:
             return await _gone(server, browser, waiting)
         location = _code_location(server, pending, code)
+        if redirects.is_private_use(pending.redirect_uri):
+            # A browser that passes a link to an application keeps showing the page it was on.
+            return server.pages.render(_allowed(pending, location), browser)
     return server.pages.redirect_browser(location, browser)
 
 
@@ -89,15 +99,15 @@ async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Respon
     return server.pages.render(page, browser)
 
 
-def _decision(form: Form, requested: list[str]) -> tuple[str, ...]:
-    """Return the granted scopes; no scopes means declined. Raises InvalidRequest."""
+def _decision(form: Form, requested: list[str]) -> tuple[str, ...] | None:
+    """Return the granted scopes, of which there may be none, or None if declined. Raises InvalidRequest."""
     decision = form.get("decision")
     if decision not in ("allow", "decline"):
         raise InvalidRequest("the decision must be allow or decline")
     ticked = set(form.all("scope"))
     if not ticked <= set(requested):
         raise InvalidRequest("only requested scopes can be granted")
-    return scopes.ordered(ticked) if decision == "allow" else ()
+    return scopes.ordered(ticked) if decision == "allow" else None
 
 
 def _code_location(server: Server, pending: PendingRequest, code: Token) -> str:
@@ -117,13 +127,26 @@ async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest)
     return error_location(server, refused)
 
 
+def _allowed(pending: PendingRequest, location: str) -> Page:
+    """Return the page after a consent that opens an application by its own scheme."""
+    content = {"client_name": pending.client_name, "location": location}
+    return Page("allowed.html", content, may_end_at_client=True)
+
+
 def _page(
-    pending: PendingRequest, request_id: Token, granted_before: frozenset[str], server: Server
+    pending: PendingRequest,
+    request_id: Token,
+    granted_before: frozenset[str],
+    server: Server,
+    *,
+    problem: str | None = None,
 ) -> Page:
     requested = pending.scopes or []
     return Page(
         "consent.html",
         {
+            "problem": problem,
+            "ticked": () if problem else requested,
             "client_name": pending.client_name,
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
@@ -135,7 +158,9 @@ def _page(
             "resource": pending.resource or server.settings.base_url,
             "refresh_days": _REFRESH_DAYS,
             "request": request_id.text,
+            "without_endpoint": WITHOUT_ENDPOINT,
         },
+        status=400 if problem else 200,
         subject=request_id.text,
         may_end_at_client=True,
     )

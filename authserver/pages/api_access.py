@@ -26,7 +26,7 @@ from authserver.people.sessions import Person, StaleForm, Visit
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import scopes, tokens
-from shared.scopes import SCOPES
+from shared.scopes import SCOPES, WITHOUT_ENDPOINT
 from shared.tokens import Token
 
 PATH: Final = "/settings/api-access"
@@ -250,6 +250,7 @@ async def _answer(
         "presets": PRESETS,
         "expiries": EXPIRIES,
         "reading": {scope: SCOPES[scope] for scope in READING},
+        "without_endpoint": WITHOUT_ENDPOINT,
         "adding": {scope: SCOPES[scope] for scope in SCOPES if scope not in READING},
     }
     return server.pages.render(

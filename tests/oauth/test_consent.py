@@ -1,6 +1,9 @@
 """The consent page: checklist lines 20, 23 and 24."""
 
+import re
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
@@ -193,15 +196,65 @@ def test_line_24_the_token_gets_the_ticked_scopes(
     assert status(pair["access_token"], "/api/v1/analytics/daily") == 403
 
 
-def test_allowing_without_a_ticked_scope_declines(
+def test_allowing_without_a_ticked_scope_asks_to_tick_one_or_decline(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
 
-    response = alice_browser.submit(page, decision="allow", scope=None)
+    asked = alice_browser.submit(page, decision="allow", scope=None)
+    without = codes(owner)
+    allowed = alice_browser.submit(asked, decision="allow", scope=["read:profile"])
+
+    assert asked.status_code == 400
+    assert "Tick one, or decline." in asked.text
+    assert [name for name, _ in forms(asked)[0].fields if name == "scope"] == []
+    assert without == 0
+    assert "code" in parameters(allowed)
+
+
+def test_declining_without_a_ticked_scope_is_a_decline(
+    application: Application, alice_browser: Visitor
+) -> None:
+    page = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    response = alice_browser.submit(page, decision="decline", scope=None)
 
     assert parameters(response)["error"] == ["access_denied"]
-    assert codes(owner) == 0
+
+
+def test_allowing_an_application_with_its_own_scheme_is_a_page_that_opens_it(
+    register: Register, alice_browser: Visitor
+) -> None:
+    application = register("com.example.app:/cb?x='%22", client_name="Weekly Report")
+    page = alice_browser.follow(alice_browser.get(application.authorize_path(state="a&b;c")))
+    other = alice_browser.follow(alice_browser.get(application.authorize_path()))
+
+    allowed = alice_browser.submit(page, decision="allow")
+    declined = alice_browser.submit(other, decision="decline")
+    refreshed = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', allowed.text)
+    link = re.search(r'class="button primary" href="([^"]+)"', allowed.text)
+
+    assert allowed.status_code == 200
+    assert "You may close this tab." in allowed.text
+    assert refreshed is not None and link is not None
+    assert refreshed[1] == link[1]
+    location = unescape(link[1])
+    assert location.startswith("com.example.app:/cb?x='%22&code=svc_ac_")
+    assert "&state=a%26b%3Bc&iss=" in location
+    (code,) = parse_qs(urlsplit(location).query)["code"]
+    assert application.exchange(code).status_code == 200
+    assert declined.headers["location"].startswith("com.example.app:/cb?x='%22&error=access_denied")
+
+
+def test_a_scope_that_nothing_accepts_is_marked(
+    application: Application, alice_browser: Visitor
+) -> None:
+    path = application.authorize_path(scope="ingest:app_sessions ingest:health ingest:heartbeats")
+
+    page = alice_browser.follow(alice_browser.get(path))
+
+    assert page.text.count("not in use yet") == 2
+    assert alice_browser.get("/settings/api-access").text.count("not in use yet") == 2
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Scope lists."""
 
+import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +64,18 @@ def test_scopes_are_grouped_by_domain_in_canonical_order() -> None:
         "Health": ["ingest:health"],
     }
     assert list(grouped) == ["Activity", "Health"]
+
+
+def test_a_scope_is_marked_as_without_endpoint_exactly_if_no_operation_requires_it() -> None:
+    description = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
+
+    required = {
+        scope
+        for operations in description["paths"].values()
+        for operation in operations.values()
+        for requirement in operation.get("security", [])
+        for scopes_of_it in requirement.values()
+        for scope in scopes_of_it
+    }
+
+    assert scopes.SCOPES.keys() - required == scopes.WITHOUT_ENDPOINT
