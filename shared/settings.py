@@ -99,13 +99,14 @@ class Settings:
     mcp_origins: tuple[str, ...] = ()
     """SVC_MCP_ORIGINS: with commas between them, whose pages may use the MCP endpoint in a browser, beside
     those of SVC_BASE_URL; programs that are no pages need not be named."""
+    registrations_per_hour: int = 100
+    """SVC_REGISTRATIONS_PER_HOUR: how many applications may register from one address; a refused registration
+    counts a tenth. 0 for no limit."""
     mcp_calls_per_minute: int = 600
     """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one person has in each process of the
     resource server; 0 for no limit."""
     refreshes_per_hour: int = 60
     """SVC_REFRESHES_PER_HOUR: how often one grant may be refreshed within an hour; 0 for no limit."""
-    registrations: int = 100
-    """SVC_REGISTRATIONS: how many clients may register from one address at once; 100 more each hour."""
     jobs: bool = True
     """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. When tokens
     were last used is then written only when the server stops."""
@@ -184,7 +185,9 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
         ),
-        registrations=_at_least_one(environment, "SVC_REGISTRATIONS", Settings.registrations),
+        registrations_per_hour=_count(
+            environment, "SVC_REGISTRATIONS_PER_HOUR", Settings.registrations_per_hour
+        ),
         mcp_calls_per_minute=_count(
             environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
         ),
@@ -209,9 +212,9 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         **{_variable(name): str(getattr(chosen, name)) for name in _SIZES},
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
         "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
+        "SVC_REGISTRATIONS_PER_HOUR": str(chosen.registrations_per_hour),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
-        "SVC_REGISTRATIONS": str(chosen.registrations),
         "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
@@ -317,13 +320,6 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     if not (given.isascii() and given.isdecimal() and len(given) <= 9):
         raise SettingsError(f"{name}: {given!r} is not a whole number of at most nine digits")
     return int(given)
-
-
-def _at_least_one(environment: Mapping[str, str], name: str, default: int) -> int:
-    number = _count(environment, name, default)
-    if number < 1:
-        raise SettingsError(f"{name}: {number} is less than 1")
-    return number
 
 
 _SIZES: Final = tuple(

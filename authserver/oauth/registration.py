@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, forms
-from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope
+from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope, OAuthError
 from authserver.oauth import clients, redirects
 from authserver.oauth.clients import Client
 from authserver.people import names
@@ -31,10 +31,15 @@ class _Metadata(BaseModel):
 
 async def register(server: Server, request: Request) -> Response:
     """Register a client and return its registered metadata."""
-    await server.throttle.count_registration(events.request_origin(request).address)
-    if forms.media_type(request) != "application/json":
-        raise InvalidClientMetadata("the body must be application/json")
-    client = _client(_parse(await forms.read_body(request)))
+    # Before the body is read, so that a client that is slowed down costs little.
+    counted = await server.throttle.count_registration(events.request_origin(request).address)
+    try:
+        if forms.media_type(request) != "application/json":
+            raise InvalidClientMetadata("the body must be application/json")
+        client = _client(_parse(await forms.read_body(request)))
+    except OAuthError:
+        await server.throttle.refund(counted)
+        raise
     created_at = await clients.register(server.database, client)
     answer: dict[str, object] = {
         "client_id": client.client_id,

@@ -29,10 +29,12 @@ Guesses at unknown e-mail addresses are counted in the same way, so that delays 
 have accounts. (One exception: a client that shares a known address with a person can find that the
 account's own delay does not apply there.)
 
-Client registrations are open to everybody and counted by address (100 free, one expires every 36 seconds),
-so that nobody can fill the table. The same holds for redirects to the identity provider, and for
-authorization requests of browsers in which nobody is signed in. Those of a person are counted by account (100
-free, one expires every 6 minutes).
+Client registrations are open to everybody and counted by address, so that nobody can fill the table. The
+setting ``registrations_per_hour`` is the number that is free, and that expires within an hour: by default
+100, one every 36 seconds. A registration that is refused for its content counts a tenth. Redirects to the identity
+provider, and authorization requests of browsers in which nobody is signed in, are counted by address too (100
+free, one expires every 36 seconds). Authorization requests of a person are counted by account (100 free, one
+expires every 6 minutes).
 
 A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
 per hour), and separately from passwords.
@@ -48,7 +50,7 @@ import hmac
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
@@ -64,7 +66,8 @@ from shared.settings import Settings
 SQL: Final = rows.load("people/throttle.sql")
 
 _GUESS_FORGOTTEN_AFTER: Final = timedelta(hours=1)
-_REGISTRATION_FORGOTTEN_AFTER: Final = timedelta(seconds=36)
+_STRANGER_FORGOTTEN_AFTER: Final = timedelta(seconds=36)
+"""Redirects to the provider, and authorization requests of browsers in which nobody is signed in."""
 _AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER: Final = timedelta(minutes=6)
 """A person's authorizations become grants, which are kept; those of a stranger expire."""
 
@@ -72,6 +75,8 @@ _FREE_FOR_ACCOUNT_AND_ADDRESS: Final = 5
 _FREE_FOR_ADDRESS: Final = 20
 _FREE_FOR_ACCOUNT: Final = 20
 _FREE_AUTHORIZATIONS: Final = 100
+_REFUNDED_PART: Final = 0.9
+"""The part of its count that a refused registration gets back."""
 _FREE_PROVIDER_SIGN_INS: Final = 100
 
 _MAX_CONCURRENT: Final = 4
@@ -128,7 +133,8 @@ class Throttle:
 
     database: Database
     secret: bytes = field(repr=False)
-    free_registrations: int = Settings.registrations
+    registrations_per_hour: int = Settings.registrations_per_hour
+    """0: they are not counted."""
     running: Counter[str] = field(default_factory=Counter, repr=False)
     """The number of sign-ins in progress in this process, by address and by account."""
 
@@ -221,16 +227,28 @@ class Throttle:
         keys = self._address_keys("passkey", address, _FREE_FOR_ADDRESS)
         return Attempt(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
 
-    async def count_registration(self, address: str | None) -> None:
+    async def count_registration(self, address: str | None) -> Attempt:
         """Count a client registration. Raises TooManyRequests."""
-        keys = self._address_keys("registration", address, self.free_registrations)
-        await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+        free = self.registrations_per_hour
+        if free == 0:
+            return Attempt(())
+        keys = self._address_keys("registration", address, free)
+        return Attempt(await _count(self.database, keys, timedelta(hours=1) / free))
+
+    async def refund(self, registration: Attempt) -> None:
+        """Take back nine tenths of the count of a registration that was refused for its content."""
+        reduced = [
+            replace(each, added=each.added * _REFUNDED_PART)
+            for each in registration.counted
+            if each.added is not None
+        ]
+        await _undo(self.database, reduced)
 
     async def count_authorization(self, user_id: UUID | None, address: str | None) -> None:
         """Count an authorization request of a person, or of a stranger's address. Raises TooManyRequests."""
         if user_id is None:
             keys = self._address_keys("authorization", address, _FREE_AUTHORIZATIONS)
-            await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+            await _count(self.database, keys, _STRANGER_FORGOTTEN_AFTER)
         else:
             keys = [self._key(f"authorization account: {user_id}", _FREE_AUTHORIZATIONS)]
             await _count(self.database, keys, _AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER)
@@ -239,7 +257,7 @@ class Throttle:
         """Count a redirect to the identity provider. Raises TooManyRequests."""
         # The text of a key must not change: stored counts are found by its HMAC.
         keys = self._address_keys("departure", address, _FREE_PROVIDER_SIGN_INS)
-        await _count(self.database, keys, _REGISTRATION_FORGOTTEN_AFTER)
+        await _count(self.database, keys, _STRANGER_FORGOTTEN_AFTER)
 
     def _address_keys(self, purpose: str, address: str | None, free: int) -> list[Key]:
         here, around = network(address), network(address, ipv6_bits=48)
@@ -255,7 +273,7 @@ class Throttle:
 def throttle(chosen: Settings, database: Database) -> Throttle:
     """Return the throttle of a deployment. Raises SettingsError if it has no signing key."""
     secret = hmac.digest(settings.signing_key(chosen).encode(), b"svc throttle", "sha256")
-    return Throttle(database, secret, chosen.registrations)
+    return Throttle(database, secret, chosen.registrations_per_hour)
 
 
 async def _count(

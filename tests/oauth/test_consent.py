@@ -236,7 +236,8 @@ def test_allowing_an_application_with_its_own_scheme_is_a_page_that_opens_it(
 
     assert allowed.status_code == 200
     assert "You may close this tab." in allowed.text
-    assert refreshed is not None and link is not None
+    assert refreshed is not None
+    assert link is not None
     assert refreshed[1] == link[1]
     location = unescape(link[1])
     assert location.startswith("com.example.app:/cb?x='%22&code=svc_ac_")

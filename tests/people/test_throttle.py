@@ -1049,6 +1049,34 @@ def test_one_registration_expires_every_36_seconds(
     assert [first.status_code, second.status_code, third.status_code] == [201, 201, 429]
 
 
+def test_a_refused_registration_counts_a_tenth(
+    proxied: TestClient, owner: Rows, registered: Callable[[int], None]
+) -> None:
+    registered(95)
+    for _ in range(30):
+        refused = register(proxied, HOME, json={"redirect_uris": ["javascript:x"]})
+        assert refused.status_code == 400
+
+    accepted = [register(proxied, HOME, json=GOOD).status_code for _ in range(2)]
+    turn_back(owner)
+
+    assert accepted == [201, 201]
+    assert register(proxied, HOME, json=GOOD).status_code == 429
+
+
+@pytest.mark.parametrize(("ceiling", "last"), [(3, 429), (0, 201)])
+def test_the_number_of_registrations_is_a_setting(
+    settings: Settings, owner: Rows, ceiling: int, last: int
+) -> None:
+    chosen = replace(settings, registrations_per_hour=ceiling, jobs=False)
+    with TestClient(authserver.app.create(chosen)) as client:
+        answers = [client.post("/oauth/register", json=GOOD).status_code for _ in range(3)]
+        turn_back(owner)
+        answers.append(client.post("/oauth/register", json=GOOD).status_code)
+
+    assert answers == [201, 201, 201, last]
+
+
 def test_registrations_and_sign_ins_are_counted_separately(
     home: Place, registered: Callable[[int], None]
 ) -> None:
