@@ -96,6 +96,9 @@ class Settings:
     word about a client's address is taken (X-Forwarded-For); by default nobody's is."""
     provider: Provider | None = None
     """SVC_PROVIDER_...: who else people may sign in through; None for nobody."""
+    operator_contact: str | None = None
+    """SVC_OPERATOR_CONTACT: whom people ask who have forgotten their password, in words, as the sign-in page
+    shows it: a name, an e-mail address, a room."""
     mcp_origins: tuple[str, ...] = ()
     """SVC_MCP_ORIGINS: with commas between them, whose pages may use the MCP endpoint in a browser, beside
     those of SVC_BASE_URL; programs that are no pages need not be named."""
@@ -181,6 +184,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         **{name: _size(environment, name) for name in _SIZES},
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
         provider=_provider(environment),
+        operator_contact=_contact(environment, "SVC_OPERATOR_CONTACT"),
         mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
@@ -221,6 +225,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
     }
     if chosen.cookie_key is not None:
         variables["SVC_COOKIE_KEY"] = chosen.cookie_key
+    if chosen.operator_contact is not None:
+        variables["SVC_OPERATOR_CONTACT"] = chosen.operator_contact
     if chosen.lifeline is not None:
         variables["SVC_LIFELINE"] = str(chosen.lifeline)
     if chosen.provider is not None:
@@ -358,6 +364,16 @@ def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     if any(network.prefixlen == 0 for network in networks):
         raise SettingsError(f"{name}: everybody cannot be trusted to say where they come from")
     return tuple(map(str, networks))
+
+
+_LONGEST_CONTACT: Final = 200
+
+
+def _contact(environment: Mapping[str, str], name: str) -> str | None:
+    given = environment.get(name, "").strip()
+    if not given.isprintable() or len(given) > _LONGEST_CONTACT:
+        raise SettingsError(f"{name}: at most {_LONGEST_CONTACT} characters that can be read")
+    return given or None
 
 
 _DOMAIN: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -22,6 +23,14 @@ _STATUS: Final = "svc.status"
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 # What balancers make: hexadecimal digits or a UUID. Anything wider could be a secret of the sender's.
 _REQUEST_ID: Final = re.compile(rb"[0-9A-Fa-f-]{8,36}")
+
+
+_CURRENT_REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="-")
+
+
+def current_request_id() -> str:
+    """Return the id of the request that is being answered, which its log line names."""
+    return _CURRENT_REQUEST_ID.get()
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class RequestLog:
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope["svc.request_id"] = request_id.decode()
+        _CURRENT_REQUEST_ID.set(request_id.decode())
         own_headers = ((b"x-request-id", request_id), _NO_SNIFFING)
 
         async def send_named(message: Message) -> None:

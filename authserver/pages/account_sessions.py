@@ -48,7 +48,7 @@ async def end(server: Server, request: Request) -> Response:
             await sessions.sign_out_everywhere(server.database, user_id, origin)
             # Pending requests of this browser move to its new anonymous session.
             anonymous = await sessions.sign_out(server.database, visit.browser, request)
-            return server.pages.redirect("/sign-in", anonymous)
+            return server.pages.redirect(sign_in.SIGNED_OUT_EVERYWHERE, anonymous)
         case "one":
             return await _end_one(server, request, visit, form.get("session") or "")
         case _:
@@ -58,7 +58,7 @@ async def end(server: Server, request: Request) -> Response:
 async def _end_one(server: Server, request: Request, visit: Visit, key: str) -> Response:
     if key == visit.browser.session.hash.hex():
         anonymous = await sessions.sign_out(server.database, visit.browser, request)
-        return server.pages.redirect("/sign-in", anonymous)
+        return server.pages.redirect(sign_in.SIGNED_OUT, anonymous)
     origin = events.request_origin(request)
     session_hash = _hash(key)
     if session_hash is not None and await sessions.end(

@@ -34,6 +34,12 @@ _FAILED: Final = (
     "to wait before the next one, at most 15 minutes."
 )
 """The same message for an unknown address, a wrong password and a throttled attempt; it is true for each."""
+SIGNED_OUT: Final = "/sign-in?done=signed-out"
+SIGNED_OUT_EVERYWHERE: Final = "/sign-in?done=signed-out-everywhere"
+_DONE: Final = {
+    "signed-out": "You are signed out in this browser.",
+    "signed-out-everywhere": "You are signed out in every browser.",
+}
 OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
@@ -56,11 +62,12 @@ def form_next(text: str) -> str:
 
 async def show(server: Server, request: Request) -> Response:
     """Show the form, or continue if a person is signed in already."""
-    going_to = forms.decode(request.scope["query_string"]).get("next") or ""
+    query = forms.decode(request.scope["query_string"])
+    going_to = query.get("next") or ""
     browser = await server.browser(request)
     if browser.person is not None:
         return server.pages.redirect_browser(next_path(going_to), browser)
-    return render(server, browser, going_to)
+    return render(server, browser, going_to, done=_DONE.get(query.get("done") or ""))
 
 
 async def submit(server: Server, request: Request) -> Response:
@@ -124,8 +131,8 @@ async def sign_out(server: Server, request: Request) -> Response:
     server.signer.check_form(request, form, browser, going_to)
     session = await sessions.sign_out(server.database, browser, request)
     request_id = tokens.parse(tokens.REQUEST, going_to)
-    suffix = "" if request_id is None else f"?next={request_id.text}"
-    return server.pages.redirect(f"/sign-in{suffix}", session)
+    suffix = "" if request_id is None else f"&next={request_id.text}"
+    return server.pages.redirect(f"{SIGNED_OUT}{suffix}", session)
 
 
 def render(
@@ -134,6 +141,7 @@ def render(
     going_to: str,
     email: str = "",
     *,
+    done: str | None = None,
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
@@ -144,6 +152,7 @@ def render(
         "is_for_client": next_value not in ("", *PATHS),
         "email": email,
         "passkey_options": passkeys.sign_in_options(server.signer, browser),
+        "done": done,
         "problem": problem,
     }
     page = Page("sign_in.html", content, status, subject=next_value, may_end_at_client=True)

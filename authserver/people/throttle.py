@@ -31,10 +31,10 @@ account's own delay does not apply there.)
 
 Client registrations are open to everybody and counted by address, so that nobody can fill the table. The
 setting ``registrations_per_hour`` is the number that is free, and that expires within an hour: by default
-100, one every 36 seconds. A registration that is refused for its content counts a tenth. Redirects to the identity
-provider, and authorization requests of browsers in which nobody is signed in, are counted by address too (100
-free, one expires every 36 seconds). Authorization requests of a person are counted by account (100 free, one
-expires every 6 minutes).
+100, one every 36 seconds. A registration that is refused for its content counts a tenth. Redirects to the
+identity provider, and authorization requests of browsers in which nobody is signed in, are counted by address
+too (100 free, one expires every 36 seconds). Authorization requests of a person are counted by account (100
+free, one expires every 6 minutes).
 
 A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
 per hour), and separately from passwords.

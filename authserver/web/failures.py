@@ -81,7 +81,8 @@ _BY_STATUS: Final = {
     500: Notice(
         500,
         "Something went wrong",
-        "The mistake is ours, and it has been logged. Try again in a while.",
+        "The mistake is ours, and it has been logged. Try again in a while. If it happens again, tell the "
+        "operator of this service the reference below.",
     ),
     503: Notice(
         503, "The service is busy", "It cannot answer at this moment. Try again in a few seconds."

@@ -25,6 +25,7 @@ from authserver import PRODUCT
 from authserver.people.sessions import CSRF_FIELD, Browser, Person, Signer
 from shared.settings import Settings
 from shared.tokens import Token
+from shared.web import current_request_id
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
@@ -152,6 +153,8 @@ def pages(signer: Signer, chosen: Settings) -> Pages:
         product=PRODUCT,
         sections=SECTIONS,
         static=_static,
+        reference=current_request_id,
+        operator_contact=chosen.operator_contact,
         provider_name=None if chosen.provider is None else chosen.provider.name,
     )
     templates.filters["moment"] = _moment

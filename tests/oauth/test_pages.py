@@ -73,6 +73,33 @@ def test_line_21_every_page_has_the_headers(
         assert "access-control-allow-origin" not in page.headers
 
 
+def test_an_error_page_has_the_reference_of_its_log_line(
+    alice_browser: Visitor, application: Application
+) -> None:
+    pages = every_page(alice_browser, application)
+
+    for name in ("refusal", "forged form", "large form"):
+        page = pages[name]
+        assert f"Reference <code>{page.headers['x-request-id']}</code>" in page.text, name
+    gone = alice_browser.get("/oauth/consent?request=x")
+    assert f"Reference <code>{gone.headers['x-request-id']}</code>" in gone.text
+
+
+def test_the_page_after_signing_out_says_so(alice_browser: Visitor) -> None:
+    response = alice_browser.submit(alice_browser.get("/"))
+
+    assert "You are signed out in this browser." in alice_browser.follow(response).text
+
+
+def test_the_sign_in_page_names_who_can_help_with_a_forgotten_password(settings: Settings) -> None:
+    chosen = replace(settings, operator_contact="Ada <room 12>", jobs=False)
+    with AppClient(authserver.app.create(chosen), "http://localhost:8400") as client:
+        page = client.get("/sign-in")
+
+    assert "Forgot your password?" in page.text
+    assert "a link to choose a new one: Ada &lt;room 12&gt;." in page.text
+
+
 def test_no_page_has_inline_scripts_or_foreign_content(
     alice_browser: Visitor, application: Application
 ) -> None:

@@ -101,7 +101,7 @@ def test_the_browser_itself_can_be_signed_out(
 
     ended = end(alice_browser, session=keys(alice_browser.get(PATH))[0], what="one")
 
-    assert ended.headers["location"] == "/sign-in"
+    assert ended.headers["location"] == "/sign-in?done=signed-out"
     assert alice_browser.cookies != before
     assert [signed_in(each) for each in (alice_browser, other)] == [False, True]
     assert event_names(owner, alice) == ["signed_out"]
@@ -131,7 +131,7 @@ def test_everything_is_signed_out(
 
     ended = end(alice_browser, what="all")
 
-    assert ended.headers["location"] == "/sign-in"
+    assert ended.headers["location"] == "/sign-in?done=signed-out-everywhere"
     assert "set-cookie" in ended.headers
     assert [signed_in(each) for each in (alice_browser, second, bobs)] == [False, False, True]
     assert event_names(owner, alice) == ["signed_out", "signed_out"]

@@ -237,7 +237,7 @@ def test_signing_out_ends_the_session_permanently(alice_browser: Visitor, owner:
 
     response = alice_browser.submit(alice_browser.get("/"))
 
-    assert response.headers["location"] == "/sign-in"
+    assert response.headers["location"] == "/sign-in?done=signed-out"
     assert alice_browser.get("/").status_code == 303
     assert Visitor(alice_browser.client, stolen).get("/").status_code == 303
     assert owner.execute("select count(*) from identity.session").fetchone() == (0,)
@@ -392,7 +392,7 @@ def test_line_57_signing_out_never_leaves_the_service(
     response = alice_browser.post("/sign-out", {"next": going_to, "csrf": good})
 
     assert response.status_code == 303
-    assert response.headers["location"] == "/sign-in"
+    assert response.headers["location"] == "/sign-in?done=signed-out"
 
 
 @pytest.mark.checklist(57)
