@@ -99,7 +99,7 @@ def _profile(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
     if name_problem is not None:
         problems["display_name"] = name_problem
     if zone is None:
-        problems["timezone"] = _zone_problem(form.get("timezone") or "", known)
+        problems["timezone"] = zone_problem(form.get("timezone") or "", known)
     if weekday is None:
         problems["week_starts_on"] = "Pick a day."
     if zone is None or weekday is None or problems:
@@ -107,7 +107,7 @@ def _profile(form: Form, known: Mapping[str, str]) -> Profile | _Typed:
     return Profile(name or None, zone, weekday)
 
 
-def _zone_problem(typed: str, known: Mapping[str, str]) -> str:
+def zone_problem(typed: str, known: Mapping[str, str]) -> str:
     """Return the message for an unknown zone, with suggestions: not every browser shows the list."""
     part = zones.folded(typed)
     near = [name for folded, name in known.items() if part and part in folded]

@@ -20,7 +20,7 @@ from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.oauth import grants
 from authserver.oauth.grants import APITokenExists, TooManyAPITokens
-from authserver.pages import confirm
+from authserver.pages import confirm, grant_list
 from authserver.people import names
 from authserver.people.sessions import Person, StaleForm, Visit
 from authserver.web.page import Page
@@ -103,8 +103,9 @@ class _DateProblem(ValueError):
 async def show(server: Server, request: Request) -> Response:
     """Show the person's API tokens and the form for a new one."""
     visit = await server.visit(request, PATH)
-    done = forms.decode(request.scope["query_string"]).get("done") or ""
-    return await _answer(server, visit, _new(), done=DONE.get(done))
+    query = forms.decode(request.scope["query_string"])
+    done = DONE.get(query.get("done") or "")
+    return await _answer(server, visit, _new(), done=done, query=query)
 
 
 async def create(server: Server, request: Request) -> Response:
@@ -234,18 +235,22 @@ async def _answer(
     problem: str | None = None,
     done: str | None = None,
     new_token: NewToken | None = None,
+    query: Form | None = None,
     status: int = 200,
 ) -> Response:
     """Return the page with the form filled from ``draft``, or with the new token."""
     granted = await grants.of_user(server.database, visit.person.user_id)
-    api_tokens = [grant for grant in reversed(granted) if grant.client_id is None]
+    api_tokens = [grant for grant in grant_list.last_used_first(granted) if grant.client_id is None]
+    search = grant_list.search(query or Form({}), len(api_tokens))
     content = {
         "done": done,
         "problem": problem or ("The token was not created. See below why." if problems else None),
         "problems": {"name": None, "preset": None, "date": None} | (problems or {}),
         "new_token": new_token,
         "draft": draft,
-        "tokens": api_tokens,
+        "tokens": [each for each in api_tokens if search.finds(each.title, each.last_four)],
+        "search": search,
+        "docs_url": f"{server.settings.base_url}/docs",
         "prefix": tokens.ACCESS,
         "presets": PRESETS,
         "expiries": EXPIRIES,

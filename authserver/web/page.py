@@ -170,10 +170,11 @@ def _static(name: str) -> str:
 
 @pass_context
 def _moment(context: Context, at: datetime) -> Markup:
-    """Format an instant in the time zone of the signed-in person."""
+    """Format an instant in the time zone of the signed-in person, and name the zone."""
     person = context.get("person")
-    local = at.astimezone(ZoneInfo(person.timezone if isinstance(person, Person) else "UTC"))
-    text = f"{local.day} {local:%b %Y, %H:%M}"
+    zone = person.timezone if isinstance(person, Person) else "UTC"
+    local = at.astimezone(ZoneInfo(zone))
+    text = f"{local.day} {local:%b %Y, %H:%M} {zone}"
     return Markup('<time datetime="{}">{}</time>').format(local.isoformat("T", "seconds"), text)
 
 

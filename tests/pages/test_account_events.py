@@ -59,7 +59,7 @@ def test_events_are_described_newest_first(
         "You gave an application access: Weekly Report",
         "You signed in",
     ]
-    assert "16 Jun 2025, 09:00" in page.text
+    assert "16 Jun 2025, 09:00 UTC" in page.text
     assert addresses(page)[-1] == "a1"
 
 

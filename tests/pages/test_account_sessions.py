@@ -58,7 +58,7 @@ def test_each_browser_is_listed_with_its_details(
     assert re.findall(r"<bdi>(.*?)</bdi>", page.text) == ["Firefox on Linux"]
     assert page.text.count('<span class="tag">this browser</span>') == 1
     assert "<dd>192.0.2.7</dd>" in page.text
-    assert "16 Jun 2025, 09:00" in page.text
+    assert "16 Jun 2025, 09:00 UTC" in page.text
     assert len(keys(page)) == 1
     assert "Sign out all others" not in page.text
 

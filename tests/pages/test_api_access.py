@@ -92,6 +92,30 @@ def test_a_token_is_created_shown_once_and_works(
     assert abs(expires_at - datetime.now(UTC) - timedelta(days=90)) < timedelta(minutes=1)
 
 
+def test_tokens_are_listed_by_their_last_use_and_found_by_name(
+    alice: Person, alice_browser: Visitor, owner: Rows
+) -> None:
+    for _ in range(10):
+        alice.token()
+    few = alice_browser.get(PATH)
+    fill(alice_browser, name="Notebook")
+    owner.execute("update oauth.grant set last_used_at = now() where name = 'Notebook'")
+
+    page = alice_browser.get(PATH)
+    found = alice_browser.get(f"{PATH}?search=noteb")
+
+    assert 'type="search"' not in few.text
+    assert 'type="search"' in page.text
+    assert page.text.count("/settings/revoke?grant=") == 11
+    assert re.findall(r"<h3><bdi>(.*)</bdi></h3>", page.text)[0] == "Notebook"
+    assert found.text.count("/settings/revoke?grant=") == 1
+    assert "may be a minute old" in page.text
+
+
+def test_the_page_links_to_the_documentation(alice_browser: Visitor) -> None:
+    assert 'href="http://testserver/docs"' in alice_browser.get(PATH).text
+
+
 @pytest.mark.checklist(55)
 def test_the_list_shows_only_the_persons_live_tokens(
     alice_browser: Visitor, bob: Person, application: Application, owner: Rows
@@ -109,8 +133,9 @@ def test_the_list_shows_only_the_persons_live_tokens(
 
     assert "Last used Never" in before
     assert (
-        f"Weekly chart Token svc_dt_…{token[-4:]} May read:profile Created 28 Feb 2026, 15:15 "
-        "Ends Never Last used 1 Mar 2026, 17:50 Revoke" in after
+        "Weekly chart last used 1 Mar 2026, 17:50 Asia/Kathmandu "
+        f"Token svc_dt_…{token[-4:]} May read:profile Created 28 Feb 2026, 15:15 Asia/Kathmandu "
+        "Ends Never Last used 1 Mar 2026, 17:50 Asia/Kathmandu Revoke" in after
     )
     assert after.count("svc_dt_…") == 1
     assert "read:music" not in after[after.index("Your tokens") :]

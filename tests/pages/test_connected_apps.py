@@ -56,10 +56,11 @@ def test_an_application_is_listed_with_its_scopes_and_destination(
     assert page.status_code == 200
     assert "<bdi>Weekly Report</bdi>" in page.text
     assert (
-        "Weekly Report last used 1 Mar 2026, 12:05 "
+        "Weekly Report last used 1 Mar 2026, 12:05 UTC "
         f"May {SCOPES['read:activity']} {SCOPES['read:profile']} "
         "Redirects to 127.0.0.1:3000 Only for http://testserver/mcp "
-        "Since 28 Feb 2026, 09:30 Last used 1 Mar 2026, 12:05 Revoke access" in text_of(page)
+        "Since 28 Feb 2026, 09:30 UTC Last used 1 Mar 2026, 12:05 UTC Revoke access"
+        in text_of(page)
     )
     assert "their own claims" in page.text
 
@@ -298,8 +299,8 @@ def test_each_revoke_link_has_a_different_accessible_name(
     page = alice_browser.get(PATH)
 
     assert spoken(page) == [
-        "End connection 1 of 2 of Weekly Report, since 28 Feb 2026, 09:30",
-        "End connection 2 of 2 of Weekly Report, since 28 Feb 2026, 09:30",
+        "End connection 1 of 2 of Weekly Report, since 28 Feb 2026, 09:30 UTC",
+        "End connection 2 of 2 of Weekly Report, since 28 Feb 2026, 09:30 UTC",
         "Revoke access of Weekly Report, 1 of 2",
         "Revoke access of Weekly Report, 2 of 2",
     ]

@@ -42,6 +42,26 @@ def test_the_first_account_is_created_by_a_link_and_is_an_administrator(
     ]
 
 
+def test_the_time_zone_of_a_new_account_is_asked(
+    visitor: Visitor, settings: Settings, owner: Rows
+) -> None:
+    page = visitor.get(first_link(settings))
+
+    wrong = visitor.submit(page, email="alice@example.org", password=PASSWORD, timezone="Berlin")
+    response = visitor.submit(
+        wrong, email="alice@example.org", password=PASSWORD, timezone="europe/berlin"
+    )
+
+    assert 'value="UTC"' in page.text
+    assert "data-browser-zone" in page.text
+    assert wrong.status_code == 400
+    assert "Did you mean Europe/Berlin?" in wrong.text
+    assert "data-browser-zone" not in wrong.text
+    assert response.headers["location"] == "/"
+    assert "Europe/Berlin" in visitor.get("/").text
+    assert owner.execute("select timezone from identity.user").fetchall() == [("Europe/Berlin",)]
+
+
 def test_with_an_account_no_first_link_is_created(
     visitor: Visitor, settings: Settings, alice: Person
 ) -> None:
