@@ -63,8 +63,14 @@ _EXAMPLES: Final = {
     "read:profile": '"{base_url}/api/v1/me"',
     "read:activity": '"{base_url}/api/v1/analytics/daily?from={day}&to={day}&tz={zone}"',
     "ingest:app_sessions": (
-        """-H "Content-Type: application/json" -d '{{"events": []}}' """
+        """-H "Content-Type: application/json" -d '{{"events": [{{"app": "First try", """
+        """"device": "curl", "started_at": "{start}", "ended_at": "{end}"}}]}}' """
         '"{base_url}/api/v1/ingest/app-sessions"'
+    ),
+    "ingest:coding_sessions": (
+        """-H "Content-Type: application/json" -d '{{"events": [{{"project": "first-try", """
+        """"device": "curl", "started_at": "{start}", "ended_at": "{end}"}}]}}' """
+        '"{base_url}/api/v1/ingest/coding-sessions"'
     ),
 }
 
@@ -94,6 +100,11 @@ class NewToken:
 
     token: Token
     curl: str | None
+
+    @property
+    def adds_event(self) -> bool:
+        """Whether the command adds an event."""
+        return self.curl is not None and "/ingest/" in self.curl
 
 
 class _DateProblem(ValueError):
@@ -222,7 +233,14 @@ def _curl(base_url: str, token: Token, granted: Sequence[str], now: datetime) ->
     example = next((_EXAMPLES[scope] for scope in _EXAMPLES if scope in granted), None)
     if example is None:
         return None
-    filled = example.format(base_url=base_url, day=now.date(), zone=now.tzinfo)
+    end = now.astimezone(UTC)
+    filled = example.format(
+        base_url=base_url,
+        day=now.date(),
+        zone=now.tzinfo,
+        start=f"{end - timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ}",
+        end=f"{end:%Y-%m-%dT%H:%M:%SZ}",
+    )
     return f'curl -H "Authorization: Bearer {token.text}" {filled}'
 
 

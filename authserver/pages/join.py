@@ -25,7 +25,6 @@ from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
 
-
 _DEFAULT_ZONE: Final = "UTC"
 
 

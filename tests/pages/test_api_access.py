@@ -197,7 +197,8 @@ def test_the_token_gets_the_chosen_scopes(
     ("preset", "line"),
     [
         ("reading", "/api/v1/me"),
-        ("tracker", """-d '{"events": []}' "http://testserver/api/v1/ingest/app-sessions"'"""),
+        ("tracker", """-d '{"events": [{"app": "First try", "device": "curl", "started_at": "20"""),
+        ("tracker", """Z"}]}' "http://testserver/api/v1/ingest/app-sessions"'"""),
     ],
 )
 def test_the_example_command_fits_the_scopes(
