@@ -5,6 +5,7 @@ the last 30 days. The role of this server may not read activity; it calls functi
 session themselves (``sql/functions/categories.sql``), on separate connections, because they may take long.
 """
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +72,7 @@ _DONE: Final = {
     "added": "The rule is added. It applies to everything that was ever recorded.",
     "put": "Done. It applies to everything that was ever recorded.",
     "removed": "The rule is removed.",
+    "restored": "The rule is back in its place.",
     "moved": "The rule is moved.",
     "scored": "The score is saved. It applies to everything that was ever recorded.",
 }
@@ -124,6 +126,14 @@ class Preview:
 
 
 @dataclass(frozen=True)
+class Removed:
+    """A rule that was just removed, and its place."""
+
+    rule: Rule
+    place: int
+
+
+@dataclass(frozen=True)
 class Draft:
     """The form values of a new rule."""
 
@@ -156,16 +166,17 @@ async def show(server: Server, request: Request) -> Response:
     query = forms.decode(request.scope["query_string"])
     visit = await server.visit(request, PATH)
     done = _DONE.get(query.get("done") or "")
-    return await _answer(server, visit, done=done, into=query.get("into") or "")
+    added = query.get("rule") or ""
+    return await _answer(server, visit, done=done, added=added, into=query.get("into") or "")
 
 
 async def add(server: Server, request: Request) -> Response:
-    """Add a rule, or show a preview of it."""
+    """Add a rule, also one that was just removed, or show a preview of it."""
     form, visit = await _read_form(server, request)
     draft = _draft(form)
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit, draft)
-    is_for_preview = form.get("what") != "add"
+    is_for_preview = form.get("what") not in ("add", "restore")
     problems = _problems(draft, needs_category=not is_for_preview)
     if problems:
         return await _answer(server, visit, draft, problems=problems, status=400)
@@ -175,7 +186,14 @@ async def add(server: Server, request: Request) -> Response:
     if problem is not None:
         problems = {"pattern": problem}
         return await _answer(server, visit, draft, problems=problems, status=_status(problem))
-    return server.pages.redirect_browser(f"{PATH}?done=added", visit.browser)
+    rule, last = await _place(server, visit, draft)
+    if form.get("what") == "restore":
+        by = _requested_place(form) - last
+        if rule and by:
+            await _query(server, visit, _Change, "move", {"rule": UUID(rule), "by": by})
+        return server.pages.redirect_browser(f"{PATH}?done=restored#rules", visit.browser)
+    query = urlencode({"done": "added", "rule": rule})
+    return server.pages.redirect_browser(f"{PATH}?{query}", visit.browser)
 
 
 async def put(server: Server, request: Request) -> Response:
@@ -194,7 +212,8 @@ async def put(server: Server, request: Request) -> Response:
     if problem is not None:
         status = _status(problem)
         return await _answer(server, visit, problem=problem, into=draft.category, status=status)
-    query = urlencode({"done": "put", "into": draft.category})
+    rule, _ = await _place(server, visit, draft)
+    query = urlencode({"done": "put", "into": draft.category, "rule": rule})
     return server.pages.redirect_browser(f"{PATH}?{query}", visit.browser)
 
 
@@ -204,6 +223,7 @@ async def change(server: Server, request: Request) -> Response:
     what, rule = _requested_change(form)
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit)
+    before = await _rules(server, visit)
     statement, given = ("remove", {}) if what == "remove" else ("move", {"by": _STEPS[what]})
     try:
         (changed,) = await _query(server, visit, _Change, statement, {"rule": rule, **given})
@@ -211,8 +231,18 @@ async def change(server: Server, request: Request) -> Response:
         return await _answer(server, visit, problem=_BUSY, status=503)
     if not changed.is_done:
         return await _answer(server, visit, problem=_GONE, status=409)
-    done = "removed" if what == "remove" else "moved#rules"
-    return server.pages.redirect_browser(f"{PATH}?done={done}", visit.browser)
+    if what == "remove":
+        # Without a redirect: the page has a form that adds the rule again.
+        removed = next(
+            (
+                Removed(each, place)
+                for place, each in enumerate(before, 1)
+                if each.category_rule_id == rule
+            ),
+            None,
+        )
+        return await _answer(server, visit, done=_DONE["removed"], removed=removed)
+    return server.pages.redirect_browser(f"{PATH}?done=moved#rules", visit.browser)
 
 
 async def score(server: Server, request: Request) -> Response:
@@ -236,6 +266,26 @@ async def score(server: Server, request: Request) -> Response:
             server, visit, problems=problems, score_choice=score_choice, status=_status(problem)
         )
     return server.pages.redirect_browser(f"{PATH}?done=scored", visit.browser)
+
+
+async def _rules(server: Server, visit: Visit) -> list[Rule]:
+    return await rows.every(server.database, Rule, SQL["rules"], _session_parameters(visit))
+
+
+async def _place(server: Server, visit: Visit, draft: Draft) -> tuple[str, int]:
+    """Return the id and the place of a rule that was just added, or nothing if it is gone already."""
+    for place, rule in enumerate(await _rules(server, visit), 1):
+        if (rule.field, rule.match, rule.pattern) == (draft.field, draft.match, draft.pattern):
+            return str(rule.category_rule_id), place
+    return "", 0
+
+
+def _requested_place(form: Form) -> int:
+    """Return the place of a rule that is added again. Raises InvalidRequest."""
+    place = form.get("place") or ""
+    if not re.fullmatch(r"[1-9][0-9]{0,2}", place):
+        raise InvalidRequest("the parameter place must be one of the page")
+    return int(place)
 
 
 def _requested_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
@@ -417,16 +467,23 @@ async def _answer(
     score_choice: ScoreChoice | None = None,
     problem: str | None = None,
     done: str | None = None,
+    added: str = "",
+    removed: Removed | None = None,
     into: str = "",
     is_slow: bool = False,
     status: int = 200,
 ) -> Response:
     """Return the page with its forms filled from ``draft`` and ``score_choice``.
 
-    ``is_slow``: a query of recent activity has just timed out, so the page does not try another one.
+    ``added`` is the id of a rule that was just added, and ``removed`` one that was just removed: the page
+    offers to undo that. ``is_slow``: a query of recent activity has just timed out, so the page does not try
+    another one.
     """
+    listed = await _rules(server, visit)
     content = {
         "done": done,
+        "added": next((each for each in listed if str(each.category_rule_id) == added), None),
+        "removed": removed,
         "problem": problem or ("Nothing was changed. See below why." if problems else None),
         "problems": {"pattern": None, "category": None, "scored": None} | dict(problems or {}),
         "draft": draft or Draft(),
@@ -434,7 +491,7 @@ async def _answer(
         "score_choice": score_choice or ScoreChoice(),
         "into": into,
         "uncategorized": None if is_slow else await _uncategorized(server, visit),
-        "rules": await rows.every(server.database, Rule, SQL["rules"], _session_parameters(visit)),
+        "rules": listed,
         "scores": await rows.every(
             server.database, Score, SQL["scores"], _session_parameters(visit)
         ),
