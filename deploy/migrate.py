@@ -189,7 +189,7 @@ class _Migrator:
             pending = _pending(migrations, self._applied())
             if pending:
                 self._raise_oldest_code(_oldest_code(pending[0]))
-                self._apply(pending[0])
+                self._apply(pending[0], pending[0].read_text(encoding="utf-8"))
         return bool(pending)
 
     def _raise_oldest_code(self, oldest_code: int) -> None:
@@ -204,27 +204,32 @@ class _Migrator:
             applied = self._applied()
             if _pending(migrations, applied):
                 raise MigrationError("another run has changed the schema: run 'svc migrate' again")
-            standing = [self.directory / name for name in _STANDING]
-            changed = [path for path in standing if applied.get(path.name) != _digest(path)]
-            for path in changed:
-                self._apply(path)
+            standing = {
+                self.directory / name: queries.written_out(self.directory / name)
+                for name in _STANDING
+            }
+            changed = [
+                path for path, text in standing.items() if applied.get(path.name) != _digest(text)
+            ]
             # A recreated function has no grants, so grants.sql must run in the same transaction.
             if changed and changed[-1].name != _GRANTS:
-                self._apply(standing[-1])
+                changed.append(self.directory / _GRANTS)
+            for path in changed:
+                self._apply(path, standing[path])
             self.database.execute(
                 _STATEMENTS["record_version"], {"version": version_of(migrations[-1])}
             )
         return bool(changed)
 
-    def _apply(self, path: Path) -> None:
+    def _apply(self, path: Path, text: str) -> None:
         self._say_once(f"applying {path.name}")
         try:
-            self.database.execute(path.read_text(encoding="utf-8"))
+            self.database.execute(text.encode())
         except psycopg.Error as error:
             error.add_note(f"sql/{path.relative_to(self.directory)}")
             raise
         self.database.execute(
-            _STATEMENTS["record_file"], {"name": path.name, "digest": _digest(path)}
+            _STATEMENTS["record_file"], {"name": path.name, "digest": _digest(text)}
         )
 
     def _applied(self) -> dict[str, str]:
@@ -258,7 +263,7 @@ def _pending(migrations: Sequence[Path], applied: Mapping[str, str]) -> list[Pat
             raise MigrationError(
                 f"sql/migrations/{pending[0].name} must run before {path.name}, which was applied"
             )
-        elif applied[path.name] != _digest(path):
+        elif applied[path.name] != _digest(path.read_text(encoding="utf-8")):
             raise MigrationError(f"sql/migrations/{path.name} was changed after it was applied")
     return pending
 
@@ -288,8 +293,8 @@ def _oldest_code(migration: Path) -> int:
     return int(found[1])
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _one_line(error: psycopg.Error) -> str:

@@ -6,7 +6,7 @@ A file is a series of blocks, each opened by a header line:
     -- fragment: spans          common table expressions that several statements share
 
 A statement or a fragment takes a fragment in with a line of its own, ``--include spans``. There is no other
-templating: what is executed can be read in the file.
+templating: what is executed can be read in the file. Files of functions may include those of SHARED.
 
 A fragment says in its header which common table expressions must stand before it, and which of its own are
 there for what follows, each with its columns:
@@ -25,8 +25,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
-ANSWER: Final = Path(__file__).with_name("answer.sql")
-"""The fragments that all files may use."""
+SHARED: Final = (
+    Path(__file__).with_name("answer.sql"),
+    Path(__file__).with_name("definitions.sql"),
+)
+"""The fragments that all files may use, functions of the database among them."""
 
 _HEADER: Final = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _INCLUDE: Final = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
@@ -113,15 +116,12 @@ def load(*paths: Path) -> dict[str, str]:
     """
     statements: dict[str, Block] = {}
     fragments: dict[str, Block] = {}
-    for path in (ANSWER, *paths):
+    for path in (*SHARED, *paths):
         for block in blocks(path):
             known = fragments if block.is_fragment else statements
             if block.name in known:
                 raise ValueError(f"{path.name}: {block.name} is defined twice")
             known[block.name] = block
-
-    def whole(text: str) -> str:
-        return _INCLUDE.sub(lambda include: whole(fragments[include[1]].text), text)
 
     used = dict.fromkeys(
         name
@@ -130,7 +130,18 @@ def load(*paths: Path) -> dict[str, str]:
     )
     for block in (*statements.values(), *(fragments[name] for name in used)):
         _check(block, fragments)
-    return {name: whole(block.text) for name, block in statements.items()}
+    return {name: _whole(block.text, fragments) for name, block in statements.items()}
+
+
+def written_out(path: Path) -> str:
+    """Return the text of a file without headers, such as one of functions, with its fragments.
+
+    It may use those of SHARED. Raises KeyError and FragmentError as ``load`` does.
+    """
+    text = path.read_text(encoding="utf-8")
+    fragments = {block.name: block for shared in SHARED for block in blocks(shared)}
+    _check(Block(path.name, is_fragment=False, text=text, needs={}, gives={}), fragments)
+    return _whole(text, fragments)
 
 
 def blocks(path: Path) -> tuple[Block, ...]:
@@ -151,6 +162,11 @@ def _blocks(file: str) -> Iterator[Block]:
         for promise, table, columns in _PROMISE.findall(text):
             promised[promise][table] = frozenset(re.findall(r"\w+", columns))
         yield Block(name, kind == "fragment", _PROMISE.sub("", text).strip(), **promised)
+
+
+def _whole(text: str, fragments: Mapping[str, Block]) -> str:
+    """Return ``text`` with all fragments in the place of the lines that include them."""
+    return _INCLUDE.sub(lambda include: _whole(fragments[include[1]].text, fragments), text)
 
 
 def _check(block: Block, fragments: Mapping[str, Block]) -> None:

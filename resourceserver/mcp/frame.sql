@@ -190,51 +190,14 @@ frame as (
 -- the difference between "nothing was done" and "nobody looked".
 -- needs: frame (ends_at, first_day, last_day, starts_at, today, tz)
 -- gives: gap (days, first_day, last_day)
-unreported as (
-    select day.date
+possible_day as (
+    select day.date,
+           day.starts_at,
+           day.ends_at
       from frame
-     -- The planner looks nothing up by what is subtracted from a column beside row-level security; `offset`
-     -- makes a column of it.
-     cross join lateral (
-               select date,
-                      starts_at,
-                      ends_at,
-                      starts_at - interval '24 hours' as day_before
-                 from svc.days(frame.first_day, least(frame.last_day, frame.today), frame.tz)
-               offset 0
-           ) as day
-     where day.starts_at < day.ends_at
-       and not exists (
-               select
-                 from activity.app_session
-                where user_id = %(user_id)s
-                  and started_at >= day.starts_at
-                  and started_at < day.ends_at
-           )
-       and not exists (
-               select
-                 from activity.coding_session
-                where user_id = %(user_id)s
-                  and started_at >= day.starts_at
-                  and started_at < day.ends_at
-           )
-       and not exists (
-               select
-                 from activity.app_session
-                where user_id = %(user_id)s
-                  and started_at > day.day_before
-                  and started_at < day.starts_at
-                  and ended_at > day.starts_at
-           )
-       and not exists (
-               select
-                 from activity.coding_session
-                where user_id = %(user_id)s
-                  and started_at > day.day_before
-                  and started_at < day.starts_at
-                  and ended_at > day.starts_at
-           )
+     cross join lateral svc.days(frame.first_day, least(frame.last_day, frame.today), frame.tz) as day
 ),
+--include unreported_days
 gap as (
     select min(date) as first_day,
            max(date) as last_day,

@@ -5,52 +5,19 @@
 -- %(is_counted)s says that they are needed.
 -- needs: slot (date, ends_at, starts_at)
 -- gives: reported (date)
+possible_day as (
+    select date,
+           starts_at,
+           ends_at
+      from slot
+     where %(is_counted)s::boolean
+),
+--include unreported_days
 reported as (
     select date
-      -- The planner looks nothing up by what is subtracted from a column beside row-level security; `offset`
-      -- makes a column of it.
-      from (
-               select date,
-                      starts_at,
-                      ends_at,
-                      starts_at - interval '24 hours' as day_before
-                 from slot
-                where %(is_counted)s::boolean
-               offset 0
-           ) as day
+      from possible_day
      where starts_at < ends_at
-       and (
-               exists (
-                   select
-                     from activity.app_session
-                    where user_id = %(user_id)s
-                      and started_at >= day.starts_at
-                      and started_at < day.ends_at
-               )
-               or exists (
-                   select
-                     from activity.coding_session
-                    where user_id = %(user_id)s
-                      and started_at >= day.starts_at
-                      and started_at < day.ends_at
-               )
-               or exists (
-                   select
-                     from activity.app_session
-                    where user_id = %(user_id)s
-                      and started_at > day.day_before
-                      and started_at < day.starts_at
-                      and ended_at > day.starts_at
-               )
-               or exists (
-                   select
-                     from activity.coding_session
-                    where user_id = %(user_id)s
-                      and started_at > day.day_before
-                      and started_at < day.starts_at
-                      and ended_at > day.starts_at
-               )
-           )
+       and date not in (select date from unreported)
 ),
 
 -- fragment: rendered_slots

@@ -273,6 +273,123 @@ rule_inputs as (
       from labelled
 ),
 
+-- fragment: quarter_rows
+-- What the sessions of `numbered` add up to, which are numbered so that the owner of an instant comes last: `segment`,
+-- what each of them owns, and `quarter_row`, a row for each quarter of an hour, label and session that reaches
+-- over its edge, and one for all others of the label. Rollups of applications and of coding consist of these.
+-- needs: numbered (ended_at, ends_at, label, lines_added, lines_removed, n, session_id, started_at, starts_at)
+-- gives: timeline (ends, sessions, starts)
+-- gives: segment (ends_at, n, starts_at)
+-- gives: quarter_row (began_at, continued, ended_at, first_at, label, last_at, lines_added, lines_removed,
+--     longest_ms, owned_ms, session_id, started, starts_at)
+timeline as (
+    select array_agg(starts_at order by n) as starts,
+           array_agg(ends_at order by n) as ends,
+           array_agg(session_id order by n) as sessions
+      from numbered
+),
+segment as (
+    select segment.n,
+           segment.starts_at,
+           segment.ends_at
+      from timeline
+     cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
+),
+-- Each session once for every quarter in which it counts, and once for every part of one that it owns. Quarters
+-- are a set in the select list, which costs less than a join where most sessions lie in one.
+piece as (
+    select session.quarter as starts_at,
+           session.n,
+           session.label,
+           (session.started_at >= session.quarter)::integer as started,
+           case
+               when session.started_at < session.quarter
+                    or session.ended_at > session.quarter + interval '15 minutes'
+                   then session.started_at
+           end as began_at,
+           case
+               when session.started_at < session.quarter
+                    or session.ended_at > session.quarter + interval '15 minutes'
+                   then session.ended_at
+           end as ended_at,
+           case when session.started_at >= session.quarter then session.lines_added end as lines_added,
+           case when session.started_at >= session.quarter then session.lines_removed end as lines_removed,
+           null::timestamptz as first_at,
+           null::timestamptz as last_at
+      from (
+               select *,
+                      generate_series(
+                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
+                          -- Its end is no part of a session.
+                          greatest(ends_at - interval '1 millisecond', starts_at),
+                          interval '15 minutes'
+                      ) as quarter
+                 from numbered
+           ) as session
+     union all
+    select segment.quarter,
+           segment.n,
+           null,
+           null,
+           null,
+           null,
+           null,
+           null,
+           greatest(segment.starts_at, segment.quarter),
+           least(segment.ends_at, segment.quarter + interval '15 minutes')
+      from (
+               select *,
+                      generate_series(
+                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
+                          ends_at - interval '1 millisecond',
+                          interval '15 minutes'
+                      ) as quarter
+                 from segment
+           ) as segment
+),
+per_session as (
+    select starts_at,
+           n,
+           max(label) as label,
+           max(started) as started,
+           max(began_at) as began_at,
+           max(ended_at) as ended_at,
+           max(lines_added) as lines_added,
+           max(lines_removed) as lines_removed,
+           sum(last_at - first_at) as owned,
+           min(first_at) as first_at,
+           max(last_at) as last_at
+      from piece
+     group by starts_at,
+              n
+),
+quarter_row as (
+    select starts_at,
+           label,
+           coalesce(
+               (select sessions from timeline)[own_n],
+               '00000000-0000-0000-0000-000000000000'
+           ) as session_id,
+           sum(started)::integer as started,
+           sum(1 - started)::integer as continued,
+           max(began_at) filter (where own_n is not null) as began_at,
+           max(ended_at) filter (where own_n is not null) as ended_at,
+           svc.duration_ms(coalesce(sum(owned), interval '0')) as owned_ms,
+           svc.duration_ms(coalesce(max(owned), interval '0')) as longest_ms,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
+           coalesce(sum(lines_added), 0) as lines_added,
+           coalesce(sum(lines_removed), 0) as lines_removed
+      from (
+               select *,
+                      case when owned is not null and began_at is not null then n end as own_n
+                 from per_session
+           ) as part
+     group by starts_at,
+              label,
+              own_n
+),
+
 -- fragment: app_rollup
 -- The rollups of the days of `day`: `app_quarter`, rows of activity.app_time, and `app_day`, rows of
 -- activity.app_timeline. Needs the fragment `rule_inputs`, and that its labels are there.
@@ -328,128 +445,46 @@ cut as (
      where ended_at > day + interval '24 hours'
        and day + interval '24 hours' = any (array(select starts_at from day))
 ),
-counted as (
+numbered as (
     select row_number() over (
-               order by cut.starts_at,
-                        cut.started_at,
-                        device.name collate "C" desc,
-                        cut.app collate "C" desc,
-                        cut.idempotency_key collate "C" desc
+               order by session.starts_at,
+--include owner_order
            )::integer as n,
-           ((select numbers from known) -> cut.label_key)::integer as label,
-           cut.app_session_id as session_id,
-           cut.started_at,
-           cut.ended_at,
-           cut.starts_at,
-           cut.ends_at
-      from cut
+           ((select numbers from known) -> session.label_key)::integer as label,
+           session.app_session_id as session_id,
+           null::bigint as lines_added,
+           null::bigint as lines_removed,
+           session.started_at,
+           session.ended_at,
+           session.starts_at,
+           session.ends_at
+      from cut as session
       join activity.device
         on device.user_id = %(user_id)s
-       and device.device_id = cut.device_id
+       and device.device_id = session.device_id
 ),
-timeline as (
-    select array_agg(starts_at order by n) as starts,
-           array_agg(ends_at order by n) as ends,
-           array_agg(label order by n) as labels,
-           array_agg(session_id order by n) as sessions
-      from counted
-),
-segment as (
-    select segment.n,
-           segment.starts_at,
-           segment.ends_at
-      from timeline
-     cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
-),
--- Each session once for every quarter in which it counts, and once for every part of one that it owns. Quarters
--- are a set in the select list, which costs less than a join where most sessions lie in one.
-piece as (
-    select counted.quarter as starts_at,
-           counted.n,
-           counted.label,
-           (counted.started_at >= counted.quarter)::integer as started,
-           case
-               when counted.started_at < counted.quarter
-                    or counted.ended_at > counted.quarter + interval '15 minutes'
-                   then counted.started_at
-           end as began_at,
-           case
-               when counted.started_at < counted.quarter
-                    or counted.ended_at > counted.quarter + interval '15 minutes'
-                   then counted.ended_at
-           end as ended_at,
-           null::timestamptz as first_at,
-           null::timestamptz as last_at
-      from (
-               select *,
-                      generate_series(
-                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
-                          -- Its end is no part of a session.
-                          greatest(ends_at - interval '1 millisecond', starts_at),
-                          interval '15 minutes'
-                      ) as quarter
-                 from counted
-           ) as counted
-     union all
-    select segment.quarter,
-           segment.n,
-           null,
-           null,
-           null,
-           null,
-           greatest(segment.starts_at, segment.quarter),
-           least(segment.ends_at, segment.quarter + interval '15 minutes')
-      from (
-               select *,
-                      generate_series(
-                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
-                          ends_at - interval '1 millisecond',
-                          interval '15 minutes'
-                      ) as quarter
-                 from segment
-           ) as segment
-),
-per_session as (
-    select starts_at,
-           n,
-           max(label) as label,
-           max(started) as started,
-           max(began_at) as began_at,
-           max(ended_at) as ended_at,
-           sum(last_at - first_at) as owned,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from piece
-     group by starts_at,
-              n
-),
+--include quarter_rows
 app_quarter as (
     select starts_at,
            (select labels from known)[label] as label_id,
-           coalesce(
-               (select sessions from timeline)[own_n],
-               '00000000-0000-0000-0000-000000000000'
-           ) as session_id,
-           sum(started)::integer as started,
-           sum(1 - started)::integer as continued,
-           max(began_at) filter (where own_n is not null) as began_at,
-           max(ended_at) filter (where own_n is not null) as ended_at,
-           svc.duration_ms(coalesce(sum(owned), interval '0')) as owned_ms,
-           svc.duration_ms(coalesce(max(owned), interval '0')) as longest_ms,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from (
-               select *,
-                      case when owned is not null and began_at is not null then n end as own_n
-                 from per_session
-           ) as part
-     group by starts_at,
-              label,
-              own_n
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at
+      from quarter_row
+),
+label_of_session as (
+    select array_agg(label order by n) as labels
+      from numbered
 ),
 segment_of_day as (
     select day,
-           (select labels from timeline)[n] as label,
+           (select labels from label_of_session)[n] as label,
            (select sessions from timeline)[n] as session_id,
            -- Not svc.duration_ms, for this is done for every segment and has to be fast.
            (date_part('epoch', starts_at - day) * 1000)::integer as starts_ms,
@@ -550,220 +585,29 @@ coding_cut as (
      where ended_at > day + interval '24 hours'
        and day + interval '24 hours' = any (array(select starts_at from day))
 ),
-coding_counted as (
+numbered as (
     select row_number() over (
-               order by cut.starts_at,
-                        cut.started_at,
-                        device.name collate "C" desc,
-                        cut.project collate "C" desc,
-                        coalesce(cut.language, '') collate "C" desc,
-                        coalesce(cut.file, '') collate "C" desc,
-                        cut.idempotency_key collate "C" desc
+               order by session.starts_at,
+--include coding_owner_order
            )::integer as n,
-           cut.project,
-           coalesce(cut.language, 'unknown') as language,
-           cut.coding_session_id as session_id,
-           cut.lines_added,
-           cut.lines_removed,
-           cut.started_at,
-           cut.ended_at,
-           cut.starts_at,
-           cut.ends_at
-      from coding_cut as cut
+           array[session.project, coalesce(session.language, 'unknown')] as label,
+           session.coding_session_id as session_id,
+           session.lines_added,
+           session.lines_removed,
+           session.started_at,
+           session.ended_at,
+           session.starts_at,
+           session.ends_at
+      from coding_cut as session
       join activity.device
         on device.user_id = %(user_id)s
-       and device.device_id = cut.device_id
+       and device.device_id = session.device_id
 ),
-coding_timeline as (
-    select array_agg(starts_at order by n) as starts,
-           array_agg(ends_at order by n) as ends,
-           array_agg(session_id order by n) as sessions
-      from coding_counted
-),
-coding_segment as (
-    select segment.n,
-           segment.starts_at,
-           segment.ends_at
-      from coding_timeline
-     cross join lateral svc.owned_segments(coding_timeline.starts, coding_timeline.ends) as segment
-),
-coding_piece as (
-    select counted.quarter as starts_at,
-           counted.n,
-           counted.project,
-           counted.language,
-           (counted.started_at >= counted.quarter)::integer as started,
-           case
-               when counted.started_at < counted.quarter
-                    or counted.ended_at > counted.quarter + interval '15 minutes'
-                   then counted.started_at
-           end as began_at,
-           case
-               when counted.started_at < counted.quarter
-                    or counted.ended_at > counted.quarter + interval '15 minutes'
-                   then counted.ended_at
-           end as ended_at,
-           case when counted.started_at >= counted.quarter then counted.lines_added end as lines_added,
-           case when counted.started_at >= counted.quarter then counted.lines_removed end as lines_removed,
-           null::timestamptz as first_at,
-           null::timestamptz as last_at
-      from (
-               select *,
-                      generate_series(
-                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
-                          greatest(ends_at - interval '1 millisecond', starts_at),
-                          interval '15 minutes'
-                      ) as quarter
-                 from coding_counted
-           ) as counted
-     union all
-    select segment.quarter,
-           segment.n,
-           null,
-           null,
-           null,
-           null,
-           null,
-           null,
-           null,
-           greatest(segment.starts_at, segment.quarter),
-           least(segment.ends_at, segment.quarter + interval '15 minutes')
-      from (
-               select *,
-                      generate_series(
-                          date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
-                          ends_at - interval '1 millisecond',
-                          interval '15 minutes'
-                      ) as quarter
-                 from coding_segment
-           ) as segment
-),
-coding_per_session as (
-    select starts_at,
-           n,
-           max(project) as project,
-           max(language) as language,
-           max(started) as started,
-           max(began_at) as began_at,
-           max(ended_at) as ended_at,
-           max(lines_added) as lines_added,
-           max(lines_removed) as lines_removed,
-           sum(last_at - first_at) as owned,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from coding_piece
-     group by starts_at,
-              n
-),
+--include quarter_rows
 coding_quarter as (
     select starts_at,
-           project,
-           language,
-           coalesce(
-               (select sessions from coding_timeline)[own_n],
-               '00000000-0000-0000-0000-000000000000'
-           ) as session_id,
-           sum(started)::integer as started,
-           sum(1 - started)::integer as continued,
-           max(began_at) filter (where own_n is not null) as began_at,
-           max(ended_at) filter (where own_n is not null) as ended_at,
-           svc.duration_ms(coalesce(sum(owned), interval '0')) as owned_ms,
-           svc.duration_ms(coalesce(max(owned), interval '0')) as longest_ms,
-           min(first_at) as first_at,
-           max(last_at) as last_at,
-           coalesce(sum(lines_added), 0) as lines_added,
-           coalesce(sum(lines_removed), 0) as lines_removed
-      from (
-               select *,
-                      case when owned is not null and began_at is not null then n end as own_n
-                 from coding_per_session
-           ) as part
-     group by starts_at,
-              project,
-              language,
-              own_n
-),
-
--- fragment: app_sum
--- `app_sum`: what slots of a unit came to, which is a whole number of the slots that are one grain finer; in days
--- in a row that are whole units. A session that reaches over the edge of a finer slot has rows of its own
--- there, and has one here only if it reaches over this slot's edge.
--- gives: app_sum (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
---     started, starts_at)
-finer_app as (
-    select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
-           starts_at,
-           label_id,
-           session_id,
-           started,
-           continued,
-           began_at,
-           ended_at,
-           owned_ms,
-           longest_ms,
-           first_at,
-           last_at
-      from activity.app_time
-     where user_id = %(user_id)s
-       and grain = %(grain)s::smallint - 1
-       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
-       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
-),
-app_of_session as (
-    select slot,
-           label_id,
-           session_id,
-           sum(started) as started,
-           coalesce(sum(continued) filter (where starts_at = slot), 0) as continued,
-           max(began_at) as began_at,
-           max(ended_at) as ended_at,
-           sum(owned_ms) as owned_ms,
-           sum(longest_ms) as longest_ms,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from finer_app
-     group by slot,
-              label_id,
-              session_id,
-              -- Rows of several sessions are not added up to one.
-              case when began_at is null then starts_at end
-),
-app_sum as (
-    select slot as starts_at,
-           label_id,
-           own_id as session_id,
-           sum(started)::integer as started,
-           sum(continued)::integer as continued,
-           max(began_at) filter (where own_id = session_id) as began_at,
-           max(ended_at) filter (where own_id = session_id) as ended_at,
-           sum(owned_ms)::bigint as owned_ms,
-           max(longest_ms)::bigint as longest_ms,
-           min(first_at) as first_at,
-           max(last_at) as last_at
-      from (
-               select *,
-                      case
-                          when began_at < slot or ended_at > slot + ('1 ' || %(unit)s::text)::interval then session_id
-                          else '00000000-0000-0000-0000-000000000000'
-                      end as own_id
-                 from app_of_session
-           ) as part
-     group by slot,
-              label_id,
-              own_id
-    -- What began before the slot and owns its time in another row leaves nothing here.
-    having sum(started) + sum(continued) + sum(owned_ms) > 0
-),
-
--- fragment: coding_sum
--- `coding_sum`: the same of coding sessions.
--- gives: coding_sum (began_at, continued, ended_at, first_at, language, last_at, lines_added, lines_removed,
---     longest_ms, owned_ms, project, session_id, started, starts_at)
-finer_coding as (
-    select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
-           starts_at,
-           project,
-           language,
+           label[1] as project,
+           label[2] as language,
            session_id,
            started,
            continued,
@@ -775,16 +619,20 @@ finer_coding as (
            last_at,
            lines_added,
            lines_removed
-      from activity.coding_time
-     where user_id = %(user_id)s
-       and grain = %(grain)s::smallint - 1
-       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
-       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+      from quarter_row
 ),
-coding_of_session as (
+
+-- fragment: sum_rows
+-- `sum_row`: what the rows of `finer` add up to in each slot, which is a whole number of the slots that are one grain
+-- finer. A session that reaches over the edge of a finer slot has rows of its own there, and has one here only if
+-- it reaches over this slot's edge.
+-- needs: finer (began_at, continued, ended_at, first_at, label, last_at, lines_added, lines_removed, longest_ms,
+--     owned_ms, session_id, slot, started, starts_at)
+-- gives: sum_row (began_at, continued, ended_at, first_at, label, last_at, lines_added, lines_removed, longest_ms,
+--     owned_ms, session_id, started, starts_at)
+finer_session as (
     select slot,
-           project,
-           language,
+           label,
            session_id,
            sum(started) as started,
            coalesce(sum(continued) filter (where starts_at = slot), 0) as continued,
@@ -796,17 +644,16 @@ coding_of_session as (
            max(last_at) as last_at,
            sum(lines_added) as lines_added,
            sum(lines_removed) as lines_removed
-      from finer_coding
+      from finer
      group by slot,
-              project,
-              language,
+              label,
               session_id,
+              -- Rows of several sessions are not added up to one.
               case when began_at is null then starts_at end
 ),
-coding_sum as (
+sum_row as (
     select slot as starts_at,
-           project,
-           language,
+           label,
            own_id as session_id,
            sum(started)::integer as started,
            sum(continued)::integer as continued,
@@ -824,14 +671,99 @@ coding_sum as (
                           when began_at < slot or ended_at > slot + ('1 ' || %(unit)s::text)::interval then session_id
                           else '00000000-0000-0000-0000-000000000000'
                       end as own_id
-                 from coding_of_session
+                 from finer_session
            ) as part
      group by slot,
-              project,
-              language,
+              label,
               own_id
     -- What began before the slot and owns its time in another row leaves nothing here.
     having sum(started) + sum(continued) + sum(owned_ms) > 0
+),
+
+-- fragment: app_sum
+-- `app_sum`: rows of activity.app_time that add up those of the next finer grain, in days in a row that are whole
+-- units.
+-- gives: app_sum (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
+--     started, starts_at)
+finer as (
+    select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
+           starts_at,
+           label_id as label,
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at,
+           null::bigint as lines_added,
+           null::bigint as lines_removed
+      from activity.app_time
+     where user_id = %(user_id)s
+       and grain = %(grain)s::smallint - 1
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+),
+--include sum_rows
+app_sum as (
+    select starts_at,
+           label as label_id,
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at
+      from sum_row
+),
+
+-- fragment: coding_sum
+-- `coding_sum`: the same rows of activity.coding_time.
+-- gives: coding_sum (began_at, continued, ended_at, first_at, language, last_at, lines_added, lines_removed,
+--     longest_ms, owned_ms, project, session_id, started, starts_at)
+finer as (
+    select date_trunc(%(unit)s::text, starts_at, 'UTC') as slot,
+           starts_at,
+           array[project, language] as label,
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at,
+           lines_added,
+           lines_removed
+      from activity.coding_time
+     where user_id = %(user_id)s
+       and grain = %(grain)s::smallint - 1
+       and starts_at >= %(from)s::date::timestamp at time zone 'UTC'
+       and starts_at < (%(to)s::date + 1)::timestamp at time zone 'UTC'
+),
+--include sum_rows
+coding_sum as (
+    select starts_at,
+           label[1] as project,
+           label[2] as language,
+           session_id,
+           started,
+           continued,
+           began_at,
+           ended_at,
+           owned_ms,
+           longest_ms,
+           first_at,
+           last_at,
+           lines_added,
+           lines_removed
+      from sum_row
 ),
 
 -- name: add_labels

@@ -101,10 +101,7 @@ marked_day as materialized (
 marked_session as materialized (
     select row_number() over (
                order by touched.date,
-                        session.started_at,
-                        device.name collate "C" desc,
-                        session.app collate "C" desc,
-                        session.idempotency_key collate "C" desc
+--include owner_order
            )::integer as n,
            session.app_session_id,
            session.app,
@@ -273,31 +270,20 @@ names as (
            array(select distinct known_as collate "C" from decided_category order by 1) as categories
 ),
 numbers as (
-    select jsonb_object_agg(name, n) filter (where kind = 'app') as by_app,
-           jsonb_object_agg(name, n) filter (where kind = 'category') as by_category,
-           jsonb_object_agg(name, coalesce(score, 0)) filter (where kind = 'category') as score
-      from (
-               select 'app' as kind,
-                      name,
-                      n,
-                      null as score
-                 from names
-                cross join lateral unnest(names.apps) with ordinality as app (name, n)
-                union all
-               select 'category',
-                      name,
-                      n,
-                      (select score from score where category = name)
-                 from names
-                cross join lateral unnest(names.categories) with ordinality as category (name, n)
-           ) as numbered
+    select (select jsonb_object_agg(app, n) from unnest(apps) with ordinality as known (app, n)) as by_app,
+           (
+               select jsonb_object_agg(category, n)
+                 from unnest(categories) with ordinality as known (category, n)
+           ) as by_category,
+           (select jsonb_object_agg(category, score) from score) as score
+      from names
 ),
 label_map as (
     select array_agg(label_id order by label_id) as ids,
            array_agg(((select by_app from numbers) -> app)::integer order by label_id) as apps,
            array_agg(((select by_category from numbers) -> known_as)::integer order by label_id)
                as categories,
-           array_agg(((select score from numbers) -> known_as)::integer order by label_id) as scores
+           array_agg(coalesce(((select score from numbers) -> known_as)::integer, 0) order by label_id) as scores
       from decided_category
 ),
 

@@ -148,23 +148,15 @@ run as (
 -- gives: raw_rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id,
 --     started_at, title, title_rule)
 raw_rule_inputs as (
-    select null::bigint as label_id,
-           session.app,
-           session.title,
-           session.domain,
-           session.category,
-           null::uuid as title_rule,
-           session.app_session_id,
-           session.started_at,
-           session.ended_at,
-           session.idempotency_key,
-           session.device_id
+    select session.*
       from raw_span
      cross join lateral (
-               select app,
+               select null::bigint as label_id,
+                      app,
                       title,
                       domain,
                       category,
+                      null::uuid as title_rule,
                       app_session_id,
                       started_at,
                       ended_at,
@@ -195,20 +187,17 @@ raw_rule_inputs as (
 --include raw_rule_inputs
 rolled as (
     select span.position,
-           part.label_id,
-           part.session_id,
-           part.started,
-           case when span.is_first then part.continued else 0 end as continued,
-           part.owned_ms,
-           part.longest_ms,
-           part.first_at,
-           part.last_at
+           part.*
       from span
      cross join lateral (
                select label_id,
                       session_id,
                       sum(started) as started,
-                      coalesce(sum(continued) filter (where starts_at = span.starts_at), 0) as continued,
+                      case
+                          when span.is_first
+                              then coalesce(sum(continued) filter (where starts_at = span.starts_at), 0)
+                          else 0
+                      end as continued,
                       sum(owned_ms)::bigint as owned_ms,
                       max(longest_ms) as longest_ms,
                       min(first_at) as first_at,
@@ -285,102 +274,6 @@ rule_inputs as (
       from raw_rule_inputs
 ),
 
--- fragment: decided_category
--- `decided_category`: what is in `rule_inputs`, sessions and labels, each with the category that is `known_as`. A label has no
--- title, and the first of the title rules that match it. Needs the fragment `categories`.
---
--- What decides first: the caller's rules, then what the tracker said, then the service's rules, a site's
--- before an application's. Rules are tried once for each thing they can look at, not for each session, and
--- sessions look up the result: `ruled` holds maps from things to the position of the first rule that
--- matches, `known_site` one from sites to what the service says of them.
--- needs: rule (category, category_rule_id, field, match, pattern, position)
--- needs: rule_inputs (app, category, domain, title, title_rule)
--- gives: decided_category (app, domain, known_as, label_id)
-looked_at as materialized (
-    select 'app' as field,
-           app as thing
-      from rule_inputs
-     where exists (select from rule where field = 'app')
-     union
-    select 'title',
-           title
-      from rule_inputs
-     where title is not null
-       and exists (select from rule where field = 'title')
-     union
-    select 'domain',
-           domain
-      from rule_inputs
-     where domain is not null
-       and exists (select from rule where field = 'domain')
-),
-ruled as (
-    select jsonb_object_agg(thing, position) filter (where field = 'app') as by_app,
-           jsonb_object_agg(thing, position) filter (where field = 'title') as by_title,
-           jsonb_object_agg(thing, position) filter (where field = 'domain') as by_domain
-      from (
-               select matched.field,
-                      matched.thing,
-                      min(rule.position) as position
-                 from rule
-                -- One rule after the other goes through all things, which `offset` holds the planner to: the
-                -- server keeps no more than 32 regular expressions compiled.
-                cross join lateral (
-                          select looked_at.field,
-                                 looked_at.thing
-                            from looked_at
-                           where looked_at.field = rule.field
-                             and svc.matches(looked_at.thing, rule.match, rule.pattern)
-                          offset 0
-                      ) as matched
-                group by matched.field,
-                         matched.thing
-           ) as first_match
-),
-title_rules as (
-    select jsonb_object_agg(category_rule_id, position) as by_id
-      from rule
-     where field = 'title'
-),
-rule_category as (
-    select array_agg(category order by position) as categories
-      from rule
-),
-known_rule as (
-    select jsonb_object_agg(pattern, category) filter (where field = 'app') as by_app,
-           jsonb_object_agg(pattern, category) filter (where field = 'domain') as by_domain
-      from reference.category_rule
-),
-known_site as (
-    select jsonb_object_agg(
-               domain,
-               svc.category_of_site((select by_domain from known_rule), domain)
-           ) as by_domain
-      from (
-               select distinct domain
-                 from rule_inputs
-                where domain is not null
-           ) as site
-),
-decided_category as (
-    select rule_inputs.*,
-           coalesce(
-               (select categories from rule_category)[
-                   least(
-                       ((select by_app from ruled) -> rule_inputs.app)::integer,
-                       ((select by_title from ruled) -> rule_inputs.title)::integer,
-                       ((select by_id from title_rules) -> rule_inputs.title_rule::text)::integer,
-                       ((select by_domain from ruled) -> rule_inputs.domain)::integer
-                   )
-               ],
-               rule_inputs.category,
-               (select by_domain from known_site) ->> rule_inputs.domain,
-               (select by_app from known_rule) ->> lower(rule_inputs.app),
-               'Uncategorized'
-           ) as known_as
-      from rule_inputs
-),
-
 -- fragment: raw_time
 -- `raw_spent`: what raw sessions own in each slot, as `spent` has it (fragment `app_time`). Needs the fragments
 -- `raw_rule_inputs` and `decided_category`.
@@ -394,10 +287,8 @@ decided_category as (
 --     session_id, started)
 raw_session as (
     select row_number() over (
-               order by session.started_at,
-                        device.name collate "C" desc,
-                        session.app collate "C" desc,
-                        session.idempotency_key collate "C" desc
+               order by
+--include owner_order
            )::integer as n,
            session.app_session_id,
            session.app,
@@ -496,12 +387,8 @@ spent as (
 --     project, started)
 raw_coding_session as (
     select row_number() over (
-               order by session.started_at,
-                        device.name collate "C" desc,
-                        session.project collate "C" desc,
-                        coalesce(session.language, '') collate "C" desc,
-                        coalesce(session.file, '') collate "C" desc,
-                        session.idempotency_key collate "C" desc
+               order by
+--include coding_owner_order
            )::integer as n,
            session.project,
            coalesce(session.language, 'unknown') as language,

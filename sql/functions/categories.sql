@@ -74,21 +74,19 @@ begin atomic
     ),
     counted as materialized (
         select row_number() over (
-                   order by newest.started_at,
-                            device.name collate "C" desc,
-                            newest.app collate "C" desc,
-                            newest.idempotency_key collate "C" desc
+                   order by
+--include owner_order
                ) as n,
-               newest.app,
-               newest.title,
-               newest.domain,
-               newest.category,
-               greatest(newest.started_at, now() - interval '720 hours') as starts_at,
-               least(newest.ended_at, now()) as ends_at
-          from newest
+               session.app,
+               session.title,
+               session.domain,
+               session.category,
+               greatest(session.started_at, now() - interval '720 hours') as starts_at,
+               least(session.ended_at, now()) as ends_at
+          from newest as session
           join activity.device as device
             on device.user_id = p_user_id
-           and device.device_id = newest.device_id
+           and device.device_id = session.device_id
     ),
     part as (
         select counted.n,
@@ -136,8 +134,7 @@ end;
 
 -- The category of each input, and why: `decided_by` is one of rule (with the id of the rule), tracker, site, app (the
 -- service's rules) and nothing. Inputs are arrays of equal length. Their times and numbers of sessions are only
--- passed on. It decides as the fragment `decided_category` of timeline.sql does for
--- answers.
+-- passed on.
 create or replace function svc.judge(
     p_user_id    uuid,
     p_apps       text[],
@@ -161,11 +158,12 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 begin atomic
-    with thing as materialized (
+    with rule_inputs as materialized (
         select input.app,
                input.title,
                input.domain,
                input.category,
+               null::uuid as title_rule,
                input.total_ms,
                input.session_count
           from unnest(p_apps, p_titles, p_domains, p_categories, p_totals, p_counts)
@@ -181,94 +179,23 @@ begin atomic
           from activity.category_rule as own
          where own.user_id = p_user_id
     ),
-    looked_at as materialized (
-        select 'app' as field,
-               thing.app as text
-          from thing
-         union
-        select 'title',
-               thing.title
-          from thing
-         where thing.title is not null
-         union
-        select 'domain',
-               thing.domain
-          from thing
-         where thing.domain is not null
-    ),
-    ruled as (
-        select jsonb_object_agg(first_match.text, first_match.position)
-                   filter (where first_match.field = 'app') as by_app,
-               jsonb_object_agg(first_match.text, first_match.position)
-                   filter (where first_match.field = 'title') as by_title,
-               jsonb_object_agg(first_match.text, first_match.position)
-                   filter (where first_match.field = 'domain') as by_domain
-          from (
-                   select matched.field,
-                          matched.text,
-                          min(rule.position) as position
-                     from rule
-                    -- Rule by rule, since the server keeps few expressions compiled.
-                    cross join lateral (
-                              select looked_at.field,
-                                     looked_at.text
-                                from looked_at
-                               where looked_at.field = rule.field
-                                 and svc.matches(looked_at.text, rule.match, rule.pattern)
-                              offset 0
-                          ) as matched
-                    group by matched.field,
-                             matched.text
-               ) as first_match
-    ),
-    own_rule as (
-        select array_agg(rule.category order by rule.position) as categories,
-               array_agg(rule.category_rule_id order by rule.position) as ids
+--include decided_category
+    rule_id as (
+        select array_agg(rule.category_rule_id order by rule.position) as ids
           from rule
-    ),
-    known_rule as (
-        select jsonb_object_agg(known.pattern, known.category) filter (where known.field = 'app') as by_app,
-               jsonb_object_agg(known.pattern, known.category)
-                   filter (where known.field = 'domain') as by_domain
-          from reference.category_rule as known
-    ),
-    labelled as materialized (
-        select thing.app,
-               thing.title,
-               thing.domain,
-               thing.category as by_tracker,
-               thing.total_ms,
-               thing.session_count,
-               least(
-                   ((select by_app from ruled) -> thing.app)::integer,
-                   ((select by_title from ruled) -> thing.title)::integer,
-                   ((select by_domain from ruled) -> thing.domain)::integer
-               ) as rule,
-               svc.category_of_site((select by_domain from known_rule), thing.domain) as by_site,
-               (select by_app from known_rule) ->> lower(thing.app) as by_app
-          from thing
     )
-    select labelled.app,
-           labelled.title,
-           labelled.domain,
-           coalesce(
-               (select categories from own_rule)[labelled.rule],
-               labelled.by_tracker,
-               labelled.by_site,
-               labelled.by_app,
-               'Uncategorized'
-           ),
-           case
-               when labelled.rule is not null then 'rule'
-               when labelled.by_tracker is not null then 'tracker'
-               when labelled.by_site is not null then 'site'
-               when labelled.by_app is not null then 'app'
-               else 'nothing'
-           end,
-           (select ids from own_rule)[labelled.rule],
-           labelled.total_ms,
-           labelled.session_count
-      from labelled;
+    select rule_inputs.app,
+           rule_inputs.title,
+           rule_inputs.domain,
+           rule_inputs.known_as,
+--include decided_by
+           ,
+           (select ids from rule_id)[
+--include first_rule
+           ],
+           rule_inputs.total_ms,
+           rule_inputs.session_count
+      from decided_category as rule_inputs;
 end;
 
 -- A person's time in the last 30 days, with its present category and why it has that.

@@ -16,6 +16,7 @@ from psycopg import errors
 
 from authserver.pages import categories
 from deploy.migrate import SQL_DIR
+from shared import queries
 from shared.tokens import Token
 from tests.conftest import Connect, Person
 from tests.sql.test_deletion import DELETE, sign_in
@@ -801,7 +802,7 @@ def test_what_is_no_expression_is_taken_as_it_stands(owner: Rows, alice: Person)
 
 
 def test_an_expression_that_takes_too_long_is_not_taken(db: Rows) -> None:
-    text = (SQL_DIR / "functions" / "categories.sql").read_text()
+    text = queries.written_out(SQL_DIR / "functions" / "categories.sql")
     # Nothing is done in less than no time.
     db.execute(text.replace("interval '25 milliseconds'", "interval '-1 second'").encode())
 

@@ -213,7 +213,7 @@ def test_grants_and_policies_may_run_again(db: psycopg.Connection[Any]) -> None:
     db.execute("set role svc_owner")
 
     for name in migration._STANDING:
-        db.execute(Path(migration.SQL_DIR / name).read_text())
+        db.execute(queries.written_out(migration.SQL_DIR / name).encode())
 
 
 def test_no_two_standing_files_have_the_same_name() -> None:

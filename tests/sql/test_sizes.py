@@ -47,7 +47,7 @@ def definitions() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "sql").rglob("*.sql")):
         if path.parent.name == "migrations":
             continue
-        text = code(path.read_text(encoding="utf-8"))
+        text = code(queries.written_out(path))
         for found in DEFINITION.finditer(text):
             yield found[1], text[found.start() : end_of_definition(text, found)]
 

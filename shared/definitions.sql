@@ -1,0 +1,204 @@
+-- What statements of several rooms and functions of the database must agree on: one definition each, as fragments.
+
+-- fragment: owner_order
+-- The order of app sessions in which the owner of an instant comes last of all that run at it, as
+-- svc.owned_segments expects them. Needs a `session` and the `device` that it was on.
+session.started_at,
+device.name collate "C" desc,
+session.app collate "C" desc,
+session.idempotency_key collate "C" desc
+
+-- fragment: coding_owner_order
+-- The same order of coding sessions.
+session.started_at,
+device.name collate "C" desc,
+session.project collate "C" desc,
+coalesce(session.language, '') collate "C" desc,
+coalesce(session.file, '') collate "C" desc,
+session.idempotency_key collate "C" desc
+
+-- fragment: unreported_days
+-- `unreported`: the days of `possible_day` on which no tracker reported anything: no session begins on them or reaches
+-- into them. What makes the difference between "nothing was done" and "nobody looked".
+-- needs: possible_day (date, ends_at, starts_at)
+-- gives: unreported (date)
+unreported as (
+    select day.date
+      -- The planner uses no index for a comparison with a difference beside row-level security; `offset` makes a
+      -- column of it.
+      from (
+               select date,
+                      starts_at,
+                      ends_at,
+                      starts_at - interval '24 hours' as day_before
+                 from possible_day
+               offset 0
+           ) as day
+     where day.starts_at < day.ends_at
+       and not exists (
+               select
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at >= day.starts_at
+                  and started_at < day.ends_at
+           )
+       and not exists (
+               select
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at >= day.starts_at
+                  and started_at < day.ends_at
+           )
+       and not exists (
+               select
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.starts_at
+                  and ended_at > day.starts_at
+           )
+       and not exists (
+               select
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.starts_at
+                  and ended_at > day.starts_at
+           )
+),
+
+-- fragment: first_rule
+-- The position of the first of the caller's rules that matches a row of `rule_inputs`.
+-- needs: ruled (by_app, by_domain, by_title)
+-- needs: title_rules (by_id)
+least(
+    ((select by_app from ruled) -> rule_inputs.app)::integer,
+    ((select by_title from ruled) -> rule_inputs.title)::integer,
+    ((select by_id from title_rules) -> rule_inputs.title_rule::text)::integer,
+    ((select by_domain from ruled) -> rule_inputs.domain)::integer
+)
+
+-- fragment: category_candidates
+-- The categories of a row of `rule_inputs`, of which the first that is not null decides: by the caller's rules, by
+-- the tracker, by the service's rules about sites and then applications.
+-- needs: known_rule (by_app)
+-- needs: known_site (by_domain)
+-- needs: rule_category (categories)
+-- needs: ruled (by_app, by_domain, by_title)
+-- needs: title_rules (by_id)
+(select categories from rule_category)[
+--include first_rule
+],
+rule_inputs.category,
+(select by_domain from known_site) ->> rule_inputs.domain,
+(select by_app from known_rule) ->> lower(rule_inputs.app),
+'Uncategorized'
+
+-- fragment: decided_by
+-- Which of the candidates decided.
+-- needs: known_rule (by_app)
+-- needs: known_site (by_domain)
+-- needs: rule_category (categories)
+-- needs: ruled (by_app, by_domain, by_title)
+-- needs: title_rules (by_id)
+(
+    select candidate.decided_by
+      from unnest(
+               array['rule', 'tracker', 'site', 'app', 'nothing'],
+               array[
+--include category_candidates
+               ]
+           ) with ordinality as candidate (decided_by, category, n)
+     where candidate.category is not null
+     order by candidate.n
+     limit 1
+)
+
+-- fragment: decided_category
+-- `decided_category`: what is in `rule_inputs`, sessions and labels, each with the category that is `known_as`.
+-- A label has no title, but the first of the title rules that match it.
+--
+-- Rules are tried once for each thing they can look at, not for each session, and sessions look up the result:
+-- `ruled` holds maps from things to the position of the first rule that matches, `known_site` one from sites to
+-- what the service says of them.
+-- needs: rule (category, category_rule_id, field, match, pattern, position)
+-- needs: rule_inputs (app, category, domain, title, title_rule)
+-- gives: ruled (by_app, by_domain, by_title)
+-- gives: title_rules (by_id)
+-- gives: rule_category (categories)
+-- gives: known_rule (by_app, by_domain)
+-- gives: known_site (by_domain)
+-- gives: decided_category (app, domain, known_as, label_id)
+looked_at as materialized (
+    select 'app' as field,
+           app as thing
+      from rule_inputs
+     where exists (select from rule where field = 'app')
+     union
+    select 'title',
+           title
+      from rule_inputs
+     where title is not null
+       and exists (select from rule where field = 'title')
+     union
+    select 'domain',
+           domain
+      from rule_inputs
+     where domain is not null
+       and exists (select from rule where field = 'domain')
+),
+ruled as (
+    select jsonb_object_agg(thing, position) filter (where field = 'app') as by_app,
+           jsonb_object_agg(thing, position) filter (where field = 'title') as by_title,
+           jsonb_object_agg(thing, position) filter (where field = 'domain') as by_domain
+      from (
+               select matched.field,
+                      matched.thing,
+                      min(rule.position) as position
+                 from rule
+                -- One rule after the other goes through all things, which `offset` holds the planner to: the
+                -- server keeps no more than 32 regular expressions compiled.
+                cross join lateral (
+                          select looked_at.field,
+                                 looked_at.thing
+                            from looked_at
+                           where looked_at.field = rule.field
+                             and svc.matches(looked_at.thing, rule.match, rule.pattern)
+                          offset 0
+                      ) as matched
+                group by matched.field,
+                         matched.thing
+           ) as first_match
+),
+title_rules as (
+    select jsonb_object_agg(category_rule_id, position) as by_id
+      from rule
+     where field = 'title'
+),
+rule_category as (
+    select array_agg(category order by position) as categories
+      from rule
+),
+known_rule as (
+    select jsonb_object_agg(pattern, category) filter (where field = 'app') as by_app,
+           jsonb_object_agg(pattern, category) filter (where field = 'domain') as by_domain
+      from reference.category_rule
+),
+known_site as (
+    select jsonb_object_agg(
+               domain,
+               svc.category_of_site((select by_domain from known_rule), domain)
+           ) as by_domain
+      from (
+               select distinct domain
+                 from rule_inputs
+                where domain is not null
+           ) as site
+),
+decided_category as (
+    select rule_inputs.*,
+           coalesce(
+--include category_candidates
+           ) as known_as
+      from rule_inputs
+),
