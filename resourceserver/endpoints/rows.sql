@@ -52,6 +52,21 @@ select summary.date,
        summary.text,
        svc.instant(summary.generated_at) as generated_at
 
+-- fragment: app_session_columns
+-- The columns of a `session` that the fragments `decided_category` and then `app_session` need.
+select session.app_session_id,
+       session.started_at,
+       session.ended_at,
+       session.app,
+       session.title,
+       session.url,
+       session.domain,
+       session.category,
+       null::uuid as title_rule,
+       session.idle,
+       session.device_id,
+       session.source
+
 -- fragment: app_session
 -- A `session` of an application with its decided category, and the `device` that it was on.
 -- needs: score (category, score)

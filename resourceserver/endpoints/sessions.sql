@@ -5,18 +5,7 @@
 with
 --include categories
 rule_inputs as (
-    select session.app_session_id,
-           session.started_at,
-           session.ended_at,
-           session.app,
-           session.title,
-           session.url,
-           session.domain,
-           session.category,
-           null::uuid as title_rule,
-           session.idle,
-           session.device_id,
-           session.source
+--include app_session_columns
       from activity.app_session as session
      where session.user_id = %(user_id)s
        and session.started_at > %(from)s::timestamptz - interval '24 hours'
