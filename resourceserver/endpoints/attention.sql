@@ -204,48 +204,31 @@ part as materialized (
                  from generate_series(page_streak.first_position, page_streak.last_position) as inside (position)
            ) as segment
 ),
-top_app as (
-    select distinct on (started_ms)
-           started_ms,
+used as (
+    select started_ms,
            app,
-           count(*) over (partition by started_ms) as app_count
-      from (
-               select started_ms,
-                      app,
-                      sum(own_ms) as own_ms
-                 from part
-                group by started_ms,
-                         app
-           ) as used
-     order by started_ms,
-              own_ms desc,
-              app
-),
-top_category as (
-    select distinct on (started_ms)
-           started_ms,
            category,
-           (sum(productive_ms) over (partition by started_ms))::bigint as productive_ms
-      from (
-               select started_ms,
-                      category,
-                      sum(own_ms) as own_ms,
-                      sum(own_ms) filter (where score >= 1) as productive_ms
-                 from part
-                group by started_ms,
-                         category
-           ) as used
-     order by started_ms,
-              own_ms desc,
-              category
+           sum(own_ms) as own_ms,
+           sum(own_ms) filter (where score >= 1) as productive_ms
+      from part
+     group by grouping sets ((started_ms, app), (started_ms, category))
+),
+top as (
+    select started_ms,
+           (array_agg(app order by own_ms desc, app) filter (where app is not null))[1] as app,
+           (array_agg(category order by own_ms desc, category) filter (where category is not null))[1]
+               as category,
+           count(app) as app_count,
+           (sum(productive_ms) filter (where category is not null))::bigint as productive_ms
+      from used
+     group by started_ms
 ),
 list_row as (
     select page_streak.at,
            page_streak.id,
            row_to_json(line) as line
       from page_streak
-      join top_app using (started_ms)
-      join top_category using (started_ms)
+      join top using (started_ms)
      cross join lateral (
                select case
                           when page_streak.reason in ('distraction', 'neutral')
@@ -257,10 +240,10 @@ list_row as (
                       svc.instant(timestamptz 'epoch' + page_streak.ended_ms * interval '1 millisecond')
                           as ended_at,
                       page_streak.ended_ms - page_streak.started_ms as duration_ms,
-                      top_category.productive_ms,
-                      (select apps from names)[top_app.app] as top_app,
-                      (select categories from names)[top_category.category] as top_category,
-                      top_app.app_count,
+                      top.productive_ms,
+                      (select apps from names)[top.app] as top_app,
+                      (select categories from names)[top.category] as top_category,
+                      top.app_count,
                       null::bigint as switch_count,
                       json_build_object(
                           'reason', page_streak.reason,

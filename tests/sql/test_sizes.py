@@ -104,7 +104,6 @@ LONG: Final[dict[str, int]] = {
     "hourly_patterns": 861,
     "sessions_daily": 846,
     "get_time_breakdown.answer": 1184,
-    "get_focus.answer": 803,
     "get_health.answer": 973,
 }
 """Statements that are longer than they should be, and how long they are."""
