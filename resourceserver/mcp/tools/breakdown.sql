@@ -31,15 +31,12 @@ select frame.tz,
  cross join looked_at
 --include end_of_answer
 
--- name: get_time_breakdown
--- Time of one kind, added up by up to two keys. Slots are as long as the keys let them be, so that rollups of
--- days and months are enough where no key is an hour or a day. A day is one slot even where the key is the weekday,
--- so a session that continues over midnight counts in both.
---
--- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year.
---include answer
-with
---include frame
+-- fragment: breakdown_slots
+-- `wanted`: the keys. `slot`: the longest stretches of the period that each have one name by every key that is of time.
+-- needs: frame (ends_at, first_day, last_day, starts_at, tz, week_starts_on)
+-- gives: wanted (is_in_order, is_of_time, keys, slot)
+-- gives: first_weekday (first)
+-- gives: slot (date, ends_at, hour, position, starts_at)
 wanted as (
     select keys,
            keys <@ '{day,week,month,weekday,hour}' as is_of_time,
@@ -127,6 +124,17 @@ slot as materialized (
            ) as clipped
      where clipped.starts_at < clipped.ends_at
 ),
+
+-- name: get_time_breakdown
+-- Time of one kind, added up by up to two keys. Slots are as long as the keys let them be, so that rollups of
+-- days and months are enough where no key is an hour or a day. A day is one slot even where the key is the weekday,
+-- so a session that continues over midnight counts in both.
+--
+-- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year.
+--include answer
+with
+--include frame
+--include breakdown_slots
 --include due_days
 raw_days as (
     select case

@@ -1,3 +1,100 @@
+-- fragment: content_rows
+-- `row`: the `newest` events, recordings, insights and plays as rows of the answer, each with its text.
+-- needs: newest (at, id, kind)
+-- needs: event (calendar_event_id, calendar_id, description)
+-- needs: play (play_id, title_id)
+-- gives: row (at, id, line, text)
+row as (
+    select newest.at,
+           newest.id,
+           row_to_json(fields) as line,
+           event.description as text
+      from newest
+      join event on event.calendar_event_id = newest.id
+      join content.calendar as calendar
+        on calendar.user_id = %(user_id)s
+       and calendar.calendar_id = event.calendar_id
+     cross join lateral (
+               select newest.kind,
+                      svc.instant(event.starts_at) as starts_at,
+                      svc.instant(event.ends_at) as ends_at,
+                      svc.duration_ms(event.ends_at - event.starts_at) as duration_ms,
+                      event.start_date is not null as all_day,
+                      event.start_date,
+                      event.end_date,
+                      left(event.title, 500) as title,
+                      left(event.location, 500) as location,
+                      left(calendar.name, 500) as calendar,
+                      event.status,
+                      event.response,
+                      left(event.organizer_name, 500) as organizer,
+                      event.organizer_is_self,
+                      event.attendee_count,
+                      event.series_id is not null as recurring
+           ) as fields
+     where newest.kind = 'calendar'
+     union all
+    select newest.at,
+           newest.id,
+           row_to_json(fields),
+           recording.transcript
+      from newest
+      join content.recording as recording
+        on recording.user_id = %(user_id)s
+       and recording.recording_id = newest.id
+     cross join lateral (
+               select newest.kind,
+                      svc.instant(recording.recorded_at) as recorded_at,
+                      recording.duration_ms,
+                      left(recording.title, 500) as title,
+                      recording.language,
+                      recording.source,
+                      recording.transcript_status
+           ) as fields
+     where newest.kind = 'recordings'
+     union all
+    select newest.at,
+           newest.id,
+           row_to_json(fields),
+           insight.summary
+      from newest
+      join content.insight as insight
+        on insight.user_id = %(user_id)s
+       and insight.insight_id = newest.id
+     cross join lateral (
+               select newest.kind,
+                      insight.week_start,
+                      insight.week_end,
+                      left(insight.title, 500) as title,
+                      insight.model
+           ) as fields
+     where newest.kind = 'insights'
+     union all
+    select newest.at,
+           newest.id,
+           row_to_json(fields),
+           null
+      from newest
+      join play on play.play_id = newest.id
+     cross join lateral (
+               select newest.kind,
+                      svc.instant(play.watched_at) as watched_at,
+                      play.watch_ms,
+                      play.kind as type,
+                      left(play.name, 500) as title,
+                      play.season,
+                      play.episode,
+                      array(
+                          select genre
+                            from content.title_genre as title_genre
+                           where title_genre.user_id = %(user_id)s
+                             and title_genre.title_id = play.title_id
+                           order by genre collate "C"
+                      ) as genres
+           ) as fields
+     where newest.kind = 'watching'
+),
+
 -- name: get_content
 -- Calendar events, recordings, insights and watched titles of a range, the newest first, and their totals. Only the
 -- requested kinds are read, and texts only of the listed rows.
@@ -124,96 +221,7 @@ newest as (
               id desc
      limit %(limit)s::integer
 ),
-row as (
-    select newest.at,
-           newest.id,
-           row_to_json(fields) as line,
-           event.description as text
-      from newest
-      join event on event.calendar_event_id = newest.id
-      join content.calendar as calendar
-        on calendar.user_id = %(user_id)s
-       and calendar.calendar_id = event.calendar_id
-     cross join lateral (
-               select newest.kind,
-                      svc.instant(event.starts_at) as starts_at,
-                      svc.instant(event.ends_at) as ends_at,
-                      svc.duration_ms(event.ends_at - event.starts_at) as duration_ms,
-                      event.start_date is not null as all_day,
-                      event.start_date,
-                      event.end_date,
-                      left(event.title, 500) as title,
-                      left(event.location, 500) as location,
-                      left(calendar.name, 500) as calendar,
-                      event.status,
-                      event.response,
-                      left(event.organizer_name, 500) as organizer,
-                      event.organizer_is_self,
-                      event.attendee_count,
-                      event.series_id is not null as recurring
-           ) as fields
-     where newest.kind = 'calendar'
-     union all
-    select newest.at,
-           newest.id,
-           row_to_json(fields),
-           recording.transcript
-      from newest
-      join content.recording as recording
-        on recording.user_id = %(user_id)s
-       and recording.recording_id = newest.id
-     cross join lateral (
-               select newest.kind,
-                      svc.instant(recording.recorded_at) as recorded_at,
-                      recording.duration_ms,
-                      left(recording.title, 500) as title,
-                      recording.language,
-                      recording.source,
-                      recording.transcript_status
-           ) as fields
-     where newest.kind = 'recordings'
-     union all
-    select newest.at,
-           newest.id,
-           row_to_json(fields),
-           insight.summary
-      from newest
-      join content.insight as insight
-        on insight.user_id = %(user_id)s
-       and insight.insight_id = newest.id
-     cross join lateral (
-               select newest.kind,
-                      insight.week_start,
-                      insight.week_end,
-                      left(insight.title, 500) as title,
-                      insight.model
-           ) as fields
-     where newest.kind = 'insights'
-     union all
-    select newest.at,
-           newest.id,
-           row_to_json(fields),
-           null
-      from newest
-      join play on play.play_id = newest.id
-     cross join lateral (
-               select newest.kind,
-                      svc.instant(play.watched_at) as watched_at,
-                      play.watch_ms,
-                      play.kind as type,
-                      left(play.name, 500) as title,
-                      play.season,
-                      play.episode,
-                      array(
-                          select genre
-                            from content.title_genre as title_genre
-                           where title_genre.user_id = %(user_id)s
-                             and title_genre.title_id = play.title_id
-                           order by genre collate "C"
-                      ) as genres
-           ) as fields
-     where newest.kind = 'watching'
-),
+--include content_rows
 -- Of a long text what is around the first place where the search is found, else its beginning.
 line as (
     select row.at,
