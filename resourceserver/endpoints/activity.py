@@ -4,8 +4,9 @@ At each instant the session that started last owns the time, so sums over applic
 and days equal the tracked time to the millisecond.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -21,15 +22,22 @@ from resourceserver.api.bodies import (
     Productivity,
     Timestamp,
 )
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import DayRange, InstantRange, InstantRangeInZone
-from shared import queries
+from shared import pipeline, queries
+from shared.pipeline import Step
 
 HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(
     _TIMELINE / "timeline.sql", _TIMELINE / "segments.sql", HERE / "activity.sql"
 )
+
+_BESIDE: Final = {
+    "coding_ms": pipeline.statement(SQL["daily_coding"]),
+    "app_switches": pipeline.statement(SQL["daily_switches"]),
+}
+"""The columns of a day that have statements of their own, and these statements."""
 
 
 class AppUsage(Body):
@@ -186,6 +194,34 @@ class DailyCategoriesBody(Body):
     totals: DailyCategoriesTotals
 
 
+def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
+    """Return the statements of the columns that the query leaves out."""
+    return {column: (statement, values) for column, statement in _BESIDE.items()}
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    """Return the body: days with all of their columns, and the sums of these."""
+    body = {**answers["query"]}
+    days = body["data"]
+    for day in days:
+        for column in _BESIDE:
+            day[column] = answers[column]["days"].get(day["date"], 0)
+        day["has_data"] = day["tracked_ms"] > 0 or day["coding_ms"] > 0
+    active_days = sum(day["has_data"] for day in days)
+    totals = {
+        name: sum(day[name] for day in days)
+        for name in DailyTotals.model_fields
+        if name not in {"days", "active_days"}
+    }
+    body["totals"] = totals | {"days": len(days), "active_days": active_days}
+    body["daily_average"] = {
+        # To the nearest whole number, and halves up, as Postgres rounds.
+        name: (2 * totals[name] + active_days) // (2 * active_days) if active_days else None
+        for name in DailyAverage.model_fields
+    }
+    return body
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="daily",
@@ -195,6 +231,7 @@ ENDPOINTS: Final = [
         params=DayRange,
         body=DailyBody,
         query=SQL["daily"],
+        further=Further(_BESIDE, _steps, _finish),
     ),
     Endpoint(
         name="app_usage",

@@ -1,20 +1,26 @@
--- name: daily
--- Tracked, productive, neutral, distracted and coding time, and switches, for every calendar day, in order.
---include answer
-with slot as (
+-- fragment: days
+-- `slot`: every calendar day, in order.
+-- gives: slot (date, ends_at, position, starts_at)
+slot as (
     select n as position,
            date,
            starts_at,
            ends_at
       from svc.days(%(from)s::date, %(to)s::date, %(tz)s)
 ),
+
+-- name: daily
+-- Tracked, productive, neutral and distracted time for every calendar day, in order. Coding time and switches are 0
+-- here, since `daily_coding` and `daily_switches` add them.
+--include answer
+with
+--include days
 --include spans
 --include categories
 --include rule_inputs_in_spans
 --include decided_category
 --include app_time
 --include per_category
---include coding_time
 measured as (
     select position,
            sum(total_ms)::bigint as tracked_ms,
@@ -26,13 +32,6 @@ measured as (
       from per_category
      group by position
 ),
-coded as (
-    select position,
-           sum(owned_ms)::bigint as coding_ms
-      from coding_spent
-     group by position
-),
---include switched
 row as (
     select slot.date,
            svc.instant(slot.starts_at) as starts_at,
@@ -41,40 +40,52 @@ row as (
            coalesce(productive_ms, 0) as productive_ms,
            coalesce(tracked_ms - coalesce(productive_ms, 0) - coalesce(distracted_ms, 0), 0) as neutral_ms,
            coalesce(distracted_ms, 0) as distracted_ms,
-           coalesce(coding_ms, 0) as coding_ms,
-           coalesce(app_switches, 0) as app_switches,
+           0 as coding_ms,
+           0 as app_switches,
            coalesce(session_count, 0) as session_count,
            svc.instant(first_at) as first_activity_at,
            svc.instant(last_at) as last_activity_at,
-           coalesce(tracked_ms, 0) > 0 or coalesce(coding_ms, 0) > 0 as has_data
+           coalesce(tracked_ms, 0) > 0 as has_data
       from slot
       left join measured using (position)
-      left join coded using (position)
-      left join switched using (position)
-),
-total as (
-    select sum(tracked_ms)::bigint as tracked_ms,
-           sum(productive_ms)::bigint as productive_ms,
-           sum(neutral_ms)::bigint as neutral_ms,
-           sum(distracted_ms)::bigint as distracted_ms,
-           sum(coding_ms)::bigint as coding_ms,
-           sum(app_switches)::bigint as app_switches,
-           count(*) as days,
-           count(*) filter (where has_data) as active_days
-      from row
-),
-average as (
-    select round(tracked_ms::numeric / nullif(active_days, 0))::bigint as tracked_ms,
-           round(productive_ms::numeric / nullif(active_days, 0))::bigint as productive_ms,
-           round(distracted_ms::numeric / nullif(active_days, 0))::bigint as distracted_ms,
-           round(coding_ms::numeric / nullif(active_days, 0))::bigint as coding_ms
-      from total
 )
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        %(tz)s::text as tz,
-       (select json_agg(row order by date) from row) as data,
-       (select row_to_json(total) from total) as totals,
-       (select row_to_json(average) from average) as daily_average
+       (select json_agg(row order by date) from row) as data
+--include end_of_answer
+
+-- name: daily_coding
+-- Coding time of the same days, for each day with any.
+--include answer
+with
+--include days
+--include spans
+--include coding_time
+coded as (
+    select position,
+           sum(owned_ms)::bigint as coding_ms
+      from coding_spent
+     group by position
+)
+select coalesce(json_object_agg(slot.date, coded.coding_ms), '{}') as days
+  from slot
+  join coded using (position)
+--include end_of_answer
+
+-- name: daily_switches
+-- The number of switches on the same days, for each day with any.
+--include answer
+with
+--include days
+--include switched
+counted as (
+    select slot.date,
+           switched.app_switches
+      from slot
+      join switched using (position)
+)
+select coalesce(json_object_agg(date, app_switches), '{}') as days
+  from counted
 --include end_of_answer
 
 -- name: app_usage

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from deploy.demo.command import demo
-from resourceserver.endpoints import ENDPOINTS
+from resourceserver.endpoints import ENDPOINTS, activity
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
@@ -275,10 +275,11 @@ def rows_read(reader: Rows, alice: Person, name: str, params: dict[str, str]) ->
             [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         before = counted(reader)
-        reader.execute(
-            endpoint.query,
-            endpoint.params.model_validate(params).values() | {"user_id": alice.user_id},
-        )
+        values = endpoint.params.model_validate(params).values() | {"user_id": alice.user_id}
+        reader.execute(endpoint.query, values)
+        if name == "daily":
+            reader.execute(activity.SQL["daily_coding"], values)
+            reader.execute(activity.SQL["daily_switches"], values)
         return counted(reader) - before
 
 

@@ -99,7 +99,6 @@ STATEMENTS: Final = {
     **{f"janitor.{kind.name}": kind.statement for kind in janitor.KINDS},
 }
 LONG: Final[dict[str, int]] = {
-    "daily": 1203,
     "hourly": 890,
     "hourly_patterns": 861,
     "sessions_daily": 846,
