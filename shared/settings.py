@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from shared import listening
@@ -22,6 +22,9 @@ from shared.listening import Address, Listen
 
 ROLES: Final = ("authserver", "reader", "ingester", "worker")
 """The database roles that servers log in as; in the database each has the prefix ``svc_``."""
+
+
+Deployment = Literal["self_hosted", "hosted"]
 
 
 class SettingsError(Exception):
@@ -110,6 +113,9 @@ class Settings:
     resource server; 0 for no limit."""
     refreshes_per_hour: int = 60
     """SVC_REFRESHES_PER_HOUR: how often one grant may be refreshed within an hour; 0 for no limit."""
+    deployment: Deployment = "self_hosted"
+    """SVC_DEPLOYMENT: self_hosted, or hosted where the operator runs the service for others; capabilities
+    say it to applications."""
     jobs: bool = True
     """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. When tokens
     were last used is then written only when the server stops."""
@@ -195,6 +201,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         mcp_calls_per_minute=_count(
             environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
         ),
+        deployment=_deployment(environment, "SVC_DEPLOYMENT"),
         jobs=_switch(environment, "SVC_JOBS", default=True),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
@@ -219,6 +226,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_REGISTRATIONS_PER_HOUR": str(chosen.registrations_per_hour),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
+        "SVC_DEPLOYMENT": chosen.deployment,
         "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
@@ -344,6 +352,16 @@ def _size(environment: Mapping[str, str], name: str) -> int:
     if not 1 <= size <= _LARGEST_SIZE:
         raise SettingsError(f"{_variable(name)}: {size} is not between 1 and {_LARGEST_SIZE}")
     return size
+
+
+def _deployment(environment: Mapping[str, str], name: str) -> Deployment:
+    match environment.get(name) or Settings.deployment:
+        case "self_hosted":
+            return "self_hosted"
+        case "hosted":
+            return "hosted"
+        case given:
+            raise SettingsError(f"{name}: {given!r} is neither self_hosted nor hosted")
 
 
 def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

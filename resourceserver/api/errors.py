@@ -23,7 +23,7 @@ Raised where the fact is known, turned into an answer here, once, at the edge.
 
 import json
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,6 +32,15 @@ from starlette.types import ExceptionHandler
 
 PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization"}
 """For every answer that needed a credential: personal data must not rest in caches. Packing adds to Vary."""
+
+CODES: Final = (
+    *("invalid_parameter", "missing_parameter", "invalid_json", "invalid_request"),
+    *("unauthorized", "insufficient_scope", "origin_not_allowed"),
+    *("not_found", "method_not_allowed", "unsupported_media_type"),
+    *("batch_too_large", "payload_too_large", "uri_too_long", "rate_limited"),
+    *("database_unavailable", "outdated_server", "internal_error"),
+)
+"""All codes of problems, as the description lists them."""
 
 
 class Problem(Exception):

@@ -15,10 +15,10 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.formats import FORMATS
 from resourceserver.ingest import events
 from resourceserver.ingest import route as ingest
-from resourceserver.mcp import protocol, route
+from resourceserver.mcp import protocol, rate_limit, route
 from shared import API_VERSION
 from shared.scopes import SCOPES
-from shared.settings import Settings
+from shared.settings import Deployment, Settings
 
 ACCESS_TOKEN_LIFETIME_MS: Final = 3_600_000
 """The lifetime of applications' tokens in the specification."""
@@ -81,13 +81,22 @@ class IntegrationOffer(Body):
     configured: bool
 
 
+class RateLimit(Body):
+    """How many requests a token may send to one address."""
+
+    path: str
+    requests: Count
+    """The most requests that each process of the server answers in a window; further ones get 429."""
+    window_ms: Milliseconds
+
+
 class Limits(Body):
     """Limits for each client."""
 
     max_events_per_batch: Count
     access_token_lifetime_ms: Milliseconds
-    rate_limit: None
-    """Null: reading and writing data has no rate limit."""
+    rate_limit: RateLimit | None
+    """The only rate limit; null if there is none. Other addresses have none."""
 
 
 class CapabilitiesBody(Body):
@@ -95,7 +104,7 @@ class CapabilitiesBody(Body):
 
     service: Literal["personal-activity-analytics"]
     api_version: str
-    deployment: Literal["self_hosted", "hosted"]
+    deployment: Deployment
     features: Features
     integrations: list[IntegrationOffer]
     limits: Limits
@@ -118,7 +127,7 @@ def of(chosen: Settings) -> CapabilitiesBody:
     return CapabilitiesBody(
         service="personal-activity-analytics",
         api_version=API_VERSION,
-        deployment="self_hosted",
+        deployment=chosen.deployment,
         features=Features(
             ingest=IngestFeatures(**{stream: stream in open_streams for stream in streams}),
             mcp=MCPFeature(
@@ -137,8 +146,18 @@ def of(chosen: Settings) -> CapabilitiesBody:
         limits=Limits(
             max_events_per_batch=events.MAX_EVENTS,
             access_token_lifetime_ms=ACCESS_TOKEN_LIFETIME_MS,
-            rate_limit=None,
+            rate_limit=_rate_limit(chosen),
         ),
+    )
+
+
+def _rate_limit(chosen: Settings) -> RateLimit | None:
+    if chosen.mcp_calls_per_minute == 0:
+        return None
+    return RateLimit(
+        path=route.PATH,
+        requests=chosen.mcp_calls_per_minute,
+        window_ms=round(rate_limit.WINDOW_S * 1000),
     )
 
 

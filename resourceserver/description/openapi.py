@@ -21,6 +21,7 @@ from starlette.routing import Route
 from resourceserver.api import metadata, parameters
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import (
+    CODES,
     AddressTooLong,
     Answers,
     DatabaseUnavailable,
@@ -187,7 +188,8 @@ _ERROR: Final = {
     "properties": {
         "error": {
             "type": "string",
-            "description": "A code for programs; later versions may add codes.",
+            "description": "A code for programs. The examples are all codes of this version.",
+            "examples": list(CODES),
         },
         "message": {"type": "string", "description": "A sentence for people."},
         "parameter": {

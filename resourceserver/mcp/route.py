@@ -72,7 +72,7 @@ class ForbiddenOrigin(Problem):
     """pages of this origin may not use the MCP endpoint"""
 
     status = 403
-    code = "forbidden_origin"
+    code = "origin_not_allowed"
 
 
 def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Route]:

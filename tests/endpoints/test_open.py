@@ -97,9 +97,16 @@ def test_the_capabilities_are_what_this_deployment_has(
         "limits": {
             "max_events_per_batch": 1000,
             "access_token_lifetime_ms": 3600000,
-            "rate_limit": None,
+            "rate_limit": {"path": "/mcp", "requests": 600, "window_ms": 60000},
         },
     }
+
+
+def test_the_settings_decide_about_deployment_and_rate_limit(deployment: Settings) -> None:
+    body = capabilities.of(replace(deployment, deployment="hosted", mcp_calls_per_minute=0))
+
+    assert body.deployment == "hosted"
+    assert body.limits.rate_limit is None
 
 
 def test_every_feature_that_is_there_answers_and_no_other(api: TestClient) -> None:

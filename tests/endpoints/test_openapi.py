@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 import authserver.app
 import resourceserver.app
+from resourceserver.api import errors
 from resourceserver.api.operation import Operation
 from resourceserver.description import openapi
 from resourceserver.description.openapi import EXAMPLES
@@ -55,6 +56,16 @@ def test_it_is_served_without_a_credential_and_compressed_when_asked(
     assert plain.text == openapi.text(chosen)
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.json() == plain.json()
+
+
+def test_it_lists_the_codes_of_all_problems() -> None:
+    problems = [errors.Problem]
+    for each in problems:
+        problems += [kind for kind in each.__subclasses__() if kind not in problems]
+
+    listed = DOCUMENT["components"]["schemas"]["Error"]["properties"]["error"]["examples"]
+    ours = [kind for kind in problems if kind.__module__.startswith("resourceserver")]
+    assert sorted(listed) == sorted({kind.code for kind in ours if "code" in vars(kind)})
 
 
 def test_it_is_openapi_3_1_of_version_1() -> None:

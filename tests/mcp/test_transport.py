@@ -76,7 +76,7 @@ def test_pages_of_another_origin_are_refused(
     )
 
     assert response.status_code == 403
-    assert response.json()["error"] == "forbidden_origin"
+    assert response.json()["error"] == "origin_not_allowed"
     assert "www-authenticate" not in response.headers
     assert "access-control-allow-origin" not in response.headers
 

@@ -50,6 +50,7 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
             "SVC_JOB_CONNECTIONS": "15",
             "SVC_AUTH_CONNECTIONS": "16",
             "SVC_AUTH_SLOW_CONNECTIONS": "1000",
+            "SVC_DEPLOYMENT": "hosted",
             "SVC_JOBS": "off",
             "SVC_LIFELINE": "7",
         }
@@ -80,6 +81,7 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         job_connections=15,
         auth_connections=16,
         auth_slow_connections=1000,
+        deployment="hosted",
         jobs=False,
         lifeline=7,
     )
@@ -202,6 +204,7 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_MCP_ORIGINS", "https://*.example"),
         ("SVC_MCP_ORIGINS", "https://bücher.example"),
         ("SVC_MCP_CALLS_PER_MINUTE", "many"),
+        ("SVC_DEPLOYMENT", "cloud"),
         ("SVC_MCP_CALLS_PER_MINUTE", "-1"),
         ("SVC_MCP_CALLS_PER_MINUTE", "1.5"),
         ("SVC_MCP_CALLS_PER_MINUTE", "9999999999"),
