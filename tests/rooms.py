@@ -61,7 +61,7 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("authserver.cli", "authserver.pages", "authserver.people", "resourceserver.timeline"),
         "shared",
     },
-    "deploy.demo": {"authserver.cli", "authserver.people", "shared"},
+    "deploy.demo": {"authserver.cli", "authserver.people", "resourceserver.timeline", "shared"},
     "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},
     "deploy.cli": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
 }

@@ -1,9 +1,11 @@
 """``svc demo``: writes an invented life into an account, in one transaction.
 
 The command writes with the rights of the owner of the tables and bypasses ingest. So it also writes what
-ingest keeps up to date: the counts of each device, and the marks for summaries and rollups.
+ingest keeps up to date: the counts of each device, and the marks for summaries and rollups. After that
+transaction it computes rollups and summaries itself, as the jobs of a server would later.
 """
 
+import asyncio
 import sys
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -22,6 +24,7 @@ from deploy.demo import body, standing
 from deploy.demo.days import Life
 from deploy.demo.life import Piece, Story, memberships
 from deploy.demo.world import AMSTERDAM
+from resourceserver.timeline import jobs, rollups, summaries
 from shared import database, queries, schema
 from shared.settings import Settings
 
@@ -32,7 +35,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Removed = Literal["nothing", "invented", "everything"]
 """What the command removes before it writes."""
 
-_COMPUTED: Final = {
+COMPUTED: Final = {
     f"activity.{name}"
     for name in (
         *("device_stream", "summary_due", "daily_summary"),
@@ -102,9 +105,13 @@ def demo(
         click.confirm(f"Remove all data of {email}, invented or not?", abort=True)
     removed: Removed = "everything" if remove_everything else "invented" if replace else "nothing"
     last = None if until is None else until.date()
+    worker = database.login(chosen, "worker")
     try:
         with psycopg.connect(chosen.database_url, connect_timeout=5) as connection:
-            written = _write(connection, email, last, days=days, seed=seed, removed=removed)
+            user_id, written = _write(
+                connection, email, last, days=days, seed=seed, removed=removed
+            )
+        asyncio.run(_compute(worker, user_id))
     except psycopg.Error as error:
         raise terminal.failure(error) from error
     click.echo(f"{written} rows for {email}, until {last or 'now'}")
@@ -112,8 +119,8 @@ def demo(
 
 def _write(
     connection: Connection, email: str, last: date | None, *, days: int, seed: int, removed: Removed
-) -> int:
-    """Write the rows and return their number. Raises ClickException."""
+) -> tuple[UUID, int]:
+    """Write the rows, and return whose they are and their number. Raises ClickException."""
     connection.execute(SQL["become_owner"])
     schema.check(connection)
     user_id, zone = _account(connection, email)
@@ -144,7 +151,14 @@ def _write(
     connection.execute(SQL["mark_rollups"], {"user_id": user_id})
     for table in _tables(connection):
         connection.execute(sql.SQL(SQL["analyze"]).format(table=sql.SQL(table)))
-    return written
+    return user_id, written
+
+
+async def _compute(login: str, user_id: UUID) -> None:
+    """Make rollups and summaries, so that no answer has to wait for the jobs of a server."""
+    async with jobs.connected(login) as worker:
+        await rollups.rebuild(worker, user_id)
+        await summaries.make_all(worker, user_id)
 
 
 def _account(connection: Connection, email: str) -> tuple[UUID, str]:
@@ -193,7 +207,7 @@ def _clear(connection: Connection, email: str, user_id: UUID, removed: Removed) 
 
 def _has_other_rows(connection: Connection, table: str, column: str | None, user_id: UUID) -> bool:
     """Return whether a table has rows of the account that no demo wrote."""
-    if table in _COMPUTED:
+    if table in COMPUTED:
         return False
     if table in _NAMES:
         named, names = _NAMES[table]

@@ -4,7 +4,6 @@ What holds for all of them is derived from their lists; none is named here. How 
 by tests/deploy/test_demo.py.
 """
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any, Final, get_args
@@ -18,8 +17,6 @@ from deploy.demo.command import demo
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES, Resource
-from resourceserver.timeline import jobs, summaries
-from shared import database
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
 
@@ -30,6 +27,8 @@ WIDE: Final = {
     "date": {"from": "2025-09-01", "to": "2025-10-31"},
 }
 WITHOUT_ROWS: Final = {
+    "activity.summary_due": "the command has summed up all days itself",
+    "activity.rollup_due": "and has made all rollups",
     "profile.subscription": "who has none runs the service themselves, as does who tries it out",
 }
 
@@ -71,9 +70,7 @@ def test_every_table_of_user_data_has_rows(alice: Person) -> None:
         ).fetchone()
         is None
     }
-    # Jobs make these, out of the marks that are there.
-    made = {"daily_summary", "label", "app_time", "coding_time", "app_timeline"}
-    assert empty - {f"activity.{name}" for name in made} == set(WITHOUT_ROWS)
+    assert empty == set(WITHOUT_ROWS)
 
 
 # Every endpoint
@@ -99,7 +96,6 @@ def params(endpoint: Endpoint) -> dict[str, str]:
     }
 
 
-@pytest.mark.usefixtures("summed_up")
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS])
 def test_every_endpoint_has_rows_that_fit_its_model(
     api: TestClient, alice: Person, endpoint: Endpoint
@@ -111,22 +107,11 @@ def test_every_endpoint_has_rows_that_fit_its_model(
     assert answer.json()["data"]
 
 
-@pytest.fixture(scope="module")
-def summed_up(deployment: Settings, alice: Person) -> None:
-    """All of alice's days are summed up, as they are some minutes after a demo."""
-
-    async def work() -> None:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
-            await summaries.make_due(worker)
-
-    asyncio.run(work())
-
-
 # Every resource of an export
 
 
 @pytest.fixture(scope="module")
-def exported(api: TestClient, alice: Person, summed_up: None) -> dict[str, Any]:
+def exported(api: TestClient, alice: Person) -> dict[str, Any]:
     """Alice's export."""
     answer = api.get("/api/v1/export", headers=alice.headers())
     assert answer.status_code == 200

@@ -3,7 +3,6 @@
 Derived from the list of declarations and from the catalogue; no endpoint and no table is named here.
 """
 
-import asyncio
 import gzip
 import json
 import re
@@ -21,8 +20,6 @@ from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
 from resourceserver.api.operation import Operation
-from resourceserver.timeline import jobs, summaries
-from shared import database
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
 from tests.endpoints.test_contract import READS, each_read, schemas, valid, with_parameter
@@ -103,12 +100,6 @@ def fill(deployment: Settings, who: Person, *, seed: int) -> None:
     words = [who.email, f"--days={DAYS}", f"--until={LAST}", f"--seed={seed}"]
     made = CliRunner().invoke(demo, words, obj=deployment)
     assert made.exit_code == 0, made.output
-
-    async def sum_up() -> None:
-        async with jobs.connected(database.role_url(deployment, "worker")) as worker:
-            await summaries.make_due(worker)
-
-    asyncio.run(sum_up())
 
 
 def columns(owner: psycopg.Connection[Any], kind: str) -> list[tuple[sql.SQL, sql.Identifier]]:

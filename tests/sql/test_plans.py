@@ -7,7 +7,6 @@ where it is a handful, so that no table is so small that reading all of it would
 generic ones, as the servers' prepared statements get them, for the reader's role and under its policies.
 """
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from resourceserver.endpoints import ENDPOINTS, activity
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
-from resourceserver.timeline import jobs, metrics, rollups, summaries
+from resourceserver.timeline import metrics, rollups
 from shared import SCHEMA_VERSION, database, pipeline, tokens
 from shared.pipeline import Statement
 from shared.settings import Settings
@@ -104,14 +103,6 @@ def fill(deployment: Settings, owner: Rows) -> None:
     made = CliRunner().invoke(demo, [alice.email, "--days=30"], obj=deployment)
     assert made.exit_code == 0, made.output
 
-    mark_all_days(owner)
-
-    async def add_up() -> None:
-        async with jobs.connected(database.role_url(deployment, "worker")) as worker:
-            await rollups.make_due(worker, quiet=timedelta(0))
-            await summaries.make_due(worker)
-
-    asyncio.run(add_up())
     # What has been added up may be marked again at any time.
     mark_all_days(owner)
     owner.execute(
