@@ -15,7 +15,8 @@ _HEADERS: Final = [
     (b"access-control-allow-origin", b"*"),
     (
         b"access-control-expose-headers",
-        b"Content-Disposition, Export-Omitted, Retry-After, WWW-Authenticate, X-Request-Id",
+        b"Content-Disposition, Export-Omitted, Export-Pending-Days, Retry-After, WWW-Authenticate,"
+        b" X-Request-Id",
     ),
 ]
 _PREFLIGHT_HEADERS: Final = [

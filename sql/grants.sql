@@ -30,7 +30,8 @@ grant execute on function svc.check_version, svc.limit_page to svc_authserver;
 grant execute
     on function svc.forget_security_events,
                 svc.delete_account,
-                svc.forget_departed
+                svc.forget_departed,
+                svc.mark_all_summaries
     to svc_authserver;
 -- Each asks for the sign-in of the person that it is about (categories.sql).
 grant execute
@@ -81,7 +82,8 @@ grant execute
                 svc.focus_streaks,
                 svc.cursor,
                 svc.matches,
-                svc.category_of_site
+                svc.category_of_site,
+                svc.pending_days
     to svc_reader;
 grant select on reference.category, reference.category_rule to svc_reader;
 grant select on profile.organization, profile.team to svc_reader;

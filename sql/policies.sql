@@ -98,7 +98,7 @@ select svc.secure_user_table('activity.app_session');
 select svc.secure_user_table('activity.coding_session');
 select svc.secure_user_table('activity.goal');
 select svc.secure_user_table('activity.daily_summary');
-select svc.secure_user_table('activity.summary_due', p_is_readable => false);
+select svc.secure_user_table('activity.summary_due');
 select svc.secure_user_table('activity.rollup_due');
 select svc.secure_user_table('activity.label');
 select svc.secure_user_table('activity.app_time');

@@ -7,12 +7,26 @@ select display_name,
  where user_id = %(user_id)s
 
 -- name: save_profile
--- Saves a profile. No row: the account no longer exists.
-update identity.user
-   set display_name = %(display_name)s,
-       timezone = %(timezone)s,
-       week_starts_on = %(week_starts_on)s
- where user_id = %(user_id)s
+-- Saves a profile. Another time zone moves the ends of all days, so their summaries are marked. No row: the
+-- account no longer exists.
+with before as (
+    select user_id,
+           timezone
+      from identity.user
+     where user_id = %(user_id)s
+       for no key update
+),
+saved as (
+       update identity.user
+          set display_name = %(display_name)s,
+              timezone = %(timezone)s,
+              week_starts_on = %(week_starts_on)s
+        where user_id = %(user_id)s
+    returning user_id
+)
+select case when before.timezone <> %(timezone)s then svc.mark_all_summaries(user_id, 1) end
+  from before
+  join saved using (user_id)
 
 -- name: zones
 -- The time zones that the database knows. CET, EET, MET and WET are left out: where Postgres computes days

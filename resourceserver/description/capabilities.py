@@ -82,7 +82,7 @@ class IntegrationOffer(Body):
 
 
 class RateLimit(Body):
-    """How many requests a token may send to one address."""
+    """How many requests the tokens of one person together may send to one address."""
 
     path: str
     requests: Count

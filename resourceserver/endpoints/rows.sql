@@ -34,10 +34,10 @@ select device.device_id as id,
        end as status
 
 -- fragment: summary
--- A day as it was summed up.
+-- A day as it was summed up. What is `pending` may have changed since.
 select summary.date,
        summary.tz,
-       summary.status,
+       case when pending.date is null then summary.status else 'provisional' end as status,
        summary.tracked_ms,
        summary.productive_ms,
        summary.neutral_ms,

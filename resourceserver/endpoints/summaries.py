@@ -66,7 +66,7 @@ class Summary(Body):
     tz: str
     """The zone in which the day began: the caller's own when it was summed up."""
     status: Literal["provisional", "final"]
-    """Provisional until the day has been over for an hour. What is measured later changes either."""
+    """Provisional until the day has been over for an hour, and while it is among the pending days."""
     tracked_ms: Milliseconds
     productive_ms: Milliseconds
     neutral_ms: Milliseconds
@@ -88,6 +88,8 @@ class SummariesBody(Listing):
     """Stored summaries of days, the newest first."""
 
     data: list[Summary]
+    pending_days: list[CalendarDay]
+    """Days of this page that wait to be summed up, within minutes: their rows are provisional or missing."""
 
 
 ENDPOINTS: Final = [

@@ -32,7 +32,8 @@ async def as_json(export: Export) -> AsyncIterator[bytes]:
             yield (before_row + ",\n".join(rows)).encode()
             before_row = ",\n"
         yield b"]"
-    yield f'}},\n"omitted":{compact(export.omitted)}}}\n'.encode()
+    end = {"pending_days": export.pending_days, "omitted": export.omitted}
+    yield f"}},\n{compact(end)[1:]}\n".encode()
 
 
 async def as_ndjson(export: Export) -> AsyncIterator[bytes]:
@@ -70,7 +71,11 @@ async def as_zip(export: Export) -> AsyncIterator[bytes]:
                 async for rows in export.batches(resource):
                     file.write(_lines(_cells(resource, json.loads(row)) for row in rows))
                     yield outlet.take()
-        about = {**export.about, "omitted": export.omitted}
+        about = {
+            **export.about,
+            "pending_days": export.pending_days,
+            "omitted": export.omitted,
+        }
         text = json.dumps(about, ensure_ascii=False, indent=2) + "\n"
         archive.writestr(_entry("about.json", created_at), text)
     yield outlet.take()

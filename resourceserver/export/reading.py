@@ -89,6 +89,8 @@ class Export:
     resources: list[Resource]
     omitted: list[str]
     """The resources that were asked for and that the token does not open."""
+    pending_days: list[str]
+    """The days whose summaries are exported as provisional, or not at all."""
     params: Mapping[str, Any]
     """What the statements of rows take."""
 
@@ -209,6 +211,9 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
         },
         resources=[each for each in wanted if each.scope in head["scopes"]],
         omitted=[each.name for each in wanted if each.scope not in head["scopes"]],
+        pending_days=head["pending_days"]
+        if any(each.name == "daily_summaries" for each in wanted)
+        else [],
         params={
             **user_id,
             "from": params.from_ or "-infinity",

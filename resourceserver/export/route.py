@@ -100,6 +100,13 @@ ExportBody: Final = create_model(
     range=ExportRange,
     tz=str,
     resources=ExportResources,
+    pending_days=Annotated[
+        list[CalendarDay],
+        Field(
+            description="Days that wait to be summed up, within minutes: their rows in daily_summaries are"
+            " provisional or missing."
+        ),
+    ],
     omitted=Annotated[list[str], Field(description="What the token does not open.")],
 )
 
@@ -121,6 +128,7 @@ EXPORT: Final = Operation(
     headers={
         "Content-Disposition": "A name for the file.",
         "Export-Omitted": "What the token does not open, in formats that have no place for it too.",
+        "Export-Pending-Days": "How many days wait to be summed up.",
     },
 )
 
@@ -158,7 +166,10 @@ class _Answer:
 
         try:
             media_type, written = FORMATS[self.params.format]
-            headers = _headers(self.params) | {"Export-Omitted": ", ".join(self.export.omitted)}
+            headers = _headers(self.params) | {
+                "Export-Omitted": ", ".join(self.export.omitted),
+                "Export-Pending-Days": str(len(self.export.pending_days)),
+            }
             streamed = StreamingResponse(
                 written(self.export), headers=headers, media_type=media_type
             )

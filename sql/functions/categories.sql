@@ -471,21 +471,7 @@ begin
     if svc.title_rules(p_user_id) <> p_title_rules_before then
         perform svc.mark_all_days(p_user_id);
     end if;
-    insert into activity.summary_due (user_id, date)
-    select p_user_id,
-           known.date
-      from (
-               select date
-                 from activity.daily_summary
-                where user_id = p_user_id
-                union
-               select date
-                 from activity.summary_due
-                where user_id = p_user_id
-           ) as known
-     order by known.date
-        on conflict (user_id, date) do update
-       set marked_at = greatest(now(), summary_due.marked_at + interval '1 microsecond');
+    perform svc.mark_all_summaries(p_user_id);
 end
 $$;
 

@@ -1,4 +1,4 @@
--- Whose days have to be summed up. May run again at any time.
+-- Whose days have to be summed up, and which. May run again at any time.
 
 -- Some of the people who have marked days, or provisional summaries whose time has come, in the order of
 -- their ids after `p_after`. The worker learns no more of them than this, and for one at a time it then sees
@@ -33,3 +33,107 @@ begin
      limit p_limit;
 end
 $$;
+
+-- The local days from `p_from` to `p_to` whose stored summaries may be out of date or missing, because the job
+-- has not yet summed up what was marked. They are all days that marked days of UTC overlap. Where activity goes
+-- on across an end of them, a streak or a switch may reach further, so the day beyond is added, a week at most,
+-- as the job does (`affected_days` in resourceserver/timeline/summaries.sql). A few days too many do no harm.
+create or replace function svc.pending_days(p_user_id uuid, p_from date, p_to date)
+returns setof date
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    with recursive marked as (
+        select due.date,
+               due.date - row_number() over (order by due.date)::integer as stretch
+          from activity.summary_due as due
+         where due.user_id = p_user_id
+           and due.date between p_from - 9 and p_to + 9
+    ),
+    -- One end of a stretch of marked days, and the direction in which it moves.
+    reached as (
+        select min(date)::timestamp at time zone 'UTC' as at,
+               interval '-24 hours' as step,
+               0 as steps,
+               stretch
+          from marked
+         group by stretch
+         union all
+        select (max(date) + 1)::timestamp at time zone 'UTC',
+               interval '24 hours',
+               0,
+               stretch
+          from marked
+         group by stretch
+         union all
+        select reached.at + reached.step,
+               reached.step,
+               reached.steps + 1,
+               reached.stretch
+          from reached
+         where reached.steps < 7
+           and exists (
+               select
+                 from activity.app_session as before
+                where before.user_id = p_user_id
+                  and before.started_at >= reached.at - interval '24 hours 5 minutes'
+                  and before.started_at < reached.at
+                  and before.ended_at >= reached.at - interval '5 minutes'
+                  and before.ended_at > before.started_at
+                  and not before.idle
+           )
+           and exists (
+               select
+                 from activity.app_session as after
+                where after.user_id = p_user_id
+                  and after.started_at >= reached.at - interval '24 hours'
+                  and after.started_at <= reached.at + interval '5 minutes'
+                  and after.ended_at > reached.at
+                  and after.ended_at > after.started_at
+                  and not after.idle
+           )
+    ),
+    extent as (
+        select min(at) as starts_at,
+               max(at) as ends_at
+          from reached
+         group by stretch
+    )
+    select distinct day::date
+      from extent
+     cross join (select timezone as tz from identity.user where user_id = p_user_id) as person
+     cross join lateral generate_series(
+               (extent.starts_at at time zone person.tz)::date::timestamp,
+               ((extent.ends_at - interval '1 millisecond') at time zone person.tz)::date::timestamp,
+               interval '1 day'
+           ) as day
+     where day::date between p_from and p_to;
+end;
+
+-- Marks all days of a person that have a summary or wait for one, because something has changed all of them,
+-- and `p_around` days on either side. A day that the job may be working on gets another mark.
+create or replace function svc.mark_all_summaries(p_user_id uuid, p_around integer default 0)
+returns void
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+begin atomic
+    insert into activity.summary_due (user_id, date)
+    select p_user_id,
+           known.date
+      from (
+               select summary.date + around as date
+                 from activity.daily_summary as summary
+                cross join generate_series(-p_around, p_around) as around
+                where summary.user_id = p_user_id
+                union
+               select due.date
+                 from activity.summary_due as due
+                where due.user_id = p_user_id
+           ) as known
+     where known.date between '0001-01-01' and '9999-12-31'
+     order by known.date
+        on conflict (user_id, date) do update
+       set marked_at = greatest(now(), summary_due.marked_at + interval '1 microsecond');
+end;

@@ -174,7 +174,15 @@ def test_it_says_whose_it_is_of_what_and_of_when(api: TestClient, alice: Person)
 
     body = export(api, alice, **{"from": "2025-06-16", "tz": "Europe/Berlin"}).json()
 
-    assert list(body) == ["exported_at", "user", "range", "tz", "resources", "omitted"]
+    assert list(body) == [
+        "exported_at",
+        "user",
+        "range",
+        "tz",
+        "resources",
+        "pending_days",
+        "omitted",
+    ]
     assert datetime.fromisoformat(body["exported_at"]) >= before.replace(microsecond=0)
     assert body["user"]["id"] == str(alice.user_id)
     assert body["user"]["email"] == "alice@example.org"
@@ -182,6 +190,22 @@ def test_it_says_whose_it_is_of_what_and_of_when(api: TestClient, alice: Person)
     assert body["tz"] == "Europe/Berlin"
     assert list(body["resources"]) == [resource.name for resource in RESOURCES]
     assert body["omitted"] == []
+
+
+def test_it_names_the_days_whose_summaries_it_lacks(
+    api: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    owner.execute(
+        "insert into activity.summary_due (user_id, date) values (%s, '2025-06-16')",
+        [alice.user_id],
+    )
+
+    answer = export(api, alice)
+
+    assert answer.json()["pending_days"] == ["2025-06-16"]
+    assert answer.headers["export-pending-days"] == "1"
+    assert export(api, alice, to="2025-06-15").json()["pending_days"] == []
+    assert export(api, alice, resources="goals").json()["pending_days"] == []
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -654,6 +678,8 @@ def test_every_table_that_can_be_read_of_ones_own_is_exported(db: Rows) -> None:
     )
     named = set(re.findall(r"(?:from|join)\s+(\w+\.\w+)", statements))
     assert named >= {"activity.app_session", "health.sleep"}
+    # These days are a member of the whole export, `pending_days`.
+    named.add("activity.summary_due")
     assert {name.replace('"', "") for (name,) in tables} - named == set()
 
 
@@ -665,6 +691,7 @@ def test_an_answer_begins_before_any_row_is_asked_for(format_: str) -> None:
         about={"exported_at": "2025-06-16T09:00:00.000Z", "user": {}, "range": {}, "tz": "UTC"},
         resources=list(RESOURCES),
         omitted=[],
+        pending_days=[],
         params={},
     )
 

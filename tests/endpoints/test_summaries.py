@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -14,9 +15,10 @@ from hypothesis import given
 from starlette.testclient import TestClient
 
 import resourceserver.app
+from authserver.people import accounts
 from resourceserver.timeline import jobs, summaries
 from resourceserver.timeline.jobs import in_a_row
-from shared import database, schema
+from shared import database, queries, schema
 from shared.pool import Connection
 from shared.settings import Settings
 from tests.client import AppClient
@@ -35,6 +37,7 @@ from tests.waiting import wait_for
 Rows = psycopg.Connection[Any]
 
 PATH: Final = "/api/v1/account/summaries"
+SAVE_PROFILE: Final = queries.load(Path(accounts.__file__).with_name("account.sql"))["save_profile"]
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
@@ -144,6 +147,7 @@ def test_a_day_is_summed_up_after_it_was_measured(
         "limit": 31,
         "has_more": False,
         "next_cursor": None,
+        "pending_days": [],
     }
     assert marks(owner) == []
     assert make_due(deployment) == 0
@@ -157,11 +161,13 @@ def test_what_comes_late_changes_a_final_summary(
     before = ask(api, alice)["data"][0]
     post(api, alice, ("Chess", "Games", "2025-06-16T11:00:00Z", "2025-06-16T12:00:00Z"))
 
-    stale = ask(api, alice)["data"][0]
+    stale = ask(api, alice)
     make_due(deployment)
     after = ask(api, alice)["data"][0]
 
-    assert stale == before
+    assert stale["data"] == [before | {"status": "provisional"}]
+    assert stale["pending_days"] == ["2025-06-16"]
+    assert before["status"] == after["status"] == "final"
     assert (before["tracked_ms"], after["tracked_ms"]) == (HOUR, 2 * HOUR)
     assert after["generated_at"] > before["generated_at"]
 
@@ -173,15 +179,90 @@ def test_what_comes_late_changes_the_focus_of_the_evening_before(
     make_due(deployment)
     post(api, alice, ("Code", "Development", "2025-06-17T00:00:01Z", "2025-06-17T00:06:00Z"))
 
+    pending = ask(api, alice)["pending_days"]
     before = ask(api, alice)["data"]
     make_due(deployment)
     after = ask(api, alice)["data"]
 
+    assert pending == ["2025-06-17", "2025-06-16"]
     assert [(day["date"], day["focus_ms"]) for day in before] == [("2025-06-16", 0)]
     assert [(day["date"], day["focus_ms"]) for day in after] == [
         ("2025-06-17", 6 * MINUTE),
         ("2025-06-16", 4 * MINUTE),
     ]
+
+
+def test_what_was_measured_and_not_yet_summed_up_is_pending(
+    api: TestClient, deployment: Settings, alice: Person
+) -> None:
+    post(api, alice, ("Code", "Development", "2025-06-15T09:00:00Z", "2025-06-15T23:40:00Z"))
+    make_due(deployment)
+    # Nobody was there for half an hour around midnight, so the day before stays as it is.
+    post(api, alice, ("Code", "Development", "2025-06-16T00:10:00Z", "2025-06-16T01:00:00Z"))
+    post(api, alice, ("Code", "Development", "2025-06-20T09:00:00Z", "2025-06-20T10:00:00Z"))
+
+    listed = ask(api, alice)
+    until = ask(api, alice, end="2025-06-19")
+    since = ask(api, alice, start="2025-06-17")
+    no_rows = ask(api, alice, limit=0)
+
+    assert [(day["date"], day["status"]) for day in listed["data"]] == [("2025-06-15", "final")]
+    assert listed["pending_days"] == ["2025-06-20", "2025-06-16"]
+    assert until["pending_days"] == ["2025-06-16"]
+    assert since["pending_days"] == ["2025-06-20"]
+    assert no_rows["pending_days"] == []
+
+
+def test_pending_days_are_those_of_the_page(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    store(owner, alice, "2025-06-10", "2025-06-12", "2025-06-14")
+    mark(owner, alice, "2025-06-09", "2025-06-11", "2025-06-14", "2025-06-15")
+
+    pages = [ask(api, alice, limit=1)]
+    while pages[-1]["has_more"]:
+        pages.append(ask(api, alice, limit=1, cursor=pages[-1]["next_cursor"]))
+
+    assert [(page["data"][0]["date"], page["pending_days"]) for page in pages] == [
+        ("2025-06-14", ["2025-06-15", "2025-06-14"]),
+        ("2025-06-12", []),
+        ("2025-06-10", ["2025-06-11", "2025-06-09"]),
+    ]
+    assert ask(api, bob)["pending_days"] == []
+
+
+@pytest.mark.parametrize("change", ["score", "zone"])
+def test_a_changed_score_or_zone_makes_summaries_provisional_until_they_follow(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person, change: str
+) -> None:
+    owner.execute("update identity.user set timezone = 'Asia/Tokyo'")
+    post(api, alice, ("Code", "Development", "2025-06-15T23:30:00Z", "2025-06-16T00:30:00Z"))
+    make_due(deployment)
+    if change == "score":
+        owner.execute("select svc.set_score(%s, 'Development', -2)", [alice.user_id])
+    else:
+        profile = {"display_name": None, "timezone": "UTC", "week_starts_on": 1}
+        owner.execute(SAVE_PROFILE, {"user_id": alice.user_id, **profile})
+
+    stale = ask(api, alice)
+    make_due(deployment)
+    after = ask(api, alice)
+
+    assert [(day["date"], day["status"]) for day in stale["data"]] == [
+        ("2025-06-16", "provisional")
+    ]
+    assert "2025-06-16" in stale["pending_days"]
+    assert after["pending_days"] == []
+    assert [
+        (day["date"], day["tz"], day["tracked_ms"], day["productive_ms"], day["status"])
+        for day in after["data"]
+    ] == {
+        "score": [("2025-06-16", "Asia/Tokyo", HOUR, 0, "final")],
+        "zone": [
+            ("2025-06-16", "UTC", HOUR // 2, HOUR // 2, "final"),
+            ("2025-06-15", "UTC", HOUR // 2, HOUR // 2, "final"),
+        ],
+    }[change]
 
 
 def test_days_are_those_of_the_profile(
