@@ -31,11 +31,13 @@ from resourceserver.api.errors import (
     NotFound,
     ParameterProblem,
     Problem,
+    TooManyRequests,
     Unauthorized,
 )
 from resourceserver.api.operation import INGEST, SERVICE, Operation
 from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
+from resourceserver.api.turns import RETRY_AFTER_S
 from resourceserver.description import capabilities, probes
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
@@ -86,6 +88,7 @@ _MEANINGS: Final = {
     414: "The address is longer than 16 KiB.",
     415: "The server does not accept the type or the encoding of the body.",
     431: "The headers are larger than 32 KiB.",
+    429: "The account has asked for too much at once.",
     500: "The server failed; its log has the reason under the request's id.",
     503: "The database does not answer in time, or too many such requests are running.",
 }
@@ -319,6 +322,7 @@ def _problems(described: Operation) -> list[Problem]:
             Unauthorized(scopes),
             Unauthorized.invalid_token(scopes),
             InsufficientScope(scopes, described.scope),
+            TooManyRequests(RETRY_AFTER_S),
             DatabaseUnavailable(),
         ]
     return problems

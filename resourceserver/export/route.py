@@ -1,16 +1,18 @@
 """Export: everything of one person that a token opens, written while it is read.
 
     credential ──► parameters ──► place ──► session ──► rows, batch by batch ──► end
-     401, 403         400          503      401, 503        or broken off
+     401, 403         400       429, 503    401, 503        or broken off
 
 An answer that has begun can no longer say that something went wrong. It is broken off then, without the end
 that HTTP's chunks have, and no client can take what came for the whole. The same happens to a client that
-stops taking it: its transaction keeps the database from cleaning up, and others from its place.
+stops taking it: its transaction keeps the database from cleaning up, and others from its place. A client that
+is only slow is broken off when another person waits for a place.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from types import GenericAlias
 from typing import Annotated, Any, Final, cast
@@ -31,6 +33,7 @@ from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, ParameterPro
 from resourceserver.api.operation import Operation
 from resourceserver.api.packing import Packing
 from resourceserver.api.session import Reader
+from resourceserver.api.turns import Turns
 from resourceserver.export import reading
 from resourceserver.export.formats import FORMATS
 from resourceserver.export.reading import SCOPE, Export, ExportParams
@@ -45,6 +48,12 @@ PER_PERSON: Final = 2
 """Most exports of one person at the same time in one process."""
 STALLED_S: Final = 30.0
 """How long a client may take for one piece before it is given up."""
+SLOW_S: Final = 30.0
+"""How long a client may be slow while another person waits for its place."""
+LOWEST_RATE: Final = 64 * 1024
+"""Bytes a second; a client that takes less is slow."""
+PATIENCE_S: Final = 60.0
+"""How long an export waits for a place: longer than a slow client keeps one that is waited for."""
 LONGEST_S: Final = 3600.0
 """How long an export may take, however steadily it is taken."""
 
@@ -133,25 +142,29 @@ EXPORT: Final = Operation(
 )
 
 
-@dataclass(frozen=True)
-class ExportSlots:
-    """The exports of one process that are under way."""
+@dataclass
+class Pace:
+    """How fast a client takes an answer, from the time that sending to it takes."""
 
-    most: int
-    """How many there may be."""
-    taken: list[UUID] = field(default_factory=list)
-    """Whose they are."""
+    taken: int = 0
+    spent_s: float = 0.0
 
-    def is_free(self, user_id: UUID) -> bool:
-        """Tell whether one more of this person may begin."""
-        return len(self.taken) < self.most and self.taken.count(user_id) < PER_PERSON
+    def is_slow(self, taken: int, spent_s: float) -> bool:
+        """Count what was sent; tell once in ``SLOW_S`` whether the client was slow."""
+        self.taken += taken
+        self.spent_s += spent_s
+        if self.spent_s < SLOW_S:
+            return False
+        is_slow = self.taken < LOWEST_RATE * self.spent_s
+        self.taken, self.spent_s = 0, 0.0
+        return is_slow
 
 
 @dataclass(frozen=True)
 class _Answer:
     """An export as it is sent (ASGI). However that ends, its place and connection are free then."""
 
-    slots: ExportSlots
+    turns: Turns
     user_id: UUID
     exports: Pool
     export: Export
@@ -160,9 +173,15 @@ class _Answer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. Raises psycopg.Error, which breaks it off."""
 
+        pace = Pace()
+
         async def send_in_time(message: Message) -> None:
+            started = time.monotonic()
             async with asyncio.timeout(STALLED_S):
                 await send(message)
+            is_slow = pace.is_slow(len(message.get("body", b"")), time.monotonic() - started)
+            if is_slow and self.turns.is_awaited_by_another(self.user_id):
+                raise TimeoutError
 
         try:
             media_type, written = FORMATS[self.params.format]
@@ -179,7 +198,7 @@ class _Answer:
             # Nobody takes it, or nobody gives it. An answer that is left without its end is broken off.
             error_log.warning("request_id=%s export given up", scope["svc.request_id"])
         finally:
-            self.slots.taken.remove(self.user_id)
+            self.turns.give_back(self.user_id)
             await self.exports.give_back(self.export.connection)
 
 
@@ -199,7 +218,7 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
 
     ``exports`` are connections of the ``reader`` role.
     """
-    slots = ExportSlots(chosen.export_connections)
+    turns = Turns(chosen.export_connections, PER_PERSON, PATIENCE_S, full=Busy)
 
     async def answer(request: Request) -> Response:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))
@@ -215,16 +234,14 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
             media_type, _ = FORMATS[params.format]
             return StreamingResponse(_nothing(), headers=_headers(params), media_type=media_type)
         user_id = who.token.user_id
-        if not slots.is_free(user_id):
-            await reader.check(who)
-            raise Busy
-        slots.taken.append(user_id)
+        await reader.know(who)
+        await turns.take(user_id)
         try:
             export = await reading.begin(exports, who, params)
         except BaseException:
-            slots.taken.remove(user_id)
+            turns.give_back(user_id)
             raise
-        reader.usage.note(who.token)
-        return cast("Response", _Answer(slots, user_id, exports, export, params))
+        reader.accept(who)
+        return cast("Response", _Answer(turns, user_id, exports, export, params))
 
     return [Route(EXPORT.path, answer, name=EXPORT.name, middleware=[Middleware(Packing)])]

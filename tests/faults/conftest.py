@@ -53,7 +53,9 @@ def listening(deployment: Settings) -> Iterator[int]:
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     wait_for(lambda: server.started, "the server to listen")
-    yield number
-    server.should_exit = True
-    thread.join()
-    listener.close()
+    try:
+        yield number
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

@@ -288,34 +288,89 @@ def test_one_person_has_two_exports_at_once_and_others_have_places_left(
             each.read_until(b'"idempotency_key":"k1"')
         soon(owner, 2)
         with download(port, alice) as third, download(port, bob) as other:
-            third.read_all()
             other.read_all()
+            soon(owner, 2)
+            # She has the next one when she has taken one whole.
+            first.read_all()
+            third.read_all()
     soon(owner, 0)
-    with download(port, alice) as later:
-        later.read_all()
 
-    assert third.status == 503
-    assert b"retry-after: 1\r\n" in third.taken.lower()
-    assert b"as many exports are under way as there may be at once" in third.taken
     assert other.status == 200
     assert other.body["user"]["id"] == str(bob.user_id)
-    assert len(later.body["resources"]["app_sessions"]) == 20000
+    assert [answer.status for answer in (first, third)] == [200, 200]
+    assert len(third.body["resources"]["app_sessions"]) == 20000
+
+
+@pytest.mark.usefixtures("much")
+def test_whoever_has_no_place_comes_before_the_second_place_of_another(
+    port: int, alice: Person, bob: Person, owner: Rows
+) -> None:
+    with (
+        download(port, alice) as first,
+        download(port, alice) as second,
+        download(port, bob) as his,
+    ):
+        for each in (first, second):
+            each.read_until(b'"idempotency_key":"k1"')
+        his.read_all()
+        with download(port, alice) as third:
+            third.connection.settimeout(60)
+            first.connection.close()
+            third.read_until(b'"idempotency_key":"k1"')
+            soon(owner, 2)
+
+    soon(owner, 0)
+
+
+@pytest.mark.usefixtures("much")
+def test_a_client_is_given_up_for_being_slow_while_another_person_waits_and_only_then(
+    deployment: Settings,
+    alice: Person,
+    bob: Person,
+    owner: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Whatever rate there is, it is slow.
+    monkeypatch.setattr(route, "SLOW_S", 0.0)
+    monkeypatch.setattr(route, "LOWEST_RATE", 1e12)
+    chosen = replace(deployment, export_connections=1)
+
+    with listening(chosen) as port:
+        with download(port, alice) as alone:
+            alone.read_all()
+        soon(owner, 0)
+        with download(port, alice) as slow:
+            slow.read_until(b'"idempotency_key":"k1"')
+            soon(owner, 1)
+            with download(port, bob) as other:
+                slow.read_all()
+                other.read_all()
+
+    assert alone.taken.endswith(END)
+    assert not slow.taken.endswith(END)
+    assert other.status == 200
+    assert other.taken.endswith(END)
 
 
 @pytest.mark.usefixtures("much")
 def test_a_process_has_a_few_exports_at_once(
-    deployment: Settings, alice: Person, bob: Person, owner: Rows
+    deployment: Settings, alice: Person, bob: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(route, "PATIENCE_S", 0.5)
     chosen = replace(deployment, export_connections=1)
 
     with listening(chosen) as port, download(port, alice) as first:
         first.read_until(b'"idempotency_key":"k1"')
         soon(owner, 1)
-        with download(port, bob) as other:
+        with download(port, bob) as other, download(port, alice) as again:
             other.read_all()
+            again.read_all()
     soon(owner, 0)
 
     assert other.status == 503
+    assert b"as many exports are under way as there may be at once" in other.taken
+    assert again.status == 429
+    assert b"retry-after: " in again.taken.lower()
 
 
 def connected(owner: Rows) -> set[int]:
