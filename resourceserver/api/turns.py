@@ -44,8 +44,8 @@ class Turns:
     """How many there are."""
     most: int
     """How many of them one person may have, unless there are so few that nothing would be left for others."""
-    patience_s: float = field(default_factory=lambda: PATIENCE_S)
-    """How long a request waits for a place."""
+    patience_s: float | None = None
+    """How long a request waits for a place; None for the usual time."""
     full: type[DatabaseUnavailable] = DatabaseUnavailable
     """What is raised where others have all places."""
     held: Counter[Person] = field(default_factory=Counter)
@@ -76,7 +76,7 @@ class Turns:
         waiting.append(place)
         self._hand_out()
         try:
-            async with asyncio.timeout(self.patience_s):
+            async with asyncio.timeout(PATIENCE_S if self.patience_s is None else self.patience_s):
                 await place
         except BaseException as error:
             self._leave(person, place)

@@ -84,6 +84,7 @@ _MEANINGS: Final = {
     401: "The token is missing, unknown, revoked, expired or bound to another resource.",
     403: "The token is valid but lacks the scope.",
     404: "The route does not exist, or the caller has no such row.",
+    408: "The body comes too slowly.",
     413: "The body is larger than a request may be.",
     414: "The address is longer than 16 KiB.",
     415: "The server does not accept the type or the encoding of the body.",

@@ -1,7 +1,8 @@
 """Ingest: what trackers send, validated event by event and written in one transaction.
 
     credential ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
-     401, 403         415     413, 503, 400  400, 413              401, 503       200
+     401, 403         415     408, 413, 429  400, 413              401, 429       200
+                                400, 503                             503
 
 The credential is checked before the body is read, so that a stranger's megabytes are never taken
 in, and again in the transaction that writes, so that a token revoked meanwhile writes nothing.
@@ -19,7 +20,8 @@ import json
 import os
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import partial
@@ -68,10 +70,13 @@ _SMALL: Final = 32 * 1024
 """Bytes of a body that is validated without a thread: about a hundred events, in about a millisecond."""
 _PIECE: Final = 256 * 1024
 """Most bytes that are inflated before other requests get their turn."""
-_MAX_HELD: Final = 6 * MAX_BODY
-"""Most bytes of all bodies together that are being read or wait for their turn."""
-_PATIENCE_S: Final = 5.0
-"""How long a large body waits for its turn."""
+LARGE_BODIES: Final = 6
+"""How many larger bodies there are at once, one of each person."""
+GRACE_S: Final = 10.0
+LOWEST_RATE: Final = 16 * 1024
+"""How a body must come: a client may take ``GRACE_S`` and a second for so many bytes."""
+LONGEST_S: Final = 300.0
+"""How long a body may take to come, however steadily it does."""
 
 
 class UnsupportedMediaType(Problem):
@@ -86,6 +91,13 @@ class PayloadTooLarge(Problem):
 
     status = 413
     code = "payload_too_large"
+
+
+class TooSlow(Problem):
+    """the body comes too slowly"""
+
+    status = 408
+    code = "invalid_request"
 
 
 class Busy(DatabaseUnavailable):
@@ -157,6 +169,7 @@ def operation(stream: Stream) -> Operation:
             InvalidRequest("events: must be an array", "events"),
             BatchTooLarge(f"events: 1001 given, at most {events.MAX_EVENTS} are allowed"),
             PayloadTooLarge(),
+            TooSlow(),
             UnsupportedMediaType("Content-Type: must be application/json"),
             Busy(),
         ),
@@ -169,15 +182,15 @@ class Load:
 
     writing: Turns
     """Who may write a batch."""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    large: Turns
+    """Who may have a large body in memory, from its first bytes beyond a small one until it is validated."""
+    validating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large body is validated."""
-    held: int = 0
-    """How many bytes of bodies there are at this moment."""
 
 
 def routes(chosen: Settings, reader: Reader, writers: Pipelines) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
-    load = Load(Turns(chosen.ingest_connections, MOST_AT_ONCE))
+    load = Load(Turns(chosen.ingest_connections, MOST_AT_ONCE), Turns(LARGE_BODIES, 1, full=Busy))
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
 
@@ -190,16 +203,14 @@ def _route(
     async def answer(request: Request) -> Response:
         who = session.credential(request, scopes, (chosen.base_url,))
         await reader.check(who)
-        body = bytearray()
-        try:
-            await read_body(request, body, load)
+        async with AsyncExitStack() as held:
+            place = load.large.place(who.token.user_id)
+            body = await read_body(request, lambda: held.enter_async_context(place))
             now_ms = time.time_ns() // 1_000_000
             validate = partial(_validate, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
             verdict, columns = (
-                validate() if len(body) <= _SMALL else await _in_turn(validate, load.turn)
+                validate() if len(body) <= _SMALL else await _in_turn(validate, load.validating)
             )
-        finally:
-            load.held -= len(body)
         async with load.writing.place(who.token.user_id):
             written = await write(writers, who, stream, verdict.rows, columns)
         result = _result(verdict, written, now_ms)
@@ -208,29 +219,23 @@ def _route(
     return Route(described.path, answer, methods=[described.method], name=described.name)
 
 
-async def _in_turn(validate: Callable[[], _Validated], turn: asyncio.Lock) -> _Validated:
-    """Run ``validate`` in a thread and return its result. Raises what it raises, and Busy.
+async def _in_turn(validate: Callable[[], _Validated], validating: asyncio.Lock) -> _Validated:
+    """Run ``validate`` in a thread and return its result. Raises what it raises.
 
     In a thread, so that the milliseconds of a full batch hold no other request up; in turn, since
-    more threads would only share one processor and add up their memory.
+    more threads would only share one processor and add up their memory. At most one body of each person
+    waits here, so the wait is short.
     """
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            await turn.acquire()
-    except TimeoutError as error:
-        raise Busy from error
-    try:
+    async with validating:
         return await asyncio.to_thread(validate)
-    finally:
-        turn.release()
 
 
-async def read_body(request: Request, body: bytearray, load: Load) -> None:
-    """Append the request's body, inflated, to ``body``, and count it in ``load``.
+async def read_body(request: Request, take_place: Callable[[], Awaitable[None]]) -> bytearray:
+    """Return the request's body, inflated; ``take_place`` is awaited before a large one is read on.
 
-    Raises UnsupportedMediaType, PayloadTooLarge, InvalidJSON and Busy. Never more than ``MAX_BODY``
-    is taken in, whatever length is announced. What was taken in counts until the caller lets go of
-    it. A small body always finds room, so that large ones cannot keep ordinary trackers out.
+    Raises UnsupportedMediaType, PayloadTooLarge, InvalidJSON, TooSlow and what ``take_place`` does. Never
+    more than ``MAX_BODY`` is taken in, whatever length is announced. A small body needs no place, so that
+    large ones cannot keep ordinary trackers out.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != MEDIA_TYPE:
@@ -242,18 +247,38 @@ async def read_body(request: Request, body: bytearray, load: Load) -> None:
     announced = request.headers.get("content-length", "").lstrip("0")
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > MAX_BODY):
         raise PayloadTooLarge
-    pieces = _bounded(request.stream())
+    body = bytearray()
+    pieces = _bounded(_in_time(request.stream()))
     if encoding != "identity":
         pieces = _bounded(_inflated(pieces))
     try:
         async for piece in pieces:
+            was_small = len(body) <= _SMALL
             body += piece
-            load.held += len(piece)
-            if load.held > _MAX_HELD and len(body) > _SMALL:
-                raise Busy
+            if was_small and len(body) > _SMALL:
+                await take_place()
     except ClientDisconnect as error:
         # Nobody is there to read this, but our log shall not show it as a failure of ours.
         raise InvalidJSON("the body ended early") from error
+    return body
+
+
+async def _in_time(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield ``pieces``. Raises TooSlow if the client takes too long; our own time does not count."""
+    size, spent_s = 0, 0.0
+    while True:
+        allowed_s = min(GRACE_S + size / LOWEST_RATE, LONGEST_S)
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(allowed_s - spent_s):
+                piece = await anext(pieces, None)
+        except TimeoutError as error:
+            raise TooSlow from error
+        if piece is None:
+            return
+        spent_s += time.monotonic() - started
+        size += len(piece)
+        yield piece
 
 
 async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

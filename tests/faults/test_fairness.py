@@ -1,7 +1,10 @@
 """One person's load is that person's: what alice does keeps bob from nothing."""
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -9,8 +12,10 @@ import httpx2
 import psycopg
 import pytest
 
+from resourceserver.api import turns
+from resourceserver.ingest import route
 from tests.conftest import Person
-from tests.waiting import wait_for_rivals
+from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
@@ -100,3 +105,81 @@ def test_healthz_answers_while_every_quick_connection_is_held_up(
         answer = client.get("/healthz")
 
     assert answer.status_code == 200
+
+
+@dataclass
+class Upload:
+    """A client that has announced a body of 40 MiB, and sent a little of it."""
+
+    connection: socket.socket
+
+    def answer(self) -> bytes:
+        """Return the answer, whose body is one JSON object."""
+        taken = b""
+        while not taken.endswith(b"}"):
+            piece = self.connection.recv(65536)
+            assert piece, "the connection was closed without an answer"
+            taken += piece
+        return taken
+
+
+@contextmanager
+def upload(port: int, headers: dict[str, str]) -> Iterator[Upload]:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(
+            b"POST /api/v1/ingest/app-sessions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 41943040\r\n"
+            b"Authorization: %b\r\n\r\n" % headers["Authorization"].encode() + b" " * 65536
+        )
+        yield Upload(connection)
+
+
+def test_idle_uploads_end_and_keep_nobody_from_a_large_batch(
+    port: int, client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route, "GRACE_S", 0.2)
+    monkeypatch.setattr(route, "LOWEST_RATE", 1024 * 1024)
+    padding = b" " * 100_000
+
+    with ExitStack() as open_:
+        idle = [open_.enter_context(upload(port, alice.headers(*SCOPES))) for _ in range(8)]
+        his = client.post(
+            "/api/v1/ingest/app-sessions",
+            content=b'{"events":[]}' + padding,
+            headers=bob.headers(*SCOPES) | {"Content-Type": "application/json"},
+        )
+        answers = [each.answer() for each in idle]
+
+    assert his.status_code == 200
+    assert [answer[9:12] for answer in answers] == [b"408"] * 8
+    assert all(b"the body comes too slowly" in answer for answer in answers)
+
+
+def test_one_person_has_one_large_body_at_a_time(
+    port: int, client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.2)
+    body = b'{"events":[]}' + b" " * 100_000
+    hers, his = (
+        person.headers(*SCOPES) | {"Content-Type": "application/json"} for person in (alice, bob)
+    )
+
+    with upload(port, alice.headers(*SCOPES)) as first:
+        refused = wait_for(
+            lambda: [
+                answer
+                for answer in [
+                    client.post("/api/v1/ingest/app-sessions", content=body, headers=hers)
+                ]
+                if answer.status_code != 200
+            ],
+            "the first body to be there",
+        )[0]
+        small = send(client, hers)
+        others = client.post("/api/v1/ingest/app-sessions", content=body, headers=his)
+        first.connection.close()
+
+    assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
+    assert int(refused.headers["retry-after"]) > 0
+    assert small.status_code == 200
+    assert others.status_code == 200

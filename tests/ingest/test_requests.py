@@ -14,11 +14,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from starlette.requests import Request
 from starlette.testclient import TestClient
-from starlette.types import Message
 
-from resourceserver.api.turns import Turns
+from resourceserver.api import turns
 from resourceserver.ingest import route
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange
@@ -229,36 +227,13 @@ def test_a_small_body_of_millions_of_values_is_refused_with_little_memory(
     assert peak < 160 * MIB
 
 
-def test_large_bodies_find_room_only_while_there_is_some_and_small_ones_always() -> None:
-    load = route.Load(Turns(3, 2), held=240 * MIB)
-    small, large = b'{"events":[]}', b'{"events":[]}' + b" " * 32768
-
-    def read(body: bytes) -> bytearray:
-        async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        headers = [(b"content-type", b"application/json")]
-        request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
-        taken = bytearray()
-        asyncio.run(route.read_body(request, taken, load))
-        return taken
-
-    assert read(small) == small
-    with pytest.raises(route.Busy) as refused:
-        read(large)
-    load.held = 0
-    assert read(large) == large
-    assert load.held == len(large)
-    assert (refused.value.status, refused.value.code) == (503, "database_unavailable")
-
-
-def test_a_large_batch_waits_for_its_turn_a_while_and_is_then_sent_away(
+def test_a_second_large_batch_of_one_person_waits_a_while_and_is_then_refused(
     api: TestClient, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = json.dumps({"events": [HOUR] * 1000}).encode()
     entered, release = threading.Event(), threading.Event()
     judge = route.judge
-    monkeypatch.setattr(route, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.1)
 
     def judge_later(*given: Any, **named: Any) -> Any:
         entered.set()
@@ -278,8 +253,8 @@ def test_a_large_batch_waits_for_its_turn_a_while_and_is_then_sent_away(
     assert api.portal is not None
     api.portal.call(run)
 
-    assert (second.status, second.body["error"]) == (503, "database_unavailable")
-    assert (b"retry-after", b"1") in second.sent[0]["headers"]
+    assert (second.status, second.body["error"]) == (429, "rate_limited")
+    assert (b"retry-after", b"5") in second.sent[0]["headers"]
     assert first.body["accepted"] + first.body["duplicates"] == 1000
 
 
