@@ -7,7 +7,7 @@ from datetime import timedelta
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver.api import endpoint, metadata, usage
+from resourceserver.api import endpoint, hang, metadata, usage
 from resourceserver.api.errors import (
     AddressTooLong,
     Answers,
@@ -74,6 +74,7 @@ def create(
         async with (
             exports,
             workers,
+            hang.noticed(reader.probe, (reader.quick, reader.patient, writers)),
             usage.written_at_the_end(reader.usage, workers),
             jobs.running(chosen, workers, background),
         ):

@@ -530,6 +530,14 @@ class Pipeline:
         for turn in turns:
             turn.fail(error)
 
+    def waited_s(self) -> float:
+        """Return for how long an answer is being waited for."""
+        return asyncio.get_running_loop().time() - self._first_since if self._turns else 0.0
+
+    def give_up(self, error: psycopg.OperationalError) -> None:
+        """Close the connection. All who wait for an answer get ``error``."""
+        self._lose(error)
+
     def close(self) -> None:
         """Close the connection, and stop making one. Who still waits is told."""
         if self._connecting is not None:
@@ -543,6 +551,8 @@ class Pipelines:
 
     pipelines: tuple[Pipeline, ...]
     places: asyncio.Semaphore
+    halted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while every question is refused, because the database hangs."""
 
     @classmethod
     def to(
@@ -572,6 +582,9 @@ class Pipelines:
         free in time.
         """
         await self._take_place()
+        if self.halted.is_set():
+            self.places.release()
+            raise psycopg.OperationalError("the database does not answer")
         pipeline = min(self.pipelines, key=lambda pipeline: pipeline.asked)
         pipeline.asked += 1
         try:
@@ -595,6 +608,20 @@ class Pipelines:
                 await self.places.acquire()
         except TimeoutError as error:
             raise psycopg.OperationalError("every connection is busy") from error
+
+    def longest_wait_s(self) -> float:
+        """Return for how long an answer is being waited for at most."""
+        return max(pipeline.waited_s() for pipeline in self.pipelines)
+
+    def halt(self) -> None:
+        """Refuse every question until ``resume``, those included that wait for an answer."""
+        self.halted.set()
+        for pipeline in self.pipelines:
+            pipeline.give_up(psycopg.OperationalError("the database does not answer"))
+
+    def resume(self) -> None:
+        """Ask questions again."""
+        self.halted.clear()
 
     def close(self) -> None:
         """Close all connections."""

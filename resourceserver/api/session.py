@@ -50,8 +50,8 @@ QUICK_S: Final = 7.0
 tries to get its locks (sql/migrate.sql)."""
 PATIENT_S: Final = 25.0
 """How long another answer may take: a little longer than the server's own limit (sql/roles.sql)."""
-PROBE_S: Final = 1.0
-"""How long the answer to a probe may take."""
+PROBE_S: Final = 1.5
+"""When the connection of a probe without an answer is given up; who probes waits for less."""
 MOST_PATIENT: Final = 3
 """How many long questions of one person are asked at once."""
 _MOST_KNOWN: Final = 10_000

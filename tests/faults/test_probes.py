@@ -1,17 +1,22 @@
 """What balancers are told while the database is away, and that nobody has to restart anything after."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
+from resourceserver.api import session
 from shared import database
 from shared.settings import Settings
 from tests.client import AppClient
+from tests.conftest import Person
 from tests.faults.proxy import Proxy
+from tests.faults.tracker import serving
 from tests.processes import RESOURCE_ROLES
 from tests.waiting import wait_for
 
@@ -73,3 +78,38 @@ def test_a_database_that_is_away_from_the_start_is_found_when_it_comes(
 
     assert lost.status_code == 503
     assert found.json()["status"] == "ok"
+
+
+def test_requests_that_wait_for_a_database_that_hangs_are_503_and_later_ones_are_answered(
+    deployment: Settings, way: Proxy, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No connection is given up for its own long wait.
+    monkeypatch.setattr(session, "QUICK_S", 600.0)
+    monkeypatch.setattr(session, "PATIENT_S", 600.0)
+    monkeypatch.setattr(resourceserver.app, "PATIENT_S", 600.0)
+    headers = alice.headers("read:activity", "read:profile", "ingest:app_sessions")
+    day = {"from": "2025-06-16T00:00:00Z", "to": "2025-06-17T00:00:00Z"}
+    event = {"app": "Code", "started_at": "2025-06-16T09:00:00Z", "duration_ms": 1000}
+
+    with serving(deployment, way) as client, ThreadPoolExecutor() as background:
+        asks: list[Callable[[], Any]] = [
+            lambda: client.get("/api/v1/me", headers=headers),
+            lambda: client.get("/api/v1/sessions/apps", params=day, headers=headers),
+            lambda: client.post(
+                "/api/v1/ingest/app-sessions", json={"events": [event]}, headers=headers
+            ),
+        ]
+        before = [ask().status_code for ask in asks]
+        way.stop()
+        hanging = [background.submit(ask) for ask in asks]
+        during = [each.result(60).status_code for each in hanging]
+        way.restore()
+        for ask in asks:
+            wait_for(partial(is_answered, ask), "the first answer after the database hung")
+
+    assert before == [200] * 3
+    assert during == [503] * 3
+
+
+def is_answered(ask: Callable[[], Any]) -> bool:
+    return bool(ask().status_code == 200)
