@@ -16,7 +16,7 @@ from resourceserver.api.errors import (
     InternalError,
 )
 from resourceserver.api.session import PATIENT_S, Reader
-from resourceserver.description import capabilities, docs, openapi
+from resourceserver.description import capabilities, docs, openapi, start
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
 from resourceserver.ingest import route as ingest
@@ -95,6 +95,7 @@ def create(
             *ingest_schema.routes(),
             *openapi.routes(chosen),
             *docs.routes(),
+            *start.routes(chosen),
         ],
         refusals=Refusals(
             internal_error=lambda _: answers.of(InternalError()),

@@ -105,7 +105,7 @@ def test_a_validator_with_opinions_has_none_against_it(
 def test_everything_that_is_served_is_described(deployment: Settings) -> None:
     without = {
         "resource_metadata", "mcp_resource_metadata",  # described by RFC 9728
-        "openapi", "docs",
+        "openapi", "docs", "start",
     }  # fmt: skip
     served = {
         (route.name, route.path, method)
