@@ -39,6 +39,13 @@ _TOO_MANY: Final = (
 )
 _REQUIRED_SCOPE: Final = "read:activity"
 """The export requires this scope."""
+FORMATS: Final = {
+    "json": "JSON: one object with everything",
+    "ndjson": "NDJSON: JSON line by line",
+    "csv": "CSV: one file for a spreadsheet",
+    "zip": "Zip: a CSV file for each kind of data",
+}
+"""The formats of the export, and what they are."""
 _READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
 
 
@@ -87,7 +94,8 @@ async def make_token(server: Server, request: Request) -> Response:
     except TooManyAPITokens:
         page = _page(ticked, problem=_TOO_MANY, status=400)
         return server.pages.render(page, visit.browser)
-    content = {"token": token.text, "address": f"{server.settings.base_url}/api/v1/export"}
+    address = f"{server.settings.base_url}/api/v1/export"
+    content = {"token": token.text, "address": address, "formats": FORMATS}
     page = Page("account_download_token.html", content, may_fetch_data=True, current_path=PATH)
     return server.pages.render(page, visit.browser)
 

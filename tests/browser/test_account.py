@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from authserver.pages.download import FORMATS
 from tests.browser.conftest import (
     PASSWORD,
     OpenSignedIn,
@@ -194,10 +195,38 @@ def test_the_button_downloads_everything(page: Page, scripts: bool) -> None:
     with page.expect_download() as waiting:
         page.keyboard.press("Enter")
 
-    expect(page.get_by_role("status").first).to_have_text("Downloaded")
+    size = len(waiting.value.path().read_bytes())
+    assert size < 10_000
+    expect(page.get_by_role("status").first).to_have_text(
+        f"Downloaded, {size / 1000:.1f} kB" if size >= 1000 else f"Downloaded, {size} bytes"
+    )
     name = waiting.value.suggested_filename
     assert re.fullmatch(r"activity-export-\d{4}-\d\d-\d\d\.json", name)
     assert apps(waiting.value.path().read_bytes()) == ["Code"]
+
+
+@pytest.mark.usefixtures("recorded", "made_download")
+def test_each_format_is_downloaded_without_being_held_in_memory(page: Page) -> None:
+    # These would hold the whole file.
+    page.evaluate(
+        "for (const whole of ['blob', 'arrayBuffer', 'text', 'bytes']) delete Response.prototype[whole]"
+    )
+    begin = {}
+    for chosen in page.locator("#format option").all():
+        chosen_format = chosen.get_attribute("value") or ""
+        page.get_by_label("Format").select_option(chosen_format)
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="Download now").click()
+        assert waiting.value.suggested_filename.endswith(f".{chosen_format}")
+        begin[chosen_format] = waiting.value.path().read_bytes()
+        expect(page.get_by_role("status").first).to_contain_text("Downloaded, ")
+
+    assert begin.keys() == FORMATS.keys()
+    assert apps(begin["json"]) == ["Code"]
+    assert begin["zip"].startswith(b"PK")
+    for lines in (begin["csv"], begin["ndjson"]):
+        assert b"Code" in lines
+        assert len(lines.splitlines()) > 1
 
 
 @without_scripts

@@ -8,6 +8,7 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+from resourceserver.export.formats import FORMATS as EXPORT_FORMATS
 from tests.cli.terminal import Terminal
 from tests.conftest import Person
 from tests.oauth.conftest import Opens, Welcome
@@ -64,6 +65,15 @@ def test_the_token_is_shown_once_with_a_complete_command(
     assert TOKEN.search(alice_browser.get(PATH).text) is None
     assert [line[1] for line in terminal.table(f"token list {alice.email}")] == ["Download"]
     assert terminal.table(f"event list {alice.email}")[0][1] == "token_created"
+
+
+def test_every_format_of_the_export_is_offered(alice_browser: Visitor) -> None:
+    answer = make(alice_browser)
+
+    offered = re.findall(r'<option value="(\w+)"', answer.text)
+
+    assert sorted(offered) == sorted(EXPORT_FORMATS)
+    assert offered[0] == "json"
 
 
 def test_the_token_has_only_the_ticked_scopes(alice_browser: Visitor, status: Opens) -> None:
