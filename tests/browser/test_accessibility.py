@@ -22,6 +22,7 @@ ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server", "/healthz", "/re
 """Paths for GET that are not pages."""
 
 HAVE_SCRIPTS: Final = {
+    "join.html": "test_layout.py",
     "sign_in.html": "test_authorization.py",
     "confirm.html": "test_old_sign_in.py, test_passkeys.py",
     "api_access.html": "test_api_access.py, test_old_sign_in.py",
