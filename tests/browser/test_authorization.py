@@ -83,12 +83,14 @@ def test_declining_returns_access_denied_to_the_application(
     assert application.answers[0]["state"] == "xyz"
 
 
-def test_unticking_everything_is_declining(
+def test_unticking_everything_asks_to_tick_one_or_decline(
     page: Page, application: Application, open_signed_in: OpenSignedIn
 ) -> None:
     open_signed_in(page, application.authorize_url(scope="read:music"))
     page.get_by_role("checkbox").uncheck()
     page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("alert")).to_contain_text("Tick one, or decline.")
+    page.get_by_role("button", name="Decline").click()
     expect(page).to_have_title("Done")
 
     assert application.answers[0]["error"] == "access_denied"
