@@ -1,10 +1,11 @@
-"""What the jobs that work on days share: a connection for commands, and days as a few stretches."""
+"""What the jobs that work on days share: turns of people, a connection for commands, days in a row."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from datetime import date
+from datetime import date, timedelta
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeVar
+from uuid import UUID
 
 import psycopg
 
@@ -14,6 +15,45 @@ Days = tuple[date, date]
 """The first and the last of some days in a row."""
 MONTH: Final = 31
 """Most days that are gone about in one statement."""
+PEOPLE: Final = 100
+"""How many people are listed at a time."""
+TURN: Final = timedelta(seconds=30)
+"""How long a turn of one person may take; a month of days usually takes less than a second."""
+
+Progress = TypeVar("Progress")
+
+
+async def go_round(
+    due: Callable[[UUID], Awaitable[list[UUID]]],
+    turn: Callable[[UUID, Progress | None], Awaitable[Progress | None]],
+) -> None:
+    """Give each person who is due one turn after the other, round after round, until all have finished.
+
+    ``due`` lists at most ``PEOPLE`` ids after one, in order. It is asked again in each round, so that a
+    person with years of work keeps nobody waiting for longer than a turn. ``turn`` returns how far it is, or
+    None when it has finished; a person who has finished waits for the next run, even if something is due
+    again.
+    """
+    finished: set[UUID] = set()
+    progress: dict[UUID, Progress] = {}
+    while True:
+        going: dict[UUID, Progress] = {}
+        after = UUID(int=0)
+        while True:
+            people = await due(after)
+            for after in people:
+                if after in finished:
+                    continue
+                state = await turn(after, progress.get(after))
+                if state is None:
+                    finished.add(after)
+                else:
+                    going[after] = state
+            if len(people) < PEOPLE:
+                break
+        if not going:
+            return
+        progress = going
 
 
 @asynccontextmanager

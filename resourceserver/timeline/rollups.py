@@ -8,13 +8,15 @@ Nothing depends on when we come. Who reads takes marked days from raw sessions a
 rollups, so answers are the same at every moment, and we make them fast. A day that is written to each
 minute is left alone until it is quiet.
 
-Every server does this. A person is one server's at a time, and the others go on to the next.
+Every server does this. A person is one server's at a time, and the others go on to the next. People take
+turns (jobs.py), so that one with years of marks keeps nobody waiting.
 """
 
+import asyncio
 import logging
 from calendar import monthrange
 from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -37,8 +39,6 @@ QUIET: Final = timedelta(minutes=2)
 """How long nothing was written to a day before it is made; trackers send something every minute."""
 _PATIENCE: Final = timedelta(minutes=10)
 """After which days are tried again that could not be made."""
-_PEOPLE: Final = 100
-"""Asked for at a time."""
 _DAYS: Final = jobs.MONTH
 """Made in one transaction. Whoever writes to one of them waits for its end."""
 _MOST_EDGES: Final = 10_000
@@ -55,7 +55,6 @@ _CHECKS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         for what in ("app", "coding")
     ),
 )
-_NOBODY: Final = UUID(int=0)
 
 
 def job(interval: timedelta = INTERVAL) -> Job:
@@ -63,31 +62,53 @@ def job(interval: timedelta = INTERVAL) -> Job:
     return Job(make_due, interval, log, "rollups are made later")
 
 
-async def make_due(worker: Connection, quiet: timedelta = QUIET) -> int:
+@dataclass(frozen=True)
+class _Progress:
+    """How far a person's marks have been taken."""
+
+    after: date = date.min
+    """The last marked day that had its turn. Without it, a mark that is set all the time would never end."""
+    at_once: int = _DAYS
+    too_long: date | None = None
+    """A day that took too long by itself, to be left raw."""
+
+
+async def make_due(
+    worker: Connection, quiet: timedelta = QUIET, turn: timedelta = jobs.TURN
+) -> int:
     """Make the days whose marks have been quiet for so long; return how many that were.
 
-    Somebody whose days cannot be made is passed over, and left alone for a while. Raises psycopg.Error
-    where that is not about one person.
+    People take turns of about a month of days, none longer than ``turn``. A person whose days cannot be made
+    is left alone for a while. Raises psycopg.Error where that is not about one person.
     """
     days = 0
-    after = _NOBODY
-    while True:
+
+    async def due(after: UUID) -> list[UUID]:
         with pipeline.first_statement():
             cursor = await worker.execute(
                 SQL["people_due"],
-                {"after": after, "quiet": quiet, "limit": _PEOPLE, **schema.VERSION},
+                {"after": after, "quiet": quiet, "limit": jobs.PEOPLE, **schema.VERSION},
             )
-        people = [user_id for (user_id,) in await cursor.fetchall()]
-        for after in people:
-            try:
-                days += await _make_due_of(worker, after, quiet, "take_turn")
-            except psycopg.Error as error:
-                if worker.broken or schema.mismatch_of(error):
-                    raise
-                log.warning("rollups of %s are made later: %s", after, error.sqlstate)
-                await _put_off(worker, after, quiet)
-        if len(people) < _PEOPLE:
-            return days
+        return [user_id for (user_id,) in await cursor.fetchall()]
+
+    async def take_turn(user_id: UUID, progress: _Progress | None) -> _Progress | None:
+        nonlocal days
+        try:
+            made, rest = await _take_turn(
+                worker, user_id, progress or _Progress(), quiet=quiet, lock="take_turn", turn=turn
+            )
+        except (psycopg.Error, TimeoutError) as error:
+            if worker.broken or (isinstance(error, psycopg.Error) and schema.mismatch_of(error)):
+                raise
+            reason = error.sqlstate if isinstance(error, psycopg.Error) else "too long"
+            log.warning("rollups of %s are made later: %s", user_id, reason)
+            await _put_off(worker, user_id, quiet)
+            return None
+        days += made
+        return rest
+
+    await jobs.go_round(due, take_turn)
+    return days
 
 
 async def rebuild(worker: Connection, user_id: UUID) -> int:
@@ -102,7 +123,13 @@ async def rebuild(worker: Connection, user_id: UUID) -> int:
         await worker.execute(SQL["take_longer"])
         await worker.execute(SQL["mark_all_days"], {"user_id": user_id})
         await worker.execute(SQL["forget_strays"], {"user_id": user_id})
-    days = await _make_due_of(worker, user_id, timedelta(0), "await_turn")
+    days = 0
+    rest: _Progress | None = _Progress()
+    while rest is not None:
+        made, rest = await _take_turn(
+            worker, user_id, rest, quiet=timedelta(0), lock="await_turn", turn=None
+        )
+        days += made
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["wait_longer"])
@@ -169,39 +196,45 @@ def _month(day: date) -> dict[str, Any]:
     return {"from": day.replace(day=1), "to": day.replace(day=length)}
 
 
-async def _make_due_of(worker: Connection, user_id: UUID, quiet: timedelta, turn: str) -> int:
-    """Make what is due of one person, if ``turn``, a statement, says that it is ours to make.
+async def _take_turn(
+    worker: Connection,
+    user_id: UUID,
+    progress: _Progress,
+    *,
+    quiet: timedelta,
+    lock: str,
+    turn: timedelta | None,
+) -> tuple[int, _Progress | None]:
+    """Make some due days of one person, if ``lock``, a statement, gives them to us.
 
-    Where days take too long together, each is made by itself from then on. One that still takes too long,
-    as it has millions of sessions, is left raw.
+    Returns how many, and what is left. Where days take too long together, each is made by itself from then
+    on. One that still takes too long, as it has millions of sessions, is left raw.
     """
-    days = 0
-    # On and on, since a mark that is set again and again would otherwise never let us go.
-    after = date.min
-    at_once = _DAYS
-    too_long: date | None = None
-    while True:
-        marks: list[date] = []
-        try:
-            async with worker.transaction():
-                await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
-                await worker.execute(SQL["wait_longer"])
-                if await _value(worker, turn, user_id=user_id) is False:
-                    return days
-                marks = await _dates(
-                    worker, "take_marks", user_id=user_id, after=after, quiet=quiet, limit=at_once
-                )
-                days += await _make(worker, user_id, marks, too_long)
-        except QueryCanceled:
-            if not marks or too_long in marks:
-                raise
-            if len(marks) == 1:
-                (too_long,) = marks
-            at_once = 1
-            continue
-        if len(marks) < at_once:
-            return days
-        after = marks[-1]
+    marks: list[date] = []
+    limit_s = None if turn is None else turn.total_seconds()
+    try:
+        async with asyncio.timeout(limit_s), worker.transaction():
+            await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
+            await worker.execute(SQL["wait_longer"])
+            if await _value(worker, lock, user_id=user_id) is False:
+                return 0, None
+            marks = await _dates(
+                worker,
+                "take_marks",
+                user_id=user_id,
+                after=progress.after,
+                quiet=quiet,
+                limit=progress.at_once,
+            )
+            days = await _make(worker, user_id, marks, progress.too_long)
+    except (QueryCanceled, TimeoutError):
+        if not marks or progress.too_long in marks:
+            raise
+        too_long = marks[0] if len(marks) == 1 else progress.too_long
+        return 0, replace(progress, at_once=1, too_long=too_long)
+    if len(marks) < progress.at_once:
+        return days, None
+    return days, replace(progress, after=marks[-1])
 
 
 async def _put_off(worker: Connection, user_id: UUID, quiet: timedelta) -> None:

@@ -7,12 +7,15 @@
 Whoever writes measurements marks the days in the same transaction. We read the marks, sum their days up,
 and remove those that nobody has set again meanwhile, so nothing is missed; and no tracker waits, since we
 lock marks only at the very end. Every server does this; a person is one server's at a time, and the others
-go on to the next. Days are those of the person's own zone as it is when they are summed up.
+go on to the next. People take turns (jobs.py), so that one with years of marks keeps nobody waiting. Days
+are those of the person's own zone as it is when they are summed up.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -38,13 +41,10 @@ SQL: Final = queries.load(
 
 INTERVAL: Final = timedelta(minutes=5)
 """A tracker that sends something every minute has its day summed up no more often."""
-_PEOPLE: Final = 100
-"""Asked for at a time."""
 _MARKS: Final = jobs.MONTH
 """Read in one transaction, so that it does not take long."""
 _DOMAINS: Final = ("app_time", "coding", "switches", "focus")
 """Of what a summary is made."""
-_NOBODY: Final = UUID(int=0)
 
 Mark = tuple[date, datetime]
 """A day in UTC, and when it was marked."""
@@ -56,47 +56,68 @@ def job(interval: timedelta = INTERVAL) -> Job:
     return Job(make_due, interval, log, "days are summed up later")
 
 
-async def make_due(worker: Connection) -> int:
+@dataclass(frozen=True)
+class _Progress:
+    """How far a person's marks have been read."""
+
+    after: date = date.min
+    """The last marked day that had its turn. Without it, a mark that is set all the time would never end."""
+    at_once: int = _MARKS
+
+
+async def make_due(worker: Connection, turn: timedelta = jobs.TURN) -> int:
     """Sum up what is marked, and what has been provisional long enough; return how many days that were.
 
-    Somebody whose days cannot be summed up is passed over. Raises psycopg.Error where that is not
-    about one person.
+    People take turns of about a month of days. Days that take longer than ``turn`` are summed up one by one,
+    and a single one is left for the next run, as are the days of a person that cannot be summed up. Raises
+    psycopg.Error where that is not about one person.
     """
     days = 0
-    after = _NOBODY
-    while True:
+
+    async def due(after: UUID) -> list[UUID]:
         with pipeline.first_statement():
             cursor = await worker.execute(
-                SQL["people_due"], {"after": after, "limit": _PEOPLE, **schema.VERSION}
+                SQL["people_due"], {"after": after, "limit": jobs.PEOPLE, **schema.VERSION}
             )
-        people = [user_id for (user_id,) in await cursor.fetchall()]
-        for after in people:
-            try:
-                days += await _make_due_of(worker, after)
-            except psycopg.Error as error:
-                if worker.broken or schema.mismatch_of(error):
-                    raise
-                log.warning("the days of %s are summed up later: %s", after, error.sqlstate)
-        if len(people) < _PEOPLE:
-            return days
+        return [user_id for (user_id,) in await cursor.fetchall()]
+
+    async def take_turn(user_id: UUID, progress: _Progress | None) -> _Progress | None:
+        nonlocal days
+        try:
+            made, rest = await _take_turn(worker, user_id, progress or _Progress(), turn)
+        except psycopg.Error as error:
+            if worker.broken or schema.mismatch_of(error):
+                raise
+            log.warning("the days of %s are summed up later: %s", user_id, error.sqlstate)
+            return None
+        days += made
+        return rest
+
+    await jobs.go_round(due, take_turn)
+    return days
 
 
-async def _make_due_of(worker: Connection, user_id: UUID) -> int:
-    """Sum up what is due of one person, unless another does so at the moment."""
-    days = 0
-    # On and on, since a mark that is set again and again would otherwise never let us go.
-    after = date.min
-    while True:
-        async with worker.transaction():
+async def _take_turn(
+    worker: Connection, user_id: UUID, progress: _Progress, turn: timedelta
+) -> tuple[int, _Progress | None]:
+    """Sum up some due days of one person, unless another does so now; return how many, and what is left."""
+    marks: list[Mark] = []
+    try:
+        async with asyncio.timeout(turn.total_seconds()), worker.transaction():
             await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
             if not await _value(worker, "take_turn", user_id=user_id):
-                return days
-            marks = await _marks(worker, user_id, after=after, limit=_MARKS)
-            days += await _make_again(worker, user_id, [day for day, _ in marks])
+                return 0, None
+            marks = await _marks(worker, user_id, after=progress.after, limit=progress.at_once)
+            days = await _make_again(worker, user_id, [day for day, _ in marks])
             await _remove(worker, user_id, marks)
-        if len(marks) < _MARKS:
-            return days
-        after = marks[-1][0]
+    except TimeoutError:
+        log.warning("the days of %s take too long and are put off", user_id)
+        if len(marks) > 1:
+            return 0, replace(progress, at_once=1)
+        return 0, _Progress(marks[0][0], at_once=1) if marks else None
+    if len(marks) < progress.at_once:
+        return days, None
+    return days, replace(progress, after=marks[-1][0])
 
 
 async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> int:

@@ -16,13 +16,13 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from authserver.people import accounts
-from resourceserver.timeline import jobs, summaries
+from resourceserver.timeline import jobs, rollups, summaries
 from resourceserver.timeline.jobs import in_a_row
 from shared import database, queries, schema
 from shared.pool import Connection
 from shared.settings import Settings
 from tests.client import AppClient
-from tests.conftest import Connect, Person
+from tests.conftest import Connect, Person, mark_all_days
 from tests.endpoints.histories import (
     History,
     add_coding,
@@ -379,6 +379,50 @@ def test_many_marks_are_taken_in_turns(
     assert made == 100
     assert marks(owner) == []
     assert ask(api, alice, limit=366)["count"] == 100
+
+
+def test_people_take_turns(deployment: Settings, owner: Rows, alice: Person, bob: Person) -> None:
+    first, second = sorted((alice, bob), key=lambda person: person.user_id)
+    for person, days in ((first, 70), (second, 1)):
+        add_sessions(
+            owner,
+            person,
+            [Session(f"{n}", "laptop", "Code", n * DAY, n * DAY + HOUR) for n in range(days)],
+        )
+        mark(owner, person, *(str(date(2025, 6, 16) + timedelta(days=n)) for n in range(days)))
+    mark_all_days(owner)
+
+    made = make_due(deployment)
+    rolled_up = job(deployment, lambda worker: rollups.make_due(worker, quiet=timedelta(0)))
+
+    assert (made, rolled_up >= 71) == (71, True)
+    for table in ("daily_summary", "app_timeline"):
+        # The transaction of a row tells the order: the second person's was not the last.
+        query = f"select user_id, max(xmin::text::bigint) from activity.{table} group by 1"  # noqa: S608 -- a name from above
+        last = dict(owner.execute(query.encode()).fetchall())
+        assert last[second.user_id] < last[first.user_id], table
+
+
+def test_days_that_take_too_long_are_put_off_and_the_next_person_is_served(
+    deployment: Settings, owner: Rows, alice: Person, bob: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = sorted((alice, bob), key=lambda person: person.user_id)
+    for person in (first, second):
+        add_sessions(owner, person, [Session("1", "laptop", "Code", 0, HOUR)])
+        mark(owner, person, "2025-06-16")
+    # What the owner holds keeps the job waiting, for as long as it has patience.
+    with psycopg.connect(owner.info.dsn, password=owner.info.password) as rival:
+        store(rival, first, "2025-06-16")
+
+        made = job(deployment, lambda worker: summaries.make_due(worker, timedelta(seconds=3)))
+
+        rival.rollback()
+    assert made == 1
+    assert owner.execute("select user_id from activity.summary_due").fetchall() == [
+        (first.user_id,)
+    ]
+    assert f"the days of {first.user_id} take too long and are put off" in caplog.text
+    assert make_due(deployment) == 1
 
 
 def test_two_jobs_at_once_share_the_work(deployment: Settings, owner: Rows, alice: Person) -> None:
