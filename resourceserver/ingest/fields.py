@@ -170,7 +170,7 @@ class Address:
 
 
 # No leap second (":60"): neither PostgreSQL nor the clocks of trackers count them.
-_RFC_3339: Final = re.compile(
+RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
@@ -188,7 +188,7 @@ class Instant:
     def read(self, value: Any, /) -> int | None:
         """Return the milliseconds since 1970."""
         text = _string(value)
-        if _RFC_3339.fullmatch(text) is None:
+        if RFC_3339.fullmatch(text) is None:
             if self.may_be_blank and not text.strip():
                 return None
             raise Flaw("invalid_timestamp", "is not an RFC 3339 date and time with an offset")
