@@ -128,7 +128,7 @@ def _alternatives(kind: fields.Kind) -> list[dict[str, Any]]:
         case fields.Offset():
             found = [{"type": "string", "pattern": f"^{fields.OFFSET.pattern}{_END}"}, blank]
         case fields.Extra():
-            found = [{"type": "object"}]
+            found = [{"type": "object", "additionalProperties": True}]
         case _:
             raise TypeError(f"no schema says what {kind} reads")
     return found

@@ -24,6 +24,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from enum import StrEnum
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -32,7 +33,6 @@ from typing import Any, Final, NamedTuple
 import psycopg
 from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
 from psycopg.pq.abc import PGresult
-from pydantic import Field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -131,12 +131,17 @@ class InvalidRequest(Problem):
         self.parameter = parameter
 
 
+# mypy knows only members that are written out.
+RejectionCode = StrEnum("RejectionCode", {code.upper(): code for code in events.CODES})  # type: ignore[misc]
+RejectionCode.__doc__ = "Why an event is rejected, in the order in which reasons are tried."
+
+
 class Rejection(Body):
     """Why one event was not written."""
 
     index: Count
     """Its place in the request's array."""
-    code: str = Field(json_schema_extra={"enum": list(events.CODES)})
+    code: RejectionCode
     message: str
     """The field, and what is wrong with it."""
 

@@ -109,10 +109,10 @@ class ResultFields(Body):
     fields: list[str]
 
 
-class RejectionCode(Body):
+class RejectionReason(Body):
     """Why an event may be rejected."""
 
-    code: str
+    code: route.RejectionCode
     message: str
 
 
@@ -130,7 +130,7 @@ class IngestSchemaBody(Body):
     streams: list[IngestStream]
     request: IngestRequest
     result: ResultFields
-    rejection_codes: list[RejectionCode]
+    rejection_codes: list[RejectionReason]
     """In the order in which they are tried."""
     advice: Advice
 
@@ -157,7 +157,8 @@ def document() -> IngestSchemaBody:
         ),
         result=ResultFields(fields=list(route.IngestResult.model_fields)),
         rejection_codes=[
-            RejectionCode(code=code, message=message) for code, message in events.CODES.items()
+            RejectionReason(code=route.RejectionCode(code), message=message)
+            for code, message in events.CODES.items()
         ],
         advice=Advice(
             flush_interval_ms=60_000,
