@@ -9,6 +9,9 @@ REDOCLY := tests/redocly
 CONFORMANCE := tests/mcp/conformance
 FOREIGN := tests/bench/provider
 ACTIVITYWATCH := tests/bridge/.venv
+PYTHON_CLIENT := tests/clients/python/.venv
+TYPESCRIPT_CLIENT := tests/clients/typescript
+NODE_MODULES := $(addsuffix /node_modules,$(PROVIDER) $(REDOCLY) $(CONFORMANCE) $(TYPESCRIPT_CLIENT) $(FOREIGN))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The tests of one file run in one process, so that their shared fixtures are created once. Tests start hundreds of
 # programs; keeping their bytecode, whatever the environment says, avoids compiling them each time.
@@ -60,7 +63,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer $(NODE_MODULES) $(PYTHON_CLIENT)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -79,6 +82,8 @@ lock: .venv/.dev ## Pin the newest versions of all dependencies with their hashe
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade --extra dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/bridge/requirements.in -o tests/bridge/requirements.lock
+	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/clients/python/requirements.in \
+	  -o tests/clients/python/requirements.lock
 
 UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-find-links --no-emit-index-url
@@ -110,16 +115,19 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@touch $@
 
-# ActivityWatch's server, pinned with hashes, in its own environment, since its dependencies conflict with ours.
-$(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock .venv/.run
-	@echo "Installing ActivityWatch, for tests only"
-	@$(BIN)/python -m venv --clear --without-pip $(ACTIVITYWATCH)
-	@$(PIP) --python $(ACTIVITYWATCH) install --quiet --require-hashes -r $<
+# Foreign programs of Python, pinned with hashes, in environments of their own, since their dependencies may conflict
+# with ours: ActivityWatch's server, and a generator of clients with what its clients need.
+$(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock
+$(PYTHON_CLIENT)/.run: tests/clients/python/requirements.lock
+$(ACTIVITYWATCH)/.run $(PYTHON_CLIENT)/.run: %/.run: .venv/.run
+	@echo "Installing $*, for tests only"
+	@$(BIN)/python -m venv --clear --without-pip $*
+	@$(PIP) --python $* install --quiet --require-hashes -r $(filter %.lock,$^)
 	@touch $@
 
-# Foreign programs, pinned with their hashes: a sign-in provider, a validator, a conformance suite, and a provider that
-# the bench measures beside ours.
-$(PROVIDER)/node_modules $(REDOCLY)/node_modules $(CONFORMANCE)/node_modules $(FOREIGN)/node_modules: %/node_modules: %/package-lock.json
+# Foreign programs, pinned with their hashes: a sign-in provider, a validator, a conformance suite, a generator of
+# clients, and a provider that the bench measures beside ours.
+$(NODE_MODULES): %/node_modules: %/package-lock.json
 	@command -v npm >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; \
