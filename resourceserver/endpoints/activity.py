@@ -43,7 +43,8 @@ _BESIDE: Final = {
 class AppUsage(Body):
     """One application's time in the range."""
 
-    app: str
+    app: str | None
+    """Null in a last row beyond 5,000, which adds up all further applications."""
     category: str
     """The category with most of the application's time in the range."""
     productivity: Productivity
@@ -57,19 +58,40 @@ class AppUsage(Body):
     last_used_at: Timestamp | None
 
 
+class DomainUsage(Body):
+    """One website's time in the range, in all browsers."""
+
+    domain: str
+    """The host of the sessions' addresses, without ``www.``."""
+    category: str
+    """The category with most of the website's time in the range."""
+    productivity: Productivity
+    total_ms: Milliseconds
+    percent: Percent | None
+    """Of the tracked time; null where there is none."""
+    session_count: Count
+
+
 class AppUsageTotals(Body):
-    """Sums over all applications."""
+    """Sums over all applications; time with and without a domain adds up to the tracked time."""
 
     tracked_ms: Milliseconds
     app_count: Count
     session_count: Count
+    domains_ms: Milliseconds
+    """Time of sessions with a web address, also on websites that are not listed."""
+    without_domain_ms: Milliseconds
+    """Time of sessions without a web address."""
 
 
 class AppUsageBody(Body):
-    """Time per application, longest first."""
+    """Time per application and per website, longest first."""
 
     range: InstantRangeEcho
     data: list[AppUsage]
+    """At most 5,000 applications, and one row for all others; browsers are applications too."""
+    domains: Annotated[list[DomainUsage], Field(max_length=1000)]
+    """At most 1,000 websites. Their time is also in ``data``, in the rows of the browsers."""
     totals: AppUsageTotals
 
 
@@ -237,7 +259,7 @@ ENDPOINTS: Final = [
         name="app_usage",
         path="/api/v1/analytics/app-usage",
         scope="read:activity",
-        summary="Time spent per application, longest first.",
+        summary="Time spent per application and per website, longest first.",
         params=InstantRange,
         body=AppUsageBody,
         query=SQL["app_usage"],

@@ -89,7 +89,8 @@ select coalesce(json_object_agg(date, app_switches), '{}') as days
 --include end_of_answer
 
 -- name: app_usage
--- Time spent per application in a range, longest first.
+-- Time spent per application, and per website, in a range, longest first. What the applications after the first
+-- 5,000 add up to is one row more, with the category that has most of their time.
 --include answer
 with slot as (
     select 1 as position,
@@ -103,26 +104,114 @@ with slot as (
 --include app_time
 --include per_session
 --include apps
-row as (
-    select per_app.app,
-           per_app.category,
-           svc.productivity(coalesce(known.score, 0)) as productivity,
-           per_app.total_ms,
-           svc.percent(per_app.total_ms, total.tracked_ms) as percent,
-           per_app.session_count,
-           per_app.longest_ms as longest_session_ms,
-           svc.instant(per_app.first_at) as first_used_at,
-           svc.instant(per_app.last_at) as last_used_at
+placed as (
+    select per_app.*,
+           row_number() over (order by total_ms desc, app collate "C") as place
       from per_app
+),
+listed as (
+    select place,
+           app,
+           category,
+           total_ms,
+           longest_ms,
+           session_count,
+           first_at,
+           last_at
+      from placed
+     where place <= 5000
+     union all
+    select 5001,
+           null,
+           (
+               select category
+                 from placed
+                where place > 5000
+                group by category
+                order by sum(total_ms) desc,
+                         category collate "C"
+                limit 1
+           ),
+           sum(total_ms)::bigint,
+           max(longest_ms),
+           sum(session_count)::bigint,
+           min(first_at),
+           max(last_at)
+      from placed
+     where place > 5000
+    having count(*) > 0
+),
+row as (
+    select listed.place,
+           json_build_object(
+               'app', listed.app,
+               'category', listed.category,
+               'productivity', svc.productivity(coalesce(known.score, 0)),
+               'total_ms', listed.total_ms,
+               'percent', svc.percent(listed.total_ms, total.tracked_ms),
+               'session_count', listed.session_count,
+               'longest_session_ms', listed.longest_ms,
+               'first_used_at', svc.instant(listed.first_at),
+               'last_used_at', svc.instant(listed.last_at)
+           ) as line
+      from listed
      cross join total
       left join score as known using (category)
+),
+per_domain_and_category as (
+    select domain,
+           category,
+           sum(owned_ms) as total_ms,
+           sum(started + continued) as session_count
+      from spent
+     where domain is not null
+     group by domain,
+              category
+),
+per_domain as (
+    select domain,
+           (array_agg(category order by total_ms desc, category collate "C"))[1] as category,
+           sum(total_ms)::bigint as total_ms,
+           sum(session_count)::bigint as session_count
+      from per_domain_and_category
+     group by domain
+),
+listed_domain as (
+    select per_domain.domain,
+           per_domain.category,
+           svc.productivity(coalesce(known.score, 0)) as productivity,
+           per_domain.total_ms,
+           svc.percent(per_domain.total_ms, total.tracked_ms) as percent,
+           per_domain.session_count
+      from (
+               select *
+                 from per_domain
+                order by total_ms desc,
+                         domain collate "C"
+                limit 1000
+           ) as per_domain
+     cross join total
+      left join score as known using (category)
+),
+total_of_both as (
+    select total.tracked_ms,
+           total.app_count,
+           total.session_count,
+           on_sites.domains_ms,
+           total.tracked_ms - on_sites.domains_ms as without_domain_ms
+      from total
+     cross join (
+               select coalesce(sum(total_ms), 0)::bigint as domains_ms
+                 from per_domain
+           ) as on_sites
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       (select coalesce(json_agg(line order by place), '[]') from row) as data,
        (
-           select coalesce(json_agg(row order by total_ms desc, app collate "C"), '[]')
-             from row
-       ) as data,
-       (select row_to_json(total) from total) as totals
+           select coalesce(json_agg(listed_domain order by total_ms desc, domain collate "C"), '[]')
+             from listed_domain
+       ) as domains,
+       (select row_to_json(total_of_both) from total_of_both) as totals
   from slot
 --include end_of_answer
 

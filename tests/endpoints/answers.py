@@ -117,7 +117,37 @@ def app_usage(sessions: Sequence[Session], start: int, end: int) -> Body:
                 "last_used_at": last,
             }
         )
-    return {"data": ranked(rows, "app"), "totals": app_totals(rows)}
+    sites = domains(sessions, start, end)
+    on_sites = sum(row["total_ms"] for row in sites)
+    totals = app_totals(rows)
+    return {
+        "data": ranked(rows, "app"),
+        "domains": sites,
+        "totals": totals
+        | {"domains_ms": on_sites, "without_domain_ms": totals["tracked_ms"] - on_sites},
+    }
+
+
+def domains(sessions: Sequence[Session], start: int, end: int) -> list[Row]:
+    """Return the rows of websites in analytics/app-usage."""
+    owned = owned_ms(sessions, start, end)
+    present = counted(sessions, start, end)
+    rows = []
+    for domain in {s.domain for s in present if s.domain is not None}:
+        of_domain = [s for s in present if s.domain == domain]
+        total = sum(owned.get(s, 0) for s in of_domain)
+        known_as, counts_as = category(of_domain, owned)
+        rows.append(
+            {
+                "domain": domain,
+                "category": known_as,
+                "productivity": counts_as,
+                "total_ms": total,
+                "percent": percent(total, sum(owned.values())),
+                "session_count": len(of_domain),
+            }
+        )
+    return ranked(rows, "domain")
 
 
 def by_app(sessions: Sequence[Session], start: int, end: int) -> Body:

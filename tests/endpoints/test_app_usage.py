@@ -60,13 +60,17 @@ def test_an_hour_by_hand(api: TestClient, alice: Person) -> None:
             event("Code", "10:00:00", "10:05:00", category="Writing"),
             event("Idle", "10:10:00", "10:20:00", idle=True),
             event("Glance", "09:30:00", "09:30:00"),
+            event("Firefox", "10:30:00", "10:31:00", url="https://www.example.org/a"),
+            event("Chrome", "10:31:00", "10:34:00", url="https://example.org/b", category="News"),
+            event("Chrome", "10:34:00", "10:35:00", url="https://other.example/"),
         ],
     )
 
-    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T12:00:00+01:00")
+    body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T11:30:00+01:00")
+    sites = ask(api, alice, "2025-06-16T10:30:00Z", "2025-06-16T11:00:00Z")
 
     assert body == {
-        "range": {"from": "2025-06-16T09:00:00.000Z", "to": "2025-06-16T11:00:00.000Z"},
+        "range": {"from": "2025-06-16T09:00:00.000Z", "to": "2025-06-16T10:30:00.000Z"},
         "data": [
             {
                 "app": "Code",
@@ -102,7 +106,76 @@ def test_an_hour_by_hand(api: TestClient, alice: Person) -> None:
                 "last_used_at": None,
             },
         ],
-        "totals": {"tracked_ms": 3_900_000, "app_count": 3, "session_count": 4},
+        "domains": [],
+        "totals": {
+            "tracked_ms": 3_900_000,
+            "app_count": 3,
+            "session_count": 4,
+            "domains_ms": 0,
+            "without_domain_ms": 3_900_000,
+        },
+    }
+    assert sites["domains"] == [
+        {
+            "domain": "example.org",
+            "category": "News",
+            "productivity": "distracting",
+            "total_ms": 240_000,
+            "percent": 80.0,
+            "session_count": 2,
+        },
+        {
+            "domain": "other.example",
+            "category": "Uncategorized",
+            "productivity": "neutral",
+            "total_ms": 60_000,
+            "percent": 20.0,
+            "session_count": 1,
+        },
+    ]
+    assert sites["totals"]["domains_ms"] == 300_000
+    assert sites["totals"]["without_domain_ms"] == 0
+
+
+def test_beyond_5000_applications_and_1000_websites_time_is_added_up(
+    api: TestClient, alice: Person
+) -> None:
+    seconds = [EPOCH + timedelta(seconds=n) for n in range(5002)]
+    events = [
+        {
+            "app": f"App {n:04}",
+            "url": f"https://{n:04}.example/",
+            "category": "Games" if n >= 5000 else "Writing",
+            "started_at": at.isoformat(),
+            "duration_ms": 1000,
+        }
+        for n, at in enumerate(seconds)
+    ] + [event("Firefox", "12:00:00", "12:01:00")]
+    for first in range(0, len(events), 1000):
+        post(api, alice, events[first : first + 1000])
+
+    body = ask(api, alice, "2025-06-16T00:00:00Z", "2025-06-17T00:00:00Z")
+
+    assert len(body["data"]) == 5001
+    assert [row["app"] for row in body["data"][:2]] == ["Firefox", "App 0000"]
+    assert body["data"][5000] == {
+        "app": None,
+        "category": "Games",
+        "productivity": "distracting",
+        "total_ms": 3000,
+        "percent": 0.06,
+        "session_count": 3,
+        "longest_session_ms": 1000,
+        "first_used_at": "2025-06-16T01:23:19.000Z",
+        "last_used_at": "2025-06-16T01:23:22.000Z",
+    }
+    assert [row["domain"] for row in body["domains"]] == [f"{n:04}.example" for n in range(1000)]
+    assert body["totals"] == {
+        "tracked_ms": 5_062_000,
+        "app_count": 5003,
+        "session_count": 5003,
+        "domains_ms": 5_002_000,
+        "without_domain_ms": 60_000,
     }
 
 
@@ -110,7 +183,8 @@ def test_an_empty_account_has_no_rows(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, "2025-06-16T00:00:00Z", "2025-06-17T00:00:00Z")
 
     assert body["data"] == []
-    assert body["totals"] == {"tracked_ms": 0, "app_count": 0, "session_count": 0}
+    assert body["domains"] == []
+    assert set(body["totals"].values()) == {0}
 
 
 def test_a_range_of_no_length_is_empty_even_within_a_session(
@@ -248,7 +322,8 @@ def test_a_session_that_began_long_before_the_range_counts(api: TestClient, alic
 
     body = ask(api, alice, "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z")
 
-    assert body["totals"] == {"tracked_ms": 1_800_000, "app_count": 1, "session_count": 1}
+    assert body["totals"]["tracked_ms"] == 1_800_000
+    assert body["totals"]["session_count"] == 1
 
 
 def test_of_equal_starts_on_one_device_app_and_then_key_decide(

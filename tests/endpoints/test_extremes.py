@@ -16,7 +16,13 @@ Owner = psycopg.Connection[Any]
 
 HOUR = 3_600_000
 OF_INSTANTS = {
-    "analytics/app-usage": {"tracked_ms": HOUR, "app_count": 2, "session_count": 2},
+    "analytics/app-usage": {
+        "tracked_ms": HOUR,
+        "app_count": 2,
+        "session_count": 2,
+        "domains_ms": 0,
+        "without_domain_ms": HOUR,
+    },
     "analytics/categories": {
         "tracked_ms": HOUR,
         "productive_ms": HOUR // 2,
@@ -126,7 +132,13 @@ def test_a_thousand_years_of_days_are_refused(
 
 
 NOTHING = {
-    "analytics/app-usage": {"tracked_ms": 0, "app_count": 0, "session_count": 0},
+    "analytics/app-usage": {
+        "tracked_ms": 0,
+        "app_count": 0,
+        "session_count": 0,
+        "domains_ms": 0,
+        "without_domain_ms": 0,
+    },
     "analytics/categories": {
         "tracked_ms": 0,
         "productive_ms": 0,

@@ -198,6 +198,8 @@ def test_thousands_of_sessions_in_an_hour_are_rolled_up_and_add_up(
         "tracked_ms": HOUR + 820,
         "app_count": 50,
         "session_count": 20_000,
+        "domains_ms": 0,
+        "without_domain_ms": HOUR + 820,
     }
     assert [row["total_ms"] for row in bodies["analytics/hourly"]["data"]] == (
         [0] * 9 + [HOUR, 820] + [0] * 13
