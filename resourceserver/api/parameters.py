@@ -323,6 +323,16 @@ class OpenInstantRange(Params):
 class InstantRangeInZone(InstantRange):
     """A half-open range of instants, and the zone in which its days begin."""
 
+    from_: Instant = Field(
+        alias="from",
+        description=f"Start of the range, an ISO 8601 instant from {FIRST_DAY} to {LAST_DAY}.",
+        examples=["2025-10-20T00:00:00Z"],
+    )
+    to: Instant = Field(
+        description="End of the range, an ISO 8601 instant; not part of it,"
+        f" and at most {MOST_DAYS} days after the start.",
+        examples=["2025-10-27T00:00:00Z"],
+    )
     tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
 
     @model_validator(mode="after")
@@ -379,7 +389,10 @@ class LocalDayRange(Params):
     """A range of calendar days, both ends included, that were local days where they were measured."""
 
     from_: Day = Field(alias="from", description="First calendar day.", examples=["2025-10-20"])
-    to: Day = Field(description="Last calendar day, included.", examples=["2025-10-26"])
+    to: Day = Field(
+        description=f"Last calendar day, included; a range has at most {MOST_DAYS} days.",
+        examples=["2025-10-26"],
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

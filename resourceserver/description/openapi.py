@@ -28,6 +28,7 @@ from resourceserver.api.errors import (
     HeadersTooLarge,
     InsufficientScope,
     InternalError,
+    MethodNotAllowed,
     NotFound,
     ParameterProblem,
     Problem,
@@ -84,6 +85,7 @@ _MEANINGS: Final = {
     401: "The token is missing, unknown, revoked, expired or bound to another resource.",
     403: "The token is valid but lacks the scope.",
     404: "The route does not exist, or the caller has no such row.",
+    405: "The path has other methods than that of the request; `Allow` lists them.",
     408: "The body comes too slowly.",
     413: "The body is larger than a request may be.",
     414: "The address is longer than 16 KiB.",
@@ -93,10 +95,33 @@ _MEANINGS: Final = {
     500: "The server failed; its log has the reason under the request's id.",
     503: "The database does not answer in time, or too many such requests are running.",
 }
+_SWITCH: Final = (
+    "**Switch**: one application follows another after at most 5 minutes. Stretches of one application with"
+    " at most 5 minutes between them are one; those with less than a second of their own time do not count."
+)
 _HEADERS: Final = {
     "WWW-Authenticate": "The required scope (RFC 6750) and the address of the resource metadata (RFC 9728).",
     "Retry-After": "The number of seconds to wait before the next attempt.",
 }
+_ALLOW: Final = {
+    "Allow": {
+        "description": "The methods of the path.",
+        "schema": {"type": "string"},
+        "example": "GET, HEAD",
+    }
+}
+
+_DEFINITIONS: Final = {
+    "tracked_ms": "**Tracked time**: of all sessions that run at an instant and are not idle, the one that"
+    " started last owns it. Tracked time is what sessions own, so that the times of applications, categories,"
+    " devices, hours and days each add up to it.",
+    "app_switches": _SWITCH,
+    "switch_count": _SWITCH,
+    "focus_ms": "**Focus**: a streak begins with productive time. It is broken by a gap of more than"
+    " 5 minutes, by 30 seconds of distracting time, or by more than 2 minutes of neutral time; productive"
+    " time sets these counts to zero. It ends with its last productive time, and counts from 10 minutes on.",
+}
+"""Definitions by members of answers; an operation is described with those of the members that it answers."""
 
 
 def routes(chosen: Settings) -> list[Route]:
@@ -182,8 +207,14 @@ def document(chosen: Settings) -> dict[str, Any]:
 
 
 _SCHEMA: Final = "#/components/schemas/{}"
-_ANYWHERE: Final = (NotFound(), AddressTooLong(), HeadersTooLarge(), InternalError())
-"""Failures that every operation may return."""
+_ANYWHERE: Final = (
+    NotFound(),
+    MethodNotAllowed(),
+    AddressTooLong(),
+    HeadersTooLarge(),
+    InternalError(),
+)
+"""Failures that every path may return."""
 
 _ERROR: Final = {
     "type": "object",
@@ -243,7 +274,7 @@ def _operation(described: Operation, answers: Answers) -> dict[str, Any]:
         "operationId": described.name,
         "tags": [described.tag],
         "summary": described.summary,
-        "description": _needs(described),
+        "description": "\n\n".join([_needs(described), *_definitions(described)]),
         "security": [{name: [described.scope]} for name in ("apiToken", "oauth")]
         if described.scope
         else [],
@@ -272,6 +303,14 @@ def _needs(described: Operation) -> str:
     return f"Needs the scope `{described.scope}`{rest}."
 
 
+def _definitions(described: Operation) -> list[str]:
+    """Return definitions of what the answers of an operation measure, each once."""
+    schemas = [body.model_json_schema() for body in described.answers.values()]
+    models = [model for schema in schemas for model in (schema, *schema.get("$defs", {}).values())]
+    names = {name for model in models for name in model.get("properties", ())}
+    return list(dict.fromkeys(text for name, text in _DEFINITIONS.items() if name in names))
+
+
 def _parameters(params: type[Params]) -> list[dict[str, Any]]:
     schema = _in_markdown(params.model_json_schema(schema_generator=_Schema))
     required = schema.get("required", [])
@@ -294,6 +333,8 @@ def _parameter(name: str, schema: JsonSchemaValue, *, is_required: bool) -> dict
     if "anyOf" in rest:
         (own,) = [each for each in rest.pop("anyOf") if each != {"type": "null"}]
         rest |= own
+    if rest.get("format") == "date":
+        described["description"] += f" From {parameters.FIRST_DAY} to {parameters.LAST_DAY}."
     if rest.get("default", 0) is None:
         del rest["default"]
     examples = rest.pop("examples", [])
@@ -395,7 +436,7 @@ def _failure(problems: list[Problem], answers: Answers) -> dict[str, Any]:
     _, last = given[-1]
     return {
         "description": _MEANINGS[last.status_code],
-        "headers": _headers(last.headers),
+        "headers": _headers(last.headers) | (_ALLOW if last.status_code == 405 else {}),
         "content": {
             "application/json": {
                 "schema": {"$ref": _SCHEMA.format("Error")},

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -166,12 +167,42 @@ def test_every_parameter_is_described_and_is_never_null(operation: dict[str, Any
         assert parameter["required"] is ("example" in parameter)
 
 
+@pytest.mark.parametrize(
+    ("name", "defined"),
+    [
+        ("app_usage", ["Tracked time"]),
+        ("daily", ["Tracked time", "Switch"]),
+        ("context_switches", ["Switch"]),
+        ("focus_streaks", ["Switch", "Focus"]),
+        ("summaries", ["Tracked time", "Switch", "Focus"]),
+        ("me", []),
+    ],
+)
+def test_an_operation_defines_what_its_answer_measures(name: str, defined: list[str]) -> None:
+    (operation,) = [each for each in OPERATIONS if each["operationId"] == name]
+
+    assert re.findall(r"\*\*([\w ]+)\*\*", operation["description"]) == defined
+
+
+def test_days_are_described_with_their_bounds() -> None:
+    described = {
+        parameter["description"]
+        for operation in OPERATIONS
+        for parameter in operation.get("parameters", [])
+        if parameter["schema"].get("format") == "date"
+    }
+
+    assert described
+    assert [text for text in described if "1900-01-01 to 9998-12-31" not in text] == []
+
+
 @each_operation
 def test_every_failure_has_the_error_body_and_its_headers(operation: dict[str, Any]) -> None:
     responses = {status: resolved(response) for status, response in operation["responses"].items()}
     needs_token = bool(operation["security"])
 
-    assert {"200", "404", "414", "431", "500"} <= set(responses)
+    assert {"200", "404", "405", "414", "431", "500"} <= set(responses)
+    assert "Allow" in responses["405"]["headers"]
     assert ({"401", "403", "503"} <= set(responses)) >= needs_token
     assert ("400" in responses) == ("parameters" in operation or "requestBody" in operation)
     for status, response in responses.items():
