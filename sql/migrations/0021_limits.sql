@@ -1,2 +1,2 @@
--- Usable from version 19 on.
+-- Usable from version 20 on.
 -- Newer code calls svc.lock_new_devices and passes a time limit to svc.open_session.

@@ -25,7 +25,7 @@ CALLS = {
     ],
 }
 
-OLDEST = 19
+OLDEST = 20
 """The oldest version of the code that the schema lets in."""
 
 LOCK = "lock table svc.schema_version in access exclusive mode"

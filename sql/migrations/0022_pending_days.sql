@@ -1,4 +1,4 @@
--- Usable from version 19 on.
+-- Usable from version 20 on.
 -- Newer code calls svc.pending_days and svc.mark_all_summaries.
 
 -- A change of a person's time zone marks their summaries from now on; these days are still in an earlier zone.
