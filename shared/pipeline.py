@@ -150,6 +150,8 @@ _MISSING: Final = (
     psycopg.errors.InvalidSchemaName,
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedFunction,
+    # The type of a table's rows is missing together with the table.
+    psycopg.errors.UndefinedObject,
     # Rights are granted last of all, so what may not be used yet is as good as missing.
     psycopg.errors.InsufficientPrivilege,
 )

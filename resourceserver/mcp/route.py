@@ -142,8 +142,9 @@ class MCPEndpoint:
             message = refusal
         request_id = message.request_id or protocol.NULL
         try:
-            # What comes with a token counts for its owner, so the token is looked up first.
-            await self.reader.know(who)
+            # What comes with a token counts for its owner, so the token is looked up first; which scopes are
+            # missing is said later, all at once.
+            await self.reader.know(replace(who, scopes=()))
             wait_s = self.rate_limit.wait_s(who.token.user_id)
             if wait_s:
                 await self.reader.check(who)
