@@ -4,6 +4,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import httpx2
 import psycopg
 from playwright.sync_api import Browser, Page, expect
 
@@ -94,6 +95,34 @@ def test_unticking_everything_asks_to_tick_one_or_decline(
     expect(page).to_have_title("Done")
 
     assert application.answers[0]["error"] == "access_denied"
+
+
+def test_allowing_an_application_with_its_own_scheme_opens_it_and_says_so(
+    chromium: Browser, service: Service, http: httpx2.Client, open_signed_in: OpenSignedIn
+) -> None:
+    # Not the fixture `page`, which allows no other destination than this machine.
+    page = chromium.new_context().new_page()
+    application = Application(service, http, "com.example.app:/callback")
+    application.register()
+    open_signed_in(page, application.authorize_url())
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Page.enable")
+    opened: list[tuple[str, str]] = []
+
+    def note(event: dict[str, str]) -> None:
+        opened.append((event["reason"], event["url"]))
+
+    devtools.on("Page.frameScheduledNavigation", note)
+
+    page.get_by_role("button", name="Allow").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Allowed")
+    link = page.get_by_role("link", name="Open the application").get_attribute("href")
+    expect(page.get_by_text("You may close this tab.")).to_be_visible()
+    assert link is not None
+    assert link.startswith("com.example.app:/callback?code=svc_ac_")
+    assert ("metaTagRefresh", link) in opened
+    page.context.close()
 
 
 def test_a_wrong_password_is_reported_and_the_address_kept(

@@ -276,7 +276,7 @@ def test_the_page_has_links_to_sign_out_and_to_go_back(stale: Visitor) -> None:
     response = stale.submit(page, form=leaving[-1])
 
     assert 'href="/"' in page.text
-    assert response.headers["location"] == "/sign-in"
+    assert response.headers["location"] == "/sign-in?done=signed-out"
     assert stale.get("/").status_code == 303
 
 
