@@ -28,24 +28,32 @@ class IngestFeatures(Body):
     """Which streams accept events."""
 
     app_sessions: bool
+    """Whether app sessions are accepted."""
     coding_sessions: bool
+    """Whether coding sessions are accepted."""
     health: bool
+    """Whether health events are accepted."""
     heartbeats: bool
+    """Whether heartbeats are accepted."""
 
 
 class MCPFeature(Body):
     """The Model Context Protocol endpoint."""
 
     enabled: bool
+    """Whether the endpoint is there."""
     path: str
     protocol_versions: list[str]
+    """The revisions of the protocol, newest first."""
 
 
 class OAuthFeature(Body):
     """How applications get access."""
 
     enabled: bool
+    """Whether applications can be granted access."""
     issuer: str
+    """The authorization server."""
     dynamic_registration: bool
     """Whether applications may register themselves (RFC 7591)."""
 
@@ -55,22 +63,32 @@ class ExportFeature(Body):
 
     enabled: bool
     formats: list[str]
+    """The values of ``format``."""
 
 
 class Features(Body):
     """Which features this deployment has."""
 
     ingest: IngestFeatures
+    """Streams of trackers."""
     mcp: MCPFeature
+    """The endpoint for assistants."""
     oauth: OAuthFeature
+    """Access of applications."""
     export: ExportFeature
+    """The export."""
     correlation: bool
+    """Whether metrics can be correlated."""
     summaries: bool
+    """Whether summaries of days are stored."""
     insights: bool
     """Whether this deployment writes insights; the endpoint exists in any case."""
     transcription: bool
+    """Whether recordings are transcribed here."""
     billing: bool
+    """Whether there are paid plans."""
     organizations: bool
+    """Whether people can belong to organizations."""
 
 
 class IntegrationOffer(Body):
@@ -78,7 +96,9 @@ class IntegrationOffer(Body):
 
     provider: str
     kind: str
+    """The kind of its data, such as ``code``."""
     configured: bool
+    """Whether this deployment has its credentials."""
 
 
 class RateLimit(Body):
@@ -88,6 +108,7 @@ class RateLimit(Body):
     requests: Count
     """The most requests that each process of the server answers in a window; further ones get 429."""
     window_ms: Milliseconds
+    """The length of a window, in milliseconds."""
 
 
 class Limits(Body):

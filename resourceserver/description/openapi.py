@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver.api import metadata, parameters
+from resourceserver.api import members, metadata, parameters
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import (
     CODES,
@@ -249,8 +249,16 @@ class _Schema(GenerateJsonSchema):
 
 
 def _published(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Return the schema of an object without what may change, such as the absence of further members."""
-    return {name: value for name, value in _in_markdown(schema).items() if name not in _OMITTED}
+    """Return the schema of an object without what may change, such as the absence of further members.
+
+    Members without a description of their own get that of all members of their name.
+    """
+    published = {
+        name: value for name, value in _in_markdown(schema).items() if name not in _OMITTED
+    }
+    for name, member in published.get("properties", {}).items():
+        member.setdefault("description", members.DESCRIPTIONS.get(name, ""))
+    return published
 
 
 _OMITTED: Final = {"additionalProperties", "title"}

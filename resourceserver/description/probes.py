@@ -20,7 +20,9 @@ class Build(Body):
 
     version: str
     commit: str
+    """The commit."""
     built_at: str | None
+    """When it was built; null where the build does not know it."""
 
 
 class Alive(Body):

@@ -44,7 +44,7 @@ class AppUsage(Body):
     """One application's time in the range."""
 
     app: str | None
-    """Null in a last row beyond 5,000, which adds up all further applications."""
+    """The application; null in a last row beyond 5,000, which adds up all further applications."""
     category: str
     """The category with most of the application's time in the range."""
     productivity: Productivity
@@ -53,9 +53,11 @@ class AppUsage(Body):
     """Of the tracked time; null where there is none."""
     session_count: Count
     longest_session_ms: Milliseconds
+    """The longest time that one session owned, in milliseconds."""
     first_used_at: Timestamp | None
-    """Null where the application owned no time."""
+    """Start of the first time that the application owned; null where it owned none."""
     last_used_at: Timestamp | None
+    """End of the last time that the application owned; null where it owned none."""
 
 
 class DomainUsage(Body):
@@ -112,7 +114,9 @@ class Day(Body):
     session_count: Count
     """Sessions that overlap the day, also those that began the day before."""
     first_activity_at: Timestamp | None
+    """Start of the day's first tracked time; null where there is none."""
     last_activity_at: Timestamp | None
+    """End of the day's last tracked time; null where there is none."""
     has_data: bool
     """Whether any time was tracked or coded."""
 
@@ -127,6 +131,7 @@ class DailyTotals(Body):
     coding_ms: Milliseconds
     app_switches: Count
     days: Count
+    """Days of the range."""
     active_days: Count
     """Days on which any time was tracked or coded."""
 
@@ -148,12 +153,14 @@ class DailyBody(Body):
     data: list[Day]
     totals: DailyTotals
     daily_average: DailyAverage
+    """Averages over active days."""
 
 
 class CategoryTime(Body):
     """One category's time in the range."""
 
     category: str
+    """The name of the category."""
     productivity: Productivity
     score: Annotated[int, Field(ge=-2, le=2)]
     """From -2, very distracting, to 2, very productive."""
@@ -199,6 +206,7 @@ class CategorizedDay(Body):
     date: CalendarDay
     tracked_ms: Milliseconds
     categories: list[CategoryOfDay]
+    """The day's categories, longest first."""
 
 
 class DailyCategoriesTotals(Body):

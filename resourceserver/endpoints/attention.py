@@ -54,6 +54,7 @@ class ContextSwitch(Body):
     from_category: str
     """The category of the longest stretch before the switch."""
     to_category: str
+    """The category after the switch."""
     before_ms: Milliseconds
     """How long the application before had been used without another one, in the range or not."""
 
@@ -64,6 +65,7 @@ class SwitchPair(Body):
     from_app: str
     to_app: str
     count: Count
+    """How often this application followed that one."""
     average_before_ms: Milliseconds
     median_before_ms: Milliseconds
 
@@ -73,7 +75,7 @@ class SwitchTotals(Body):
 
     switch_count: Count
     average_before_ms: Milliseconds | None
-    """Null where nothing was switched."""
+    """Average time in the application before, in milliseconds; null where nothing was switched."""
     median_before_ms: Milliseconds | None
     per_active_hour: Annotated[float, Field(ge=0)] | None
     """Switches per hour of tracked time in the range; null where there is none."""
@@ -110,6 +112,7 @@ class StreakEnd(Body):
     app: str | None
     """The application that broke it."""
     category: str | None
+    """The category of the application that broke it; null for a pause and for an unbroken streak."""
     gap_ms: Milliseconds | None
     """How long a pause was."""
 
@@ -126,21 +129,27 @@ class FocusStreak(Body):
     top_app: str
     """The application with most of its time."""
     top_category: str
+    """The category with most of its time."""
     app_count: Count
+    """Different applications in the streak."""
     switch_count: Count
     """Context switches from its start, included, to its end, left out: as many as context-switches answers
     for that range."""
     broken_by: StreakEnd
+    """What ended the streak."""
 
 
 class StreakTotals(Body):
     """About all streaks that overlap the range, clipped to it, whichever page this is."""
 
     streak_count: Count
+    """Streaks that overlap the range."""
     focus_ms: Milliseconds
+    """Time in streaks within the range, in milliseconds."""
     longest_ms: Milliseconds
+    """The longest streak within the range, in milliseconds."""
     average_ms: Milliseconds | None
-    """Null where there is none."""
+    """The average streak, in milliseconds; null where there is none."""
 
 
 class StreakDefinition(Body):

@@ -41,7 +41,9 @@ class Repository(Body):
     """Where it happened."""
 
     name: str
+    """Owner and name, such as ``me/svc``."""
     private: bool | None
+    """Whether it is private; null where the provider did not say."""
 
 
 class CodeEvent(Body):
@@ -49,21 +51,27 @@ class CodeEvent(Body):
 
     id: str
     type: EventType
+    """A commit, a pull request or a review."""
     action: Action
     """Commits are pushed; pull requests opened, merged, closed or reopened; the rest is of reviews."""
     occurred_at: Timestamp
+    """When it happened."""
     provider: str
     repository: Repository
+    """The repository in which it happened."""
     title: str | None
+    """The first line of a commit's message, or the title of the pull request."""
     url: str | None
+    """The page of the provider about it; null without one."""
     ref: str | None
     """The branch or tag."""
     sha: str | None
+    """The hash of the commit; null for other events."""
     number: int | None
     """Of the pull request."""
     state: str | None
+    """The state of the pull request or review; null for commits."""
     additions: Count | None
-    """Lines; null where the provider did not say."""
     deletions: Count | None
     changed_files: Count | None
 
@@ -79,19 +87,24 @@ class TypeCount(Body):
 
     type: EventType
     count: Count
+    """Events of this type."""
     additions: Count
     """Lines, as far as the provider said."""
     deletions: Count
     changed_files: Count
     repository_count: Count
+    """Different repositories."""
 
 
 class CountTotals(Body):
     """Sums over the types; lines are those of commits, which pull requests repeat."""
 
     count: Count
+    """Events of all types."""
     additions: Count
+    """Lines that commits added."""
     deletions: Count
+    """Lines that commits removed."""
 
 
 class CountsBody(Body):

@@ -28,6 +28,7 @@ class LanguageOfProject(Body):
     """One language's time in a project."""
 
     language: str
+    """The programming language; ``unknown`` where the editor named none."""
     total_ms: Milliseconds
     percent: Percent | None
     """Of the project's time; null where there is none."""
@@ -37,6 +38,7 @@ class Project(Body):
     """One project's coding time in the range."""
 
     project: str
+    """The project, as trackers name it."""
     total_ms: Milliseconds
     percent: Percent | None
     """Of all coding time; null where there is none."""
@@ -51,6 +53,7 @@ class Language(Body):
     """One language's coding time in the range; ``unknown`` where the editor told none."""
 
     language: str
+    """The programming language; ``unknown`` where the editor named none."""
     total_ms: Milliseconds
     percent: Percent | None
     """Of all coding time; null where there is none."""
@@ -61,7 +64,9 @@ class Coding(Body):
     """The same coding time twice, longest first."""
 
     projects: list[Project]
+    """Coding time by project, longest first."""
     languages: list[Language]
+    """Coding time by language, longest first."""
 
 
 class CodingTotals(Body):
@@ -70,10 +75,13 @@ class CodingTotals(Body):
     coding_ms: Milliseconds
     session_count: Count
     project_count: Count
+    """Different projects."""
     language_count: Count
+    """Different languages."""
     lines_added: Count
-    """By sessions that start in the range, as are the lines removed."""
+    """Lines that were added in sessions that start in the range."""
     lines_removed: Count
+    """Lines that were removed in sessions that start in the range."""
 
 
 class CodingBody(Body):
@@ -81,6 +89,7 @@ class CodingBody(Body):
 
     range: InstantRangeEcho
     data: Coding
+    """The coding time of the range, by project and by language."""
     totals: CodingTotals
 
 

@@ -56,13 +56,17 @@ class Highlight(Body):
     """One thing that stood out in a week."""
 
     kind: str
+    """Such as ``change``, a change from the week before."""
     metric: str | None
+    """The metric that it is about; null for none."""
     text: str
+    """The highlight in a sentence."""
     value: float | None
     """In the unit of the metric."""
     previous: float | None
     """What it was the week before."""
     change_percent: float | None
+    """The change from the week before, in percent; null where it is unknown."""
 
 
 class Insight(Body):
@@ -70,6 +74,7 @@ class Insight(Body):
 
     id: str
     week_start: CalendarDay
+    """The first day of the week."""
     week_end: CalendarDay
     """The last day of the week."""
     tz: str
@@ -78,6 +83,7 @@ class Insight(Body):
     summary: str
     """Markdown."""
     highlights: list[Highlight]
+    """What stood out in the week."""
     model: str | None
     """What wrote it."""
     generated_at: Timestamp
@@ -93,8 +99,11 @@ class Segment(Body):
     """A stretch of a recording in which one speaks."""
 
     start_ms: Milliseconds
+    """Where it begins in the recording, in milliseconds."""
     end_ms: Milliseconds
+    """Where it ends in the recording, in milliseconds."""
     speaker: str | None
+    """Who speaks; null where it is unknown."""
     text: str
 
 
@@ -102,8 +111,11 @@ class Transcript(Body):
     """What was said."""
 
     status: Literal["ready", "pending", "failed", "none"]
+    """Whether there is a transcript, and why not."""
     text: str | None
+    """The whole text; null without a transcript."""
     segments: list[Segment]
+    """The text in stretches of one speaker; empty where these are unknown."""
 
 
 class Recording(Body):
@@ -111,11 +123,14 @@ class Recording(Body):
 
     id: str
     recorded_at: Timestamp
+    """When the recording began."""
     duration_ms: Milliseconds
     title: str | None
     language: str | None
+    """The spoken language, such as ``en``; null where it is unknown."""
     source: str
     transcript: Transcript
+    """The recording in words."""
 
 
 class RecordingsBody(Listing):
@@ -140,6 +155,7 @@ class Genre(Body):
     title_count: Count
     """Different films and shows."""
     last_watched_at: Timestamp
+    """When a title of the genre was last watched."""
 
 
 class WatchingTotals(Body):
@@ -164,6 +180,7 @@ class Calendar(Body):
 
     id: str
     name: str
+    """The name of the calendar."""
     provider: str
 
 
@@ -171,6 +188,7 @@ class Organizer(Body):
     """Who called the meeting."""
 
     name: str | None
+    """The name of the organizer; null where it is unknown."""
     self: bool
     """Whether that is the caller."""
 
@@ -180,29 +198,40 @@ class CalendarEvent(Body):
 
     id: str
     calendar: Calendar
+    """The calendar that it is in."""
     title: str | None
     description: str | None
+    """The description; null without one."""
     location: str | None
+    """The place, as the calendar names it; null without one."""
     starts_at: Timestamp
     """Of an event of whole days, the instant at which its first day begins in the calendar's zone."""
     ends_at: Timestamp
     duration_ms: Milliseconds
     all_day: bool
+    """Whether it takes whole days."""
     start_date: CalendarDay | None
     """Only of events of whole days."""
     end_date: CalendarDay | None
     """The day after the last one."""
     timezone: str | None
+    """The IANA time zone of the event; null where it is unknown."""
     status: Literal["confirmed", "tentative", "cancelled"]
+    """Whether the event takes place."""
     response: Literal["accepted", "declined", "tentative", "needs_action"] | None
     """The caller's own."""
     organizer: Organizer
+    """The organizer."""
     attendee_count: Count
+    """How many people are invited."""
     recurring: bool
+    """Whether it is one of a series."""
     series_id: str | None
     """What it is a repetition of."""
     conference_url: str | None
+    """The address of the video meeting; null without one."""
     updated_at: Timestamp | None
+    """When it was last changed at the provider; null where it is unknown."""
 
 
 class CalendarEventsBody(Listing):

@@ -107,6 +107,7 @@ class Described(Body):
     """One of the two metrics over all days on which it is known."""
 
     name: str
+    """The name of the metric."""
     unit: str | None
     """Null for a metric of health that was never measured."""
     days: Count
@@ -121,8 +122,11 @@ class Interval(Body):
     """What holds the true coefficient in so many cases of all, by Fisher's transformation."""
 
     level: float
+    """The share of all cases: 0.95."""
     low: Annotated[float, Field(ge=-1, le=1)]
+    """The lower end."""
     high: Annotated[float, Field(ge=-1, le=1)]
+    """The upper end."""
 
 
 class Found(Body):
@@ -131,6 +135,7 @@ class Found(Body):
     n: Count
     """How many days these are."""
     coefficient: Annotated[float, Field(ge=-1, le=1)] | None
+    """From -1 to 1; null where it cannot be computed."""
     p_value: Annotated[float, Field(ge=0, le=1)] | None
     """Two-sided, from Student's t with n - 2 degrees of freedom."""
     confidence_interval: Interval | None
@@ -138,6 +143,7 @@ class Found(Body):
     strength: Literal["negligible", "weak", "moderate", "strong", "very_strong"] | None
     """By the coefficient without its sign: less than 0.1, 0.3, 0.5, 0.7, or more."""
     direction: Literal["positive", "negative", "none"] | None
+    """The sign of the coefficient."""
     reason: Reason | None
     """Why there is no coefficient."""
 
@@ -147,6 +153,7 @@ class Point(Body):
 
     date: CalendarDay
     a: float
+    """The value of ``metric_a``."""
     b: float
     """Of the day that is later by the lag."""
 
@@ -157,10 +164,15 @@ class CorrelationBody(Body):
     range: DayRangeEcho
     tz: str
     method: Method
+    """Pearson's coefficient, or Spearman's, of ranks."""
     lag_days: int
+    """How many days after ``metric_a`` the value of ``metric_b`` is taken."""
     metric_a: Described
+    """The first metric."""
     metric_b: Described
+    """The second metric."""
     data: Found
+    """The coefficient, and what it rests on."""
     points: list[Point]
     """In the order of days."""
 

@@ -29,12 +29,14 @@ class Tracker(Body):
 
     id: str
     name: str
+    """The name of the device."""
     platform: str | None
     source: str | None
     """The tracker that sent last; null where it did not say its name."""
     streams: list[Literal["app_sessions", "coding_sessions"]]
     """What kinds of events it has sent."""
     first_seen_at: Timestamp
+    """When the device first sent anything."""
     last_sync_at: Timestamp | None
     """When its last batch was accepted, with anything new in it or not."""
     last_event_at: Timestamp | None

@@ -34,22 +34,29 @@ class Filter(Body):
     """What of somebody's activity counts; an empty list leaves nothing out."""
 
     categories: list[str]
+    """Only these categories count."""
     apps: list[str]
+    """Only these applications count."""
     projects: list[str]
+    """Only these projects count."""
     languages: list[str]
+    """Only these programming languages count."""
 
 
 class Progress(Body):
     """How far the period that is under way has come."""
 
     period: DayRangeEcho
+    """The days of the period that is under way."""
     tz: str
     """The caller's own zone."""
     value: Count
+    """The value so far, in the goal's unit."""
     target: Count
     percent: Annotated[float, Field(ge=0)] | None
     """Of the target, also beyond 100; null where the target is 0."""
     status: Status
+    """Whether the goal is met so far."""
     remaining: Count
     """What is left until the target, which to reach is good or bad."""
 
@@ -58,7 +65,9 @@ class Finished(DayRangeEcho):
     """A period that is over."""
 
     value: Count
+    """The value of the period, in the goal's unit."""
     status: Status
+    """Whether the goal was met."""
 
 
 class Goal(Body):
@@ -68,14 +77,19 @@ class Goal(Body):
     title: str
     metric: ActivityMetric
     comparison: Literal["at_least", "at_most"]
+    """Whether the target is to be reached or not to be exceeded."""
     target: Count
     unit: Literal["ms", "count"]
+    """Milliseconds, or a number of times."""
     period: Literal["day", "week", "month"]
+    """How long one period is."""
     days_of_week: list[Weekday]
     """ISO weekdays on which it counts: 1 is Monday."""
     filter: Filter
+    """What of the metric counts."""
     enabled: bool
     progress: Progress
+    """The period that is under way."""
     streak: Count
     """How many periods were met in a row up to the last one that is over; skipped ones are passed over.
     About a year is looked back."""

@@ -68,6 +68,7 @@ class MetricSummary(Body):
 
     metric_type: str
     unit: str
+    """The unit of the metric."""
     aggregation: Literal["sum", "avg"]
     """Whether measurements add up, as steps do, or have a mean, as a temperature does."""
     count: Count
@@ -79,9 +80,13 @@ class MetricSummary(Body):
     minimum: float
     maximum: float
     basis: Literal["day", "sample"]
+    """Whether average, minimum and maximum are of days or of samples."""
     days_with_data: Count
+    """Days of the range with at least one sample."""
     latest: Latest
+    """The newest sample of the range."""
     sources: list[str]
+    """The devices and programs that measured it."""
 
 
 class HealthSummaryBody(Body):
@@ -90,6 +95,7 @@ class HealthSummaryBody(Body):
     range: InstantRangeEcho
     tz: str
     data: list[MetricSummary]
+    """One row for each metric."""
 
 
 class SampleSource(Body):
@@ -97,7 +103,9 @@ class SampleSource(Body):
 
     provider: str
     name: str
+    """The name of the device or program."""
     device: str | None
+    """The model of the device; null where it is unknown."""
 
 
 class Sample(Body):
@@ -112,6 +120,7 @@ class Sample(Body):
     utc_offset: str | None
     """Of local time where it was measured, such as +02:00."""
     source: SampleSource | None
+    """The device that measured it and the provider; null where both are unknown."""
 
 
 class HealthSamplesBody(Listing):
@@ -130,11 +139,13 @@ class HeartRate(Body):
     id: str
     recorded_at: Timestamp
     bpm: Annotated[int, Field(ge=1)]
+    """Heart rate, in beats a minute."""
     rr_intervals_ms: list[int]
     """The times between beats."""
     contact: bool | None
     """Whether the sensor touched the skin."""
     device: Device | None
+    """The sensor; null where it is unknown."""
 
 
 class HeartRateSummary(Body):
@@ -143,6 +154,7 @@ class HeartRateSummary(Body):
     minimum: int | None
     maximum: int | None
     average: float | None
+    """The average of all readings; null where there is none."""
 
 
 class HeartRateBody(Listing):
@@ -150,26 +162,33 @@ class HeartRateBody(Listing):
 
     range: InstantRangeEcho
     unit: Literal["bpm"]
+    """Beats a minute."""
     data: list[HeartRate]
     summary: HeartRateSummary
+    """Smallest, largest and average value of the whole range."""
 
 
 class Recovery(Body):
     """How well somebody was after the main sleep."""
 
     score: Percent | None
+    """Recovery, from 0 to 100; null where the provider gave none."""
     state: Literal["scored", "pending", "unscorable"]
+    """Whether the provider has a score, will have one, or cannot give one."""
     resting_heart_rate_bpm: float | None
     hrv_rmssd_ms: float | None
     """Heart rate variability: a measure, with decimals."""
     spo2_percent: Percent | None
+    """Oxygen saturation of the blood, in percent."""
     skin_temperature_c: float | None
+    """Temperature of the skin, in degrees Celsius."""
 
 
 class Strain(Body):
     """What was asked of somebody from the main sleep to the next."""
 
     score: float | None
+    """Strain, on the provider's scale; null where it gave none."""
     scale_max: float | None
     """The highest score there is."""
     energy_kj: float | None
@@ -202,6 +221,7 @@ class Sleep(Body):
     average_heart_rate_bpm: float | None
     lowest_heart_rate_bpm: float | None
     nap_count: Count
+    """Naps that ended on the day."""
     nap_ms: Milliseconds
     """Asleep in naps, no part of `asleep_ms`."""
 
@@ -211,20 +231,26 @@ class RecoveryDay(Body):
 
     date: CalendarDay
     has_data: bool
+    """Whether anything is known of the day."""
     provider: str | None
+    """The provider that the row comes from; null where nothing is known."""
     utc_offset: str | None
     """Of local time where somebody woke up."""
     recovery: Recovery | None
     strain: Strain | None
     sleep: Sleep | None
+    """The main sleep and naps; null where nothing is known."""
 
 
 class RecoveryAverages(Body):
     """Over the days that have a value; null where none has."""
 
     recovery_score: float | None
+    """Average recovery, from 0 to 100."""
     strain_score: float | None
+    """Average strain, on the providers' scale."""
     asleep_ms: Milliseconds | None
+    """Average time asleep, in milliseconds."""
     hrv_rmssd_ms: float | None
     resting_heart_rate_bpm: float | None
 
@@ -235,6 +261,7 @@ class RecoveryBody(Body):
     range: DayRangeEcho
     data: list[RecoveryDay]
     averages: RecoveryAverages
+    """Averages over the days that have a value."""
 
 
 ENDPOINTS: Final = [

@@ -100,9 +100,13 @@ class HourPattern(Body):
     """An ISO weekday: 1 is Monday."""
     hour: HourOfDay
     average_ms: Milliseconds
+    """Average tracked time, in milliseconds."""
     productive_average_ms: Milliseconds
+    """Average productive time, in milliseconds."""
     distracted_average_ms: Milliseconds
+    """Average distracting time, in milliseconds."""
     coding_average_ms: Milliseconds
+    """Average coding time, in milliseconds."""
     sample_count: Count
     """How many such hours there were since the first tracked day, empty ones too: what was divided by."""
 
@@ -113,6 +117,7 @@ class DayPattern(Body):
     day_of_week: Weekday
     """An ISO weekday: 1 is Monday."""
     average_ms: Milliseconds
+    """Average tracked time, in milliseconds."""
     sample_count: Count
 
 
@@ -120,6 +125,7 @@ class HourlyPatternsBody(Body):
     """An average week: every hour of every weekday."""
 
     weeks: Annotated[int, Field(ge=1, le=52)]
+    """How many weeks were looked at."""
     tz: str
     range: DayRangeEcho
     """Whole weeks; the last day is yesterday."""
@@ -127,6 +133,7 @@ class HourlyPatternsBody(Body):
     """How many of these weeks have any tracked or coding time."""
     data: list[HourPattern]
     by_day: list[DayPattern]
+    """One row for each weekday."""
 
 
 ENDPOINTS: Final = [

@@ -51,12 +51,17 @@ class Location(Body):
     latitude: Latitude
     longitude: Longitude
     accuracy_m: float | None
+    """Radius within which the point probably lies, in metres."""
     altitude_m: float | None
+    """Height above sea level, in metres."""
     vertical_accuracy_m: float | None
+    """By how much the height is probably wrong, in metres."""
     speed_mps: float | None
+    """Speed, in metres a second."""
     course_deg: float | None
     """Clockwise from north."""
     battery_percent: Percent | None
+    """Charge of the battery, in percent."""
     activity: str | None
     """What the device took it for: walking, in a car."""
     device: Device | None
@@ -76,10 +81,13 @@ class Place(Body):
     id: str
     name: str
     category: str | None
+    """What kind of place it is, as the source says."""
     latitude: Latitude | None
     longitude: Longitude | None
     address: str | None
+    """The street address; null where it is unknown."""
     city: str | None
+    """The city; null where it is unknown."""
     country_code: str | None
     """Two letters of ISO 3166-1."""
 
@@ -89,15 +97,20 @@ class LocationEvent(Body):
 
     id: str
     type: Literal["check_in", "visit"]
+    """A check-in or a visit."""
     status: Literal["suggested", "confirmed", "declined"]
     """Visits may be a guess until somebody says; check-ins are confirmed."""
     started_at: Timestamp
     ended_at: Timestamp | None
+    """When the visit ended; null for check-ins."""
     duration_ms: Milliseconds | None
+    """The length of the visit, in milliseconds; null for check-ins."""
     utc_offset: str | None
     """Of local time at the place, such as +02:00."""
     place: Place
+    """The place."""
     note: str | None
+    """What the person wrote; null without a note."""
     source: str
 
 

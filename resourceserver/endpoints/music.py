@@ -36,7 +36,9 @@ class ListenIds(Body):
     """What others call the track."""
 
     spotify: str | None
+    """The URI of the track at Spotify; null where it is unknown."""
     isrc: str | None
+    """The International Standard Recording Code; null where it is unknown."""
     recording_mbid: str | None
     """The recording in MusicBrainz."""
 
@@ -48,16 +50,21 @@ class Listen(Body):
     listened_at: Timestamp
     """When it began."""
     track: str
+    """The title of the track."""
     artist: str
     artists: list[str]
+    """All artists of the track."""
     album: str | None
+    """The album; null where it is unknown."""
     played_ms: Milliseconds | None
     """How much of it was heard."""
     duration_ms: Milliseconds | None
     """How long the whole track is."""
     skipped: bool | None
+    """Whether it was skipped; null where it is unknown."""
     source: str
     ids: ListenIds
+    """Ids of the track elsewhere."""
 
 
 class HistoryBody(Listing):
@@ -84,7 +91,9 @@ class ListeningDay(Body):
     track_count: Count
     artist_count: Count
     album_count: Count
+    """Different albums."""
     top_artist: TopArtist | None
+    """The artist with most plays; null on a day without plays."""
 
 
 class ListeningTotals(Body):
@@ -95,7 +104,9 @@ class ListeningTotals(Body):
     track_count: Count
     artist_count: Count
     days: Count
+    """Days that the range touches."""
     active_days: Count
+    """Days on which anything was played."""
 
 
 class MusicDailyBody(Body):

@@ -31,6 +31,7 @@ class MeBody(Body):
     """The caller's profile."""
 
     data: Profile
+    """The profile of the token's owner."""
 
 
 class Integration(Body):
@@ -43,6 +44,7 @@ class Integration(Body):
     """Whether data comes in, or would if there were no error."""
     status: Literal["active", "error", "expired", "disconnected"]
     connected_at: Timestamp | None
+    """When it was connected; null if it never was."""
     last_sync_at: Timestamp | None
     last_error: str | None
     """A code."""
@@ -61,6 +63,7 @@ class Organization(Body):
     id: str
     name: str
     slug: str
+    """The name in addresses."""
     role: Literal["owner", "admin", "member"]
     joined_at: Timestamp
 
@@ -85,6 +88,7 @@ class Team(Body):
     id: str
     name: str
     organization: TeamOrganization
+    """The organization of the team."""
     role: Literal["lead", "member"]
     joined_at: Timestamp
 
@@ -102,21 +106,28 @@ class Subscription(Body):
     plan: str
     """`self_hosted` for who runs the service themselves."""
     status: Literal["active", "trialing", "past_due", "canceled", "none"]
+    """The state of the subscription."""
     billing: str
     """Who asks for the money; `none` where nobody does."""
     interval: str | None
     """How often."""
     current_period_start: Timestamp | None
+    """Start of the paid period; null without one."""
     current_period_end: Timestamp | None
+    """End of the paid period; null without one."""
     cancel_at_period_end: bool
+    """Whether it ends with the paid period."""
     trial_ends_at: Timestamp | None
+    """End of the trial; null without one."""
     seats: Annotated[int, Field(ge=1)]
+    """How many people it is for."""
 
 
 class SubscriptionBody(Body):
     """The caller's subscription."""
 
     data: Subscription
+    """The subscription of the token's owner."""
 
 
 ENDPOINTS: Final = [

@@ -52,7 +52,9 @@ class AppSession(Body):
     """From its start to its end, whoever owned the time."""
     app: str
     title: str | None
+    """The title of the window; null where the tracker sent none."""
     url: str | None
+    """The address of the page; null without one. The operator decides whether it keeps its query."""
     domain: str | None
     category: str
     productivity: Productivity
@@ -79,6 +81,7 @@ class SessionOfApp(Body):
     duration_ms: Milliseconds
     """From its start to its end, whoever owned the time."""
     title: str | None
+    """The title of the window; null where the tracker sent none."""
 
 
 class SessionsOfApp(Body):
@@ -141,12 +144,12 @@ class CodingSession(Body):
     """From its start to its end, whoever owned the time."""
     project: str
     language: str | None
+    """The programming language; null where the tracker named none."""
     branch: str | None
     file: str | None
     editor: str | None
     activity: Activity
     lines_added: Count | None
-    """Null where its tracker did not count."""
     lines_removed: Count | None
     device: Device
     source: str | None
@@ -172,10 +175,12 @@ class SessionsOfDay(Body):
     longest_session_ms: Milliseconds | None
     """The longest time that one session owned; null where there is no session."""
     longest_session_app: str | None
+    """The application of that session; null where there is no session."""
     first_started_at: Timestamp | None
     """Start of the day's first tracked time; null where there is none."""
     last_ended_at: Timestamp | None
     coding_session_count: Count
+    """Coding sessions that overlap the day."""
     coding_ms: Milliseconds
 
 

@@ -42,6 +42,7 @@ class TopApp(Body):
     """An application with much of the day's time."""
 
     app: str
+    """The application."""
     total_ms: Milliseconds
 
 
@@ -75,10 +76,13 @@ class Summary(Body):
     app_switches: Count
     focus_ms: Milliseconds
     longest_focus_ms: Milliseconds
+    """The longest streak of focus within the day, in milliseconds."""
     top_apps: list[TopApp]
     """Five at most, like the other tops."""
     top_categories: list[TopCategory]
+    """The categories with most tracked time."""
     top_projects: list[TopProject]
+    """The projects with most coding time."""
     text: str | None
     """The day in words; null where nobody wrote any."""
     generated_at: Timestamp

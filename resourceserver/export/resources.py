@@ -90,6 +90,7 @@ class AppSessionEvent(SessionEvent):
     app: str
     title: str | None
     url: str | None
+    """The address of the page; null without one. The operator decides whether it keeps its query."""
     category: str | None
     """What its tracker said, whatever category the time falls into."""
     idle: bool
@@ -126,16 +127,22 @@ class CategoryRule(Body):
     priority: int
     """The smallest is tried first."""
     field: Literal["app", "title", "domain"]
+    """The member of a session that is compared."""
     match: Literal["exact", "contains", "regex"]
+    """How the pattern is compared with the member."""
     pattern: str
+    """The text, or the regular expression."""
     category: str
+    """The category of what matches."""
 
 
 class CategoryScore(Body):
     """How productive time in a category is."""
 
     category: str
+    """The name of the category."""
     score: Annotated[int, Field(ge=-2, le=2)]
+    """From -2, very distracting, to 2, very productive."""
 
 
 class Cycle(health.Strain):
@@ -156,6 +163,7 @@ class RecordedSleep(Body):
     ended_at: Timestamp
     utc_offset: str
     nap: bool
+    """Whether it is a nap."""
     in_bed_ms: Milliseconds
     asleep_ms: Milliseconds
     awake_ms: Milliseconds | None
@@ -183,8 +191,10 @@ class WatchedTitle(Body):
 
     id: str
     kind: Literal["movie", "show"]
+    """A film or a show."""
     name: str
     genres: list[str]
+    """The genres; empty where they are unknown."""
 
 
 class Play(Body):
@@ -192,10 +202,14 @@ class Play(Body):
 
     id: str
     watched_at: Timestamp
+    """When the play began."""
     watch_ms: Milliseconds
     title: WatchedTitle
+    """The film or the show."""
     season: int | None
+    """The number of the season; null for films."""
     episode: int | None
+    """The number of the episode; null for films."""
     source: str | None
 
 

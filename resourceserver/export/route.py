@@ -71,6 +71,7 @@ class ExportUser(Body):
     timezone: str | None
     is_admin: bool | None
     week_starts_on: int | None
+    """An ISO weekday: 1 is Monday."""
     created_at: Timestamp | None
 
 
@@ -89,7 +90,11 @@ def _without_default(schema: JsonDict) -> None:
 _ROWS: Final[dict[str, Any]] = {
     each.name: (
         GenericAlias(list, (each.row,)),
-        Field(default=[], json_schema_extra=_without_default),
+        Field(
+            default=[],
+            description=f"There with the scope `{each.scope}`.",
+            json_schema_extra=_without_default,
+        ),
     )
     for each in RESOURCES
 }
@@ -104,11 +109,11 @@ ExportBody: Final = create_model(
     __base__=Body,
     __doc__="Everything, resource by resource. Sessions are the events that trackers sent; other"
     " rows look as in the endpoints that have them.",
-    exported_at=Timestamp,
-    user=ExportUser,
+    exported_at=Annotated[Timestamp, Field(description="When the export began.")],
+    user=Annotated[ExportUser, Field(description="The token's owner.")],
     range=ExportRange,
     tz=str,
-    resources=ExportResources,
+    resources=(ExportResources, Field(description="Lists of rows by resource.")),
     pending_days=Annotated[
         list[CalendarDay],
         Field(

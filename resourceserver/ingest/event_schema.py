@@ -13,6 +13,7 @@ state:
 
 from typing import Any, Final
 
+from resourceserver.api import members
 from resourceserver.ingest import events, fields
 from resourceserver.ingest.events import Stream
 
@@ -39,7 +40,12 @@ def of(stream: Stream) -> dict[str, Any]:
             {"required": ["duration_ms"], "properties": {"duration_ms": {"type": "integer"}}},
         ],
         "properties": {
-            name: _of(kind, is_required=name in stream.required)
+            name: {
+                **_of(kind, is_required=name in stream.required),
+                "description": " ".join(
+                    text for text in (members.DESCRIPTIONS[name], _note(kind)) if text
+                ),
+            }
             for name, kind in stream.fields.items()
         },
     }
@@ -52,7 +58,12 @@ def batch(stream: Stream) -> dict[str, Any]:
         "description": "A batch of events. One that is malformed is rejected by itself.",
         "required": ["events"],
         "properties": {
-            "events": {"type": "array", "maxItems": events.MAX_EVENTS, "items": of(stream)},
+            "events": {
+                "type": "array",
+                "description": "The events, in any order.",
+                "maxItems": events.MAX_EVENTS,
+                "items": of(stream),
+            },
             "client": {
                 "type": ["object", "null"],
                 "description": "The tracker that sends them.",
@@ -78,8 +89,7 @@ def _of(kind: fields.Kind, *, is_required: bool) -> dict[str, Any]:
             schema = {"anyOf": [*alternatives, {"type": "null"}]}
         else:
             schema = schema | {"type": [schema["type"], "null"]}
-    note = _note(kind)
-    return schema | ({"description": note} if note else {})
+    return schema
 
 
 def _note(kind: fields.Kind) -> str | None:

@@ -142,6 +142,7 @@ class Rejection(Body):
     index: Count
     """Its place in the request's array."""
     code: RejectionCode
+    """Why, for programs."""
     message: str
     """The field, and what is wrong with it."""
 
@@ -154,7 +155,9 @@ class IngestResult(Body):
     duplicates: Count
     """How many were there already, by their idempotency keys."""
     rejected: list[Rejection]
+    """The events that were not written, by index."""
     server_time: Timestamp
+    """The server's clock, by which a tracker sees how wrong its own is."""
 
 
 def operation(stream: Stream) -> Operation:

@@ -40,6 +40,7 @@ class IngestEndpoint(Body):
     """Where a stream is sent to."""
 
     method: str
+    """The HTTP method."""
     path: str
 
 
@@ -47,12 +48,17 @@ class Idempotency(Body):
     """What makes an event the same as one before."""
 
     field: str
+    """The member with the key."""
     required: bool
+    """Whether each event needs a key."""
     max_length: Count
+    """Most characters of a key."""
     unique_per: Literal["user and stream"]
+    """Within what a key identifies one event."""
     derived_from: list[str]
     """What tells events without a key apart."""
     algorithm: Literal["sha256"]
+    """The hash by which the server makes a key for an event without one."""
     on_repeat: Literal["ignored"]
     """An event that is there already stays as it was written first."""
 
@@ -61,24 +67,32 @@ class BatchLimits(Body):
     """How much one request, and one event, may hold."""
 
     max_events: Count
+    """Most events of one request."""
     max_body_bytes: Count
     """Before and after it is inflated."""
     max_session_ms: Milliseconds
+    """Longest session, in milliseconds."""
     max_future_ms: Milliseconds
     """How far ahead of the server's clock an event may be."""
     min_timestamp: Timestamp
+    """Earliest time of an event."""
 
 
 class IngestStream(Body):
     """One kind of event, and how it is sent."""
 
     name: str
+    """The name of the stream, as in scopes."""
     endpoint: IngestEndpoint
+    """Where to send the events."""
     scope: str
+    """The scope that a token needs."""
     content_type: str
+    """The media type of the body."""
     event_schema: dict[str, Any]
     """JSON Schema, draft 2020-12."""
     idempotency: Idempotency
+    """How repeated events are recognised."""
     limits: BatchLimits
     example: dict[str, Any]
     """An event that is taken as it stands."""
@@ -88,13 +102,16 @@ class ClientFields(Body):
     """What a tracker may say of itself."""
 
     name: str
+    """The type of the tracker's name."""
 
 
 class RequestFields(Body):
     """The members of a request, in words."""
 
     events: str
+    """The type of the list of events."""
     client: ClientFields
+    """The tracker, as an object."""
 
 
 class IngestRequest(Body):
@@ -107,6 +124,7 @@ class ResultFields(Body):
     """What an answer is made of."""
 
     fields: list[str]
+    """The members of an answer."""
 
 
 class RejectionReason(Body):
@@ -120,19 +138,26 @@ class Advice(Body):
     """How a tracker gets along best."""
 
     flush_interval_ms: Milliseconds
+    """How often to send a batch, in milliseconds."""
     retry: str
+    """When to send a batch again."""
 
 
 class IngestSchemaBody(Body):
     """What trackers may send, and how."""
 
     version: str
+    """The version of this interface."""
     streams: list[IngestStream]
+    """The kinds of events that can be sent."""
     request: IngestRequest
+    """The members of a request."""
     result: ResultFields
+    """The members of an answer."""
     rejection_codes: list[RejectionReason]
     """In the order in which they are tried."""
     advice: Advice
+    """When to send, and when to send again."""
 
 
 INGEST_SCHEMA: Final = Operation(

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 import authserver.app
 import resourceserver.app
-from resourceserver.api import errors
+from resourceserver.api import errors, members
 from resourceserver.api.operation import Operation
 from resourceserver.description import openapi
 from resourceserver.description.openapi import EXAMPLES
@@ -271,6 +271,37 @@ def test_every_schema_of_an_answer_is_described_and_may_grow() -> None:
     assert [name for name, schema in schemas.items() if not schema.get("description")] == []
     assert '"additionalProperties": false' not in json.dumps(schemas)
     assert "``" not in json.dumps(DOCUMENT)
+
+
+def undescribed(name: str, schema: dict[str, Any]) -> list[str]:
+    """Return the members of an object, and of objects within it, that have no description."""
+    properties = schema.get("properties", {})
+    missing = [f"{name}.{each}" for each, of in properties.items() if not of.get("description")]
+    inner = [*properties.items(), *([(name, schema["items"])] if "items" in schema else [])]
+    return missing + [found for each, of in inner for found in undescribed(f"{name}.{each}", of)]
+
+
+def test_every_member_is_described() -> None:
+    requests = {
+        operation["operationId"]: operation["requestBody"]["content"]["application/json"]["schema"]
+        for operation in OPERATIONS
+        if "requestBody" in operation
+    }
+    schemas = DOCUMENT["components"]["schemas"] | requests
+
+    assert [found for name in schemas for found in undescribed(name, schemas[name])] == []
+
+
+def test_members_of_one_name_share_a_description_unless_they_have_their_own() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    totals = schemas["AppUsageTotals"]["properties"], schemas["DailyTotals"]["properties"]
+
+    assert {each["tracked_ms"]["description"] for each in totals} == {
+        members.DESCRIPTIONS["tracked_ms"]
+    }
+    assert schemas["AppUsage"]["properties"]["category"]["description"] == (
+        "The category with most of the application's time in the range."
+    )
 
 
 @pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))

@@ -142,6 +142,7 @@ def test_the_schema_of_an_app_session_says_what_it_has() -> None:
     ]
     assert schema["properties"]["duration_ms"] == {
         "type": ["integer", "null"],
+        "description": "Its length, in milliseconds.",
         "minimum": 0,
         "maximum": 86400000,
     }
