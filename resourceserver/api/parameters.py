@@ -102,13 +102,15 @@ _SHADOWED: Final = {
 
 
 def parse_zone(text: str) -> str:
-    """Return the name of an IANA time zone, under which Postgres knows it too.
-
-    Raises ValueError for offsets and unknown names.
-    """
+    """Return the name of an IANA time zone. Raises ValueError for offsets and unknown names."""
     if text not in _zones():
         raise ValueError("must be an IANA time zone, such as Europe/Berlin")
-    return _SHADOWED.get(text, text)
+    return text
+
+
+def known_zone(name: str) -> str:
+    """Return the name by which Postgres knows a time zone."""
+    return _SHADOWED.get(name, name)
 
 
 _CURSOR: Final = re.compile(r"(-?\d{1,15}),([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII)
@@ -261,8 +263,14 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def values(self) -> dict[str, Any]:
-        """Return what the query's placeholders stand for, all but ``user_id``."""
-        return self.model_dump(by_alias=True)
+        """Return what the query's placeholders stand for, all but ``user_id``.
+
+        An answer names a zone as the request does (``given_tz``).
+        """
+        values = self.model_dump(by_alias=True)
+        if "tz" in values:
+            values |= {"tz": known_zone(values["tz"]), "given_tz": values["tz"]}
+        return values
 
     @classmethod
     def scopes(cls, given: QueryParams) -> tuple[str, ...]:  # noqa: ARG003 -- for those that override it

@@ -50,7 +50,7 @@ row as (
       left join measured using (position)
 )
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        (select json_agg(row order by date) from row) as data
 --include end_of_answer
 
@@ -321,7 +321,7 @@ row as (
       left join measured using (position)
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        (select coalesce(json_agg(row order by date), '[]') from row) as data,
        (
            select json_build_object('tracked_ms', coalesce(sum(tracked_ms), 0)::bigint)

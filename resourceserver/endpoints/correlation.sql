@@ -22,7 +22,7 @@ unit as (
      where user_id = %(user_id)s
 )
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        %(method)s::text as method,
        %(lag)s::integer as lag_days,
        json_build_object(

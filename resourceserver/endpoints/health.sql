@@ -154,7 +154,7 @@ select json_build_object(
            'from', svc.instant(%(from)s::timestamptz),
            'to', svc.instant(%(to)s::timestamptz)
        ) as range,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        (select coalesce(json_agg(row order by metric_type collate "C"), '[]') from row) as data
 --include end_of_answer
 

@@ -61,7 +61,7 @@ row as (
       left join coded using (position)
 )
 select %(date)s::date as date,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        (select coalesce(json_agg(row order by starts_at), '[]') from row) as data,
        (
@@ -224,7 +224,7 @@ day_row as (
       left join per_day using (day_of_week)
 )
 select %(weeks)s::integer as weeks,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        json_build_object('from', first_day, 'to', last_day) as range,
        (
            select count(distinct (date - first_day) / 7)

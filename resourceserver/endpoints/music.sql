@@ -111,7 +111,7 @@ select json_build_object(
            'from', svc.instant(%(from)s::timestamptz),
            'to', svc.instant(%(to)s::timestamptz)
        ) as range,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        (select coalesce(json_agg(row order by date), '[]') from row) as data,
        (select row_to_json(total) from total) as totals
 --include end_of_answer

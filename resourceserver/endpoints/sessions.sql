@@ -222,7 +222,7 @@ row as (
       left join coded using (position)
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
-       %(tz)s::text as tz,
+       %(given_tz)s::text as tz,
        (select coalesce(json_agg(row order by date), '[]') from row) as data,
        json_build_object(
            'session_count',

@@ -23,7 +23,7 @@ from starlette.datastructures import QueryParams
 from resourceserver.api import session
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
-from resourceserver.api.parameters import Day, Params, Zone, some_of
+from resourceserver.api.parameters import Day, Params, Zone, known_zone, some_of
 from resourceserver.api.session import Credential
 from resourceserver.export.resources import PROFILE, RESOURCES, SQL, Resource
 from shared import pipeline
@@ -189,7 +189,7 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
     user_id = {"user_id": who.token.user_id}
     days = {"from": params.from_, "to": params.to}
     cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(SQL["head"], {**user_id, **days, "tz": params.tz})
+    await cursor.execute(SQL["head"], {**user_id, **days, "tz": known_zone(params.tz)})
     head = cast("dict[str, Any]", await cursor.fetchone())
     profile = await rows_of_answer(connection, cast("Endpoint", PROFILE.rows), user_id)
     if not profile:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from uuid import UUID
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -90,7 +91,7 @@ WHOLE: Final = BeforeValidator(_whole)
 """Stands last in what is said of an integer, behind its bounds."""
 OBJECT: Final = BeforeValidator(_object)
 """The same of an object."""
-Zone = Annotated[parameters.Zone, BeforeValidator(_text)]
+Zone = Annotated[parameters.Zone, BeforeValidator(_text), AfterValidator(parameters.known_zone)]
 Text = Annotated[parameters.Text, BeforeValidator(_text)]
 Day = Annotated[
     date, _parsed(parameters.parse_day), WithJsonSchema({"type": "string", "format": "date"})

@@ -140,6 +140,7 @@ class Part:
             **given,
             **{f"frame_{name}": value for name, value in frame.items()},
             "tz": frame["tz"],
+            "given_tz": frame["tz"],
             "date": frame["first_day"],
             "from": frame[self.ends[0]],
             "to": frame[self.ends[1]],

@@ -32,7 +32,8 @@ def on(now: str, owner: Owner, person: Person, weeks: int, tz: str) -> dict[str,
     """Return the answer at another time than now, which is all that the statement takes from a clock."""
     pinned = SQL["hourly_patterns"].replace("now()", f"timestamptz '{now}'")
     assert pinned != SQL["hourly_patterns"]
-    row = owner.execute(pinned, {"user_id": person.user_id, "weeks": weeks, "tz": tz}).fetchone()
+    values = {"user_id": person.user_id, "weeks": weeks, "tz": tz, "given_tz": tz}
+    row = owner.execute(pinned, values).fetchone()
     assert row is not None
     HourlyPatternsBody.model_validate_json(row[0])
     body: dict[str, Any] = json.loads(row[0])

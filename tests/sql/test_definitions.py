@@ -60,6 +60,8 @@ class Readers:
             "to": DAY + timedelta(days=1),
             "date": DAY.date(),
             "tz": "UTC",
+            "given_tz": "UTC",
+            "adjust": "none",
             "limit": 100,
             "cursor": None,
             "cursor_at": "9999-01-01 00:00Z",
