@@ -1,7 +1,7 @@
 """Correlation: how closely two metrics of somebody's days go together."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ from resourceserver.api.bodies import Body, CalendarDay, Count, DayRangeEcho
 from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
 from resourceserver.timeline import correlation, metrics
-from resourceserver.timeline.correlation import Method, Reason
+from resourceserver.timeline.correlation import Adjust, Method, Reason
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric
 from shared import queries
 from shared.pipeline import Step
@@ -69,6 +69,12 @@ class CorrelationParams(Params):
     )
     lag: Lag = Field(
         default=0, description="How many days after metric_a's day metric_b's value is taken."
+    )
+    adjust: Adjust = Field(
+        default="none",
+        description="What is taken out before comparing: none compares the values as they are; weekday"
+        " compares how far each day is from the mean of its weekday, with p_value and"
+        " confidence_interval of n_effective days.",
     )
     tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
 
@@ -136,10 +142,16 @@ class Found(Body):
     """How many days these are."""
     coefficient: Annotated[float, Field(ge=-1, le=1)] | None
     """From -1 to 1; null where it cannot be computed."""
+    n_effective: Annotated[float, Field(ge=0)]
+    """How many independent days these count as: consecutive days resemble each other (Bartlett), and with
+    adjust=weekday each weekday's mean but one costs a day."""
     p_value: Annotated[float, Field(ge=0, le=1)] | None
-    """Two-sided, from Student's t with n - 2 degrees of freedom."""
+    """Two-sided, from Student's t with n - 2 degrees of freedom; with adjust=weekday n_effective - 2."""
+    p_value_adjusted: Annotated[float, Field(ge=0, le=1)] | None
+    """The same with n_effective - 2 degrees of freedom, and corrected for the number of comparisons in the
+    answer (Holm)."""
     confidence_interval: Interval | None
-    """Null with fewer than four days."""
+    """Null with fewer than four days, with adjust=weekday fewer than four of n_effective."""
     strength: Literal["negligible", "weak", "moderate", "strong", "very_strong"] | None
     """By the coefficient without its sign: less than 0.1, 0.3, 0.5, 0.7, or more."""
     direction: Literal["positive", "negative", "none"] | None
@@ -165,6 +177,8 @@ class CorrelationBody(Body):
     tz: str
     method: Method
     """Pearson's coefficient, or Spearman's, of ranks."""
+    adjust: Adjust
+    """As requested."""
     lag_days: int
     """How many days after ``metric_a`` the value of ``metric_b`` is taken."""
     metric_a: Described
@@ -217,8 +231,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
         for date, left, right in zip(dates, sides["a"], sides["b"], strict=True)
         if left is not None and right is not None
     ]
-    pairs = [(point["a"], point["b"]) for point in points]
-    body["data"] = rendered(correlation.correlate(pairs, body["method"]), len(pairs))
+    body["data"] = compared(sides["a"], sides["b"], dates, body["method"], body["adjust"])
     body["points"] = points
     return body
 
@@ -249,8 +262,17 @@ def _rounded(value: float, known: Metric) -> float | int:
 _BANDS: Final = ((0.1, "negligible"), (0.3, "weak"), (0.5, "moderate"), (0.7, "strong"))
 
 
-def rendered(known: correlation.Correlation, n: int) -> dict[str, Any]:
-    """Return what is told of how two metrics go together on ``n`` days."""
+def compared(
+    left: Sequence[float | None],
+    right: Sequence[float | None],
+    dates: Sequence[str],
+    method: Method,
+    adjust: Adjust,
+) -> dict[str, Any]:
+    """Return Found of the values of both metrics on ``dates``."""
+    weekdays = [date.fromisoformat(day).weekday() for day in dates] if adjust == "weekday" else None
+    comparison = correlation.compare(left, right, method, weekdays)
+    known = comparison.correlation
     r = known.coefficient
     interval = known.interval and {
         "level": correlation.LEVEL,
@@ -258,9 +280,11 @@ def rendered(known: correlation.Correlation, n: int) -> dict[str, Any]:
         "high": known.interval[1],
     }
     return {
-        "n": n,
+        "n": comparison.n,
         "coefficient": r,
+        "n_effective": round(comparison.n_effective, 1),
         "p_value": known.p_value,
+        "p_value_adjusted": comparison.p_value_adjusted,
         "confidence_interval": interval,
         "strength": None if r is None else _strength(abs(r)),
         "direction": None if r is None else _direction(r),

@@ -24,6 +24,7 @@ unit as (
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        %(given_tz)s::text as tz,
        %(method)s::text as method,
+       %(adjust)s::text as adjust,
        %(lag)s::integer as lag_days,
        json_build_object(
            'name', %(metric_a)s::text,

@@ -6,13 +6,14 @@ is the same on every scale.
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final, Literal
 
 Method = Literal["pearson", "spearman"]
+Adjust = Literal["none", "weekday"]
 Reason = Literal["not_enough_days", "no_variation"]
 
 LEVEL: Final = 0.95
@@ -31,6 +32,77 @@ class Correlation:
     interval: tuple[float, float] | None = None
     reason: Reason | None = None
     """Why there is no coefficient."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two metrics correlate on the days on which both are known."""
+
+    n: int
+    n_effective: float
+    """How many independent days these count as."""
+    correlation: Correlation
+    p_value_adjusted: float | None
+    """The p-value with ``n_effective`` days."""
+
+
+def compare(
+    left: Sequence[float | None],
+    right: Sequence[float | None],
+    method: Method,
+    weekdays: Sequence[Hashable] | None = None,
+) -> Comparison:
+    """Return how two metrics correlate, given their values on the same days in a row.
+
+    With ``weekdays``, the weekday of each day, both metrics are compared by their distance from the mean of
+    that weekday: two metrics that only share a weekly rhythm do not correlate then. Each such mean but one
+    takes a degree of freedom, and p-value and interval are those of ``n_effective`` days.
+    """
+    paired = [n for n in range(len(left)) if left[n] is not None and right[n] is not None]
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
+    free = len(pairs)
+    if weekdays is not None:
+        groups = [weekdays[n] for n in paired]
+        free -= max(len(set(groups)) - 1, 0)
+        # A mean of nearly as many weekdays as days leaves nothing to compare.
+        if free < 3:
+            return _incomparable(len(pairs), free, "not_enough_days")
+        sides = [_deviations([pair[side] for pair in pairs], groups) for side in (0, 1)]
+        if not all(map(any, sides)):
+            return _incomparable(len(pairs), free, "no_variation")
+        pairs = list(zip(*sides, strict=True))
+    plain = correlate(pairs, method)
+    if plain.coefficient is None:
+        return _incomparable(len(pairs), free, plain.reason)
+    rows: list[list[float | None]] = [[None] * len(left), [None] * len(left)]
+    for n, pair in zip(paired, pairs, strict=True):
+        rows[0][n], rows[1][n] = pair
+    effective = independent(free, *map(autocorrelation, rows))
+    adjusted = p_value(plain.coefficient, effective)
+    if weekdays is not None:
+        interval = _interval(plain.coefficient, effective)
+        plain = replace(plain, p_value=adjusted, interval=interval)
+    return Comparison(len(pairs), effective, plain, adjusted)
+
+
+def _incomparable(n: int, free: int, reason: Reason | None) -> Comparison:
+    return Comparison(n, float(max(free, 0)), Correlation(reason=reason), None)
+
+
+_NOISE: Final = 1e-12
+"""Deviations of this part of the largest value are rounding errors."""
+
+
+def _deviations(values: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
+    """Return how far each value is from the mean of its group, on a scale of their own."""
+    scale = _scale(values)
+    scaled = [value / scale for value in values]
+    members: dict[Hashable, list[float]] = {}
+    for group, value in zip(groups, scaled, strict=True):
+        members.setdefault(group, []).append(value)
+    means = {group: math.fsum(each) / len(each) for group, each in members.items()}
+    deviations = [value - means[group] for group, value in zip(groups, scaled, strict=True)]
+    return [0.0 if abs(each) < _NOISE else each for each in deviations]
 
 
 def correlate(pairs: Sequence[tuple[float, float]], method: Method) -> Correlation:
@@ -135,7 +207,7 @@ def p_value(r: float, n: float) -> float:
     return incomplete_beta((n - 2) / 2, 0.5, (1 - r) * (1 + r), r * r)
 
 
-def _interval(r: float, n: int) -> tuple[float, float] | None:
+def _interval(r: float, n: float) -> tuple[float, float] | None:
     """Return Fisher's confidence interval: atanh r is about normal, with deviation 1 / √(n - 3)."""
     if n < 4:
         return None

@@ -106,6 +106,23 @@ def parse(name: str) -> str:
     return name
 
 
+_FAMILIES: Final = (
+    frozenset(name for name, known in METRICS.items() if known.scope == "read:activity"),
+    frozenset({"commits", "lines_added"}),
+    frozenset({"asleep_ms", "deep_ms", "rem_ms", "health:sleep_ms"}),
+    frozenset({"hrv_rmssd_ms", "recovery_score", "resting_heart_rate_bpm"}),
+    frozenset({"health:distance_m", "health:floors", "health:steps"}),
+    frozenset({"listened_ms", "play_count"}),
+    frozenset({"distance_m", "place_count"}),
+)
+"""Metrics that measure the same thing in part, so that they correlate anyway."""
+
+
+def family(name: str) -> frozenset[str]:
+    """Return the metrics that measure the same thing in part as this one, itself among them."""
+    return next((each for each in _FAMILIES if name in each), frozenset({name}))
+
+
 OF_ACTIVITY: Final = tuple(
     dict.fromkeys(known.statement for known in METRICS.values() if known.scope == "read:activity")
 )

@@ -160,6 +160,7 @@ def test_a_whole_answer_by_hand(api: TestClient, owner: Rows, alice: Person) -> 
         "range": {"from": "2025-06-01", "to": "2025-06-10"},
         "tz": "UTC",
         "method": "pearson",
+        "adjust": "none",
         "lag_days": 0,
         "metric_a": {
             "name": "health:x",
@@ -234,12 +235,36 @@ def test_what_cannot_be_said_is_null_and_has_a_reason(
     assert body["data"] == {
         "n": len(x),
         "coefficient": None,
+        "n_effective": len(x),
         "p_value": None,
+        "p_value_adjusted": None,
         "confidence_interval": None,
         "strength": None,
         "direction": None,
         "reason": reason,
     }
+
+
+def test_weekday_means_are_taken_out_if_asked(api: TestClient, owner: Rows, alice: Person) -> None:
+    """Both are higher by 50 on two days of seven, and by chance alone together otherwise."""
+    week = [50 if n % 7 in (0, 6) else 0 for n in range(28)]
+    measure(owner, alice, "a", [high + n % 2 for n, high in enumerate(week)])
+    measure(owner, alice, "b", [high + n // 2 % 2 for n, high in enumerate(week)])
+    days = {"start": "2025-06-01", "end": "2025-06-28"}
+
+    plain = ask(api, alice, "health:a", "health:b", **days)
+    adjusted = ask(api, alice, "health:a", "health:b", **days, adjust="weekday")
+    wrong = api.get(PATH, params={"adjust": "month"}, headers=alice.headers("read:activity"))
+
+    assert (plain["adjust"], adjusted["adjust"]) == ("none", "weekday")
+    assert plain["data"]["coefficient"] > 0.99
+    assert plain["data"]["p_value_adjusted"] < 1e-6
+    assert plain["points"] == adjusted["points"]
+    assert plain["metric_a"] == adjusted["metric_a"]
+    assert abs(adjusted["data"]["coefficient"]) < 0.1
+    assert (adjusted["data"]["n"], adjusted["data"]["n_effective"]) == (28, 22.0)
+    assert adjusted["data"]["p_value"] == adjusted["data"]["p_value_adjusted"] > 0.5
+    assert (wrong.status_code, wrong.json()["parameter"]) == (400, "adjust")
 
 
 def test_a_metric_goes_together_with_itself(api: TestClient, owner: Rows, alice: Person) -> None:

@@ -1,6 +1,7 @@
 """Coefficients and chances, against values that are known to ten digits."""
 
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from resourceserver.timeline.correlation import (
     Correlation,
     autocorrelation,
+    compare,
     corrected,
     correlate,
     deviation,
@@ -147,7 +149,85 @@ def test_any_numbers_have_a_coefficient_within_bounds_or_a_reason(
     assert all(math.isfinite(mean([a, b])) for a, b in pairs)
 
 
-# What else has to be reckoned with
+# Days, weekdays and independent days
+
+LEFT, RIGHT = ([pair[side] for pair in RISING] for side in (0, 1))
+
+
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+def test_days_that_are_not_adjusted_have_the_coefficient_of_their_pairs(method: str) -> None:
+    found = compare([*LEFT, None, 3], [*RIGHT, 4, None], method)  # type: ignore[arg-type] # one of the two
+
+    assert found.correlation == correlate(RISING, method)  # type: ignore[arg-type] # one of the two
+    assert found.n == 10
+    assert found.n_effective == pytest.approx(independent(10, 1, autocorrelation(RIGHT)))
+    assert digits(found.p_value_adjusted) == digits(p_value(0.9030303030303, found.n_effective))
+
+
+def test_weekday_means_cost_a_day_each_but_one() -> None:
+    """The rest of left is 1, -1, -1, 1 and so on, that of right the same with one pair exchanged."""
+    week = [10.0, 20, 30, 40, 50, 60, 70]
+    left = [mean + sign for sign in (1, -1) for mean in week]
+    right = [
+        5 * mean - sign * (-3 if n == 0 else 3) for sign in (1, -1) for n, mean in enumerate(week)
+    ]
+
+    found = compare(left, right, "pearson", [n % 7 for n in range(14)])
+
+    r = found.correlation.coefficient
+    assert digits(r, 6) == digits(-5 / 7, 6)
+    assert r is not None
+    assert found.n == 14
+    assert found.n_effective <= 14 - 6
+    assert found.correlation.p_value == found.p_value_adjusted == p_value(r, found.n_effective)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "reason"),
+    [
+        # Seven means of eight days leave one degree of freedom.
+        ([*range(8)], [3, 1, 4, 1, 5, 9, 2, 6], "not_enough_days"),
+        ([*range(14)], [None] * 14, "not_enough_days"),
+        # The weekday says everything; what is left is rounding errors.
+        ([0.1 * (n % 7) for n in range(21)], [n * n % 11 for n in range(21)], "no_variation"),
+        ([7] * 21, [7] * 21, "no_variation"),
+    ],
+)
+def test_what_the_weekday_leaves_may_be_too_little(
+    left: list[float | None], right: list[float | None], reason: str
+) -> None:
+    found = compare(left, right, "pearson", [n % 7 for n in range(len(left))])
+
+    assert found.correlation == Correlation(reason=reason)  # type: ignore[arg-type] # of two
+    assert found.p_value_adjusted is None
+
+
+def test_unrelated_metrics_that_share_a_week_are_significant_as_often_as_chance_says() -> None:
+    """Both are lower at weekends, and each day is like the one before; else they have nothing in common."""
+    chance = random.Random(1935)  # noqa: S311 - a simulation
+    weekdays = [n % 7 for n in range(90)]
+
+    def metric() -> list[float | None]:
+        values: list[float | None] = []
+        level = chance.gauss(0, 1)
+        for weekday in weekdays:
+            level = 0.5 * level + math.sqrt(0.75) * chance.gauss(0, 1)
+            values.append(level - (1.5 if weekday > 4 else 0))
+        return values
+
+    pairs = [(metric(), metric()) for _ in range(400)]
+    plain = [compare(a, b, "pearson") for a, b in pairs]
+    adjusted = [compare(a, b, "pearson", weekdays) for a, b in pairs]
+
+    def significant(p_values: list[float | None]) -> float:
+        return sum(p is not None and p < 0.05 for p in p_values) / len(pairs)
+
+    assert significant([each.correlation.p_value for each in plain]) > 0.6
+    assert 0.025 < significant([each.correlation.p_value for each in adjusted]) < 0.075
+    # Neither of the two corrections is enough alone.
+    assert significant([each.p_value_adjusted for each in plain]) > 0.5
+    apart = [p_value(each.correlation.coefficient or 0, 84) for each in adjusted]
+    assert significant([*apart]) > 0.09
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Correlation, as an assistant tells of it: how sure one may be, and of what one may not.
 
-Days in a row are alike, so many of them count for fewer; and of many comparisons some stand out by chance
-alone. Both are reckoned with before anything is said to be more than chance.
+Most metrics have a weekly rhythm, so by default days are compared with the mean of their weekday. Days in a
+row are alike, so many of them count as fewer; and of many comparisons some stand out by chance alone. All of
+this is taken into account before anything is said to be more than chance.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
 from resourceserver.mcp.tools.measures import MetricRequest
 from resourceserver.timeline import correlation, metrics
-from resourceserver.timeline.correlation import Method
+from resourceserver.timeline.correlation import Adjust, Method
 from resourceserver.timeline.metrics import METRICS
 
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -62,8 +63,8 @@ class Correlate(InPeriod):
         default=None,
         alias="with",
         description="One metric, to be compared with all others that this assistant may see, over 366 days"
-        " at most; the 10 that go most closely with it are told. In place of metric_a and metric_b."
-        " Default: productive_ms.",
+        " at most; the 10 that go most closely with it are told. Those that measure the same thing in part"
+        " (own_family) are left out. In place of metric_a and metric_b. Default: productive_ms.",
     )
     method: Method = Field(
         default="pearson",
@@ -74,6 +75,11 @@ class Correlate(InPeriod):
         default=0,
         description="How many days after metric_a's (or with's) day the other metric's value is taken:"
         " 1 compares each day with the next.",
+    )
+    adjust: Adjust = Field(
+        default="weekday",
+        description="weekday compares how far each day is from the mean of its weekday, so that two metrics"
+        " do not correlate only because both are lower at weekends; none compares the values as they are.",
     )
 
     @model_validator(mode="after")
@@ -106,11 +112,14 @@ class Correlate(InPeriod):
             del rest[name]
         pair = self._pair()
         is_search = len(pair) == 1
-        names = list(dict.fromkeys((*METRICS, HEART_RATE, *pair) if is_search else pair))
+        family = metrics.family(pair[0]) if is_search else frozenset()
+        others = [name for name in (*METRICS, HEART_RATE) if name not in family]
+        names = list(dict.fromkeys((*others, *pair) if is_search else pair))
         known = {name: metrics.find(name) for name in names}
         return rest | {
             "pair": list(pair),
             "is_search": is_search,
+            "family": sorted(family - set(pair)),
             "most_days": MOST_DAYS if is_search else parameters.MOST_DAYS + 1,
             "metrics": names,
             "metric_scopes": [metric.scope for metric in known.values() if metric is not None],
@@ -129,12 +138,8 @@ class Pairing(endpoint.Found):
 
     metric_a: Described
     metric_b: Described
-    independent_days: Annotated[float, Field(ge=0)]
-    """As how many days these count, since days in a row are alike."""
-    p_value_corrected: Annotated[float, Field(ge=0, le=1)] | None
-    """Of the independent days, and corrected for the number of comparisons (Holm)."""
     is_beyond_chance: bool
-    """Whether that is below 0.05."""
+    """Whether p_value_adjusted is below 0.05."""
     phrase: str
 
 
@@ -142,6 +147,7 @@ class CorrelateAnswer(Answer):
     """One pair of metrics, or the strongest partners of one."""
 
     method: Method
+    adjust: Adjust
     lag_days: int
     days: Count
     """Days of the range."""
@@ -151,6 +157,9 @@ class CorrelateAnswer(Answer):
     """The strongest first, 10 at most."""
     not_compared: list[str]
     """Metrics that are known together with the one that was asked for on too few days, or never vary."""
+    own_family: list[str]
+    """Metrics that were not looked at because they measure the same thing in part, such as tracked and
+    productive time."""
     missing_scopes: list[str]
     """Scopes with which there would be more metrics to compare."""
     caution: str
@@ -173,57 +182,70 @@ def _compared(answer: dict[str, Any]) -> dict[str, Any]:
         metric["name"]: metric | {"values": values[metric["name"]]}
         for metric in answer["frame"]["metrics"]
     }
-    days, lag = answer["days"], answer["lag_days"]
-    pair, is_search = answer.pop("pair"), answer.pop("is_search")
+    pair, is_search, family = (answer.pop(name) for name in ("pair", "is_search", "family"))
     first = known[pair[0]]
     others = [metric for name, metric in known.items() if name not in pair] if is_search else []
     partners = others if is_search else [known[pair[1]]]
-    first["autocorrelation"] = correlation.autocorrelation(first["values"])
-    found = [_paired(first, other, days, lag, answer["method"]) for other in partners]
+    dates = answer["frame"]["slots"]["dates"]
+    found = [_paired(first, other, dates, answer) for other in partners]
     fewest = FEWEST_DAYS if is_search else 0
     compared = [each for each in found if each["coefficient"] is not None and each["n"] >= fewest]
     for each, p in zip(
         compared,
-        correlation.corrected([each["p_value_corrected"] for each in compared]),
+        correlation.corrected([each["p_value_adjusted"] for each in compared]),
         strict=True,
     ):
-        each |= {"p_value_corrected": p, "is_beyond_chance": p < LEVEL}
+        each |= {"p_value_adjusted": p, "is_beyond_chance": p < LEVEL}
     listed = sorted(compared, key=lambda each: -abs(each["coefficient"])) if is_search else found
     for each in listed:
         each["phrase"] = _phrase(each)
     left_out = [each["metric_b"]["name"] for each in found if each not in compared]
     return answer | {
         "comparisons": len(compared),
-        "data": listed[:MOST_PARTNERS],
+        "data": [_rounded(each) for each in listed[:MOST_PARTNERS]],
         "not_compared": left_out,
         "missing_scopes": answer["missing_scopes"] if is_search else [],
-        "caution": _caution(len(compared)),
+        "own_family": family,
+        "caution": _caution(len(compared), answer["adjust"]),
         "truncated": answer["truncated"] or len(listed) > MOST_PARTNERS,
     }
 
 
 def _paired(
-    first: dict[str, Any], other: dict[str, Any], days: int, lag: int, method: Method
+    first: dict[str, Any], other: dict[str, Any], dates: list[str], answer: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a Pairing without its phrase; its corrected p-value is that of one comparison as yet."""
+    """Return a Pairing without its phrase; its adjusted p-value is that of one comparison as yet."""
+    days, lag = answer["days"], answer["lag_days"]
     # The values of both begin with the first day that either of them is wanted of.
     begins = max(-lag, 0)
     left = first["values"][begins : begins + days]
     right = other["values"][begins + lag : begins + lag + days]
     # Those of a day that is not over yet are not there at all.
     right += [None] * (len(left) - len(right))
-    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
-    together = endpoint.rendered(correlation.correlate(pairs, method), len(pairs))
-    r = together["coefficient"]
-    alike = 0.0 if r is None else correlation.autocorrelation(other["values"])
-    independent = correlation.independent(len(pairs), first["autocorrelation"], alike)
-    return together | {
+    compared = endpoint.compared(
+        left, right, dates[begins : begins + days], answer["method"], answer["adjust"]
+    )
+    return compared | {
         "metric_a": _described(first, left),
         "metric_b": _described(other, right),
-        "independent_days": round(independent, 1),
-        "p_value_corrected": None if r is None else correlation.p_value(r, independent),
         "is_beyond_chance": False,
     }
+
+
+def _rounded(pairing: dict[str, Any]) -> dict[str, Any]:
+    """Return a Pairing with four decimals in coefficients, and two significant digits in p-values."""
+    interval = pairing["confidence_interval"]
+    return pairing | {
+        "coefficient": _to(pairing["coefficient"], ".4f"),
+        "confidence_interval": interval
+        and interval | {end: _to(interval[end], ".4f") for end in ("low", "high")},
+        "p_value": _to(pairing["p_value"], ".2g"),
+        "p_value_adjusted": _to(pairing["p_value_adjusted"], ".2g"),
+    }
+
+
+def _to(value: float | None, digits: str) -> float | None:
+    return None if value is None else float(format(value, digits))
 
 
 def _described(metric: dict[str, Any], values: list[float | None]) -> dict[str, Any]:
@@ -249,15 +271,21 @@ def _phrase(pairing: dict[str, Any]) -> str:
     )
 
 
-def _caution(comparisons: int) -> str:
+_THIRD: Final[Mapping[Adjust, str]] = {
+    "weekday": "such as a holiday or a season, may move both (the weekday is taken out)",
+    "none": "such as the weekday, may move both",
+}
+
+
+def _caution(comparisons: int, adjust: Adjust) -> str:
     many = f"{comparisons or 'No'} pair{' was' if comparisons == 1 else 's were'} compared."
     if comparisons > 1:
         many = (
             f"{comparisons} pairs were compared, of which some stand out by chance alone;"
-            " p_value_corrected takes this into account and p_value does not."
+            " p_value_adjusted takes this into account and p_value does not."
         )
     return (
-        "Correlation is no cause: a third thing, such as the weekday, may move both, and metrics that are"
+        f"Correlation is no cause: a third thing, {_THIRD[adjust]}, and metrics that are"
         " parts of each other go together anyway. Days in a row are alike (autocorrelation), so they count"
         f" as fewer independent days than there are. {many}"
     )

@@ -33,6 +33,7 @@ wanted as (
                  from health.metric
                 where user_id = %(user_id)s
                   and %(is_search)s::boolean
+                  and 'health:' || metric_type <> all (%(family)s::text[])
                   and (select 'read:health' = any (scopes) from may)
            ) as known
      group by known.metric
@@ -100,10 +101,12 @@ requested as (
       from frame
 )
 select %(method)s::text as method,
+       %(adjust)s::text as adjust,
        %(lag)s::integer as lag_days,
        last_day - first_day + 1 as days,
        %(pair)s::text[] as pair,
        %(is_search)s::boolean as is_search,
+       %(family)s::text[] as family,
        (
            select coalesce(json_agg(distinct scope order by scope), '[]')
              from unnest(%(metric_scopes)s::text[]) as needed (scope)
