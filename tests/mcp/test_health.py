@@ -164,6 +164,41 @@ def test_hours_add_up_to_days_and_two_devices_count_once(
     assert (answer["resolution"], answer["truncated"]) == ("hour", False)
 
 
+def test_minimum_and_maximum_are_of_readings_as_the_endpoint_says(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    for day, rate in (("15T23", 50), ("16T08", 60), ("16T10", 80), ("17T08", 170), ("18T22", 200)):
+        beat(owner, alice, f"2025-06-{day}:00Z", rate)
+    for day, percent in ((16, 91), (16, 97), (17, 98)):
+        at = f"2025-06-{day}T0{percent - 90}:00Z"
+        measure(owner, alice, WATCH, at, at, percent, metric=SPO2)
+    walk(owner, alice, "2025-06-16", 4000)
+    walk(owner, alice, "2025-06-17", 6000)
+
+    answer = assistant.ask(
+        "get_health", metrics=["heart_rate", "spo2", "steps"], **JUNE | {"tz": "UTC"}
+    )
+
+    summaries = {
+        each["metric"].removeprefix("health:"): each["summary"] for each in answer["metrics"]
+    }
+    heart = summaries["heart_rate"]
+    assert (heart["minimum"], heart["maximum"], heart["mean"]) == (60, 200, 127.5)
+    assert (heart["daily_minimum"], heart["daily_maximum"]) == (70, 200)
+    assert heart["daily_mean"] == 146.67
+    endpoint = assistant.client.get(
+        "/api/v1/health/summary",
+        params={"from": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]},
+        headers=assistant.headers,
+    ).json()["data"]
+    assert {
+        name: (each["minimum"], each["maximum"], each["mean"]) for name, each in summaries.items()
+    } == {
+        each["metric_type"]: (each["minimum"], each["maximum"], each["average"])
+        for each in endpoint
+    }
+
+
 @pytest.mark.usefixtures("walks")
 def test_hours_of_too_many_days_are_told_by_day_and_the_answer_says_so(
     assistant: Assistant,

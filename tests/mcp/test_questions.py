@@ -350,6 +350,18 @@ def test_how_many_steps_did_i_take_this_month(asked: Assistant) -> None:
     )
 
 
+def test_what_was_my_highest_heart_rate_this_week(asked: Assistant) -> None:
+    answer = asked.ask("get_health", metrics=["heart_rate"])
+
+    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    readings = [row["bpm"] for row in every(asked, "health/heart-rate", **ends)]
+    (metric,) = answer["metrics"]
+    told = metric["summary"]
+    assert (told["minimum"], told["maximum"]) == (min(readings), max(readings))
+    # A day's mean is never as high.
+    assert told["daily_maximum"] < told["maximum"]
+
+
 def test_when_was_my_heart_fastest_yesterday(asked: Assistant) -> None:
     answer = asked.ask("get_health", metrics=["heart_rate"], resolution="hour", period="yesterday")
 

@@ -126,18 +126,31 @@ class DurationPoint(Point):
 
 
 class MetricSummary(Body):
-    """What the values of days come to, in words where they are durations; null where no day has one."""
+    """All readings of the range and its days, in words where they are durations; null where there are none.
+
+    Of what adds up, and of nights, a day has one value, so mean, minimum and maximum are those of days.
+    """
 
     total: float | None
     """Null for what does not add up."""
     total_text: str | None
     mean: float | None
-    """Of the days that have a value."""
+    """Of all readings."""
     mean_text: str | None
     minimum: float | None
+    """The least reading."""
     minimum_text: str | None
     maximum: float | None
+    """The largest reading."""
     maximum_text: str | None
+    daily_mean: float | None
+    """The mean of the days that have a value, which normal and z are about."""
+    daily_mean_text: str | None
+    daily_minimum: float | None
+    """The least value of a day; a day's value is the mean of its readings, or their sum."""
+    daily_minimum_text: str | None
+    daily_maximum: float | None
+    daily_maximum_text: str | None
     days_with_data: Count
     latest: float | None
     """Of the last day that has a value."""
@@ -167,7 +180,7 @@ class Metric(Body):
     summary: MetricSummary
     normal: Normal | None
     z: float | None
-    """How many deviations of a day the mean lies above what is normal; null where nobody can tell. Of what
+    """How many deviations of a day daily_mean lies above what is normal; null where nobody can tell. Of what
     adds up only days that are over are compared."""
     phrase: str
     series: list[Point | DurationPoint]
@@ -262,6 +275,10 @@ def _wants_samples(given: Arguments) -> bool:
     return isinstance(given, Health) and given.resolution == "raw"
 
 
+def _wants_readings(given: Arguments) -> bool:
+    return isinstance(given, Health) and bool(given.metrics)
+
+
 def _wants_recovery(given: Arguments) -> bool:
     return isinstance(given, Health) and given.values()["include_recovery"]
 
@@ -278,6 +295,9 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     if hours is not None:
         for metric in answer["metrics"]:
             metric["series"] = hours["series"].get(metric["metric"], [])
+    readings = (answer.pop("readings") or {"of_metrics": {}})["of_metrics"]
+    for metric in answer["metrics"]:
+        metric["summary"] = _summary(metric["summary"], readings.get(metric["metric"]))
     is_cut = available["is_cut"] or (hours is not None and hours["is_cut"])
     samples = answer.pop("health_samples") or {"data": [], "has_more": False}
     recovery, before = answer.pop("recovery"), answer.pop("recovery_before")
@@ -295,6 +315,13 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
         ],
     }
     return _fitting(measured)
+
+
+def _summary(of_days: dict[str, Any], readings: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a MetricSummary without words, of readings where a day has more than one."""
+    own = ("mean", "minimum", "maximum")
+    daily = {f"daily_{name}": of_days[name] for name in own}
+    return {**of_days, **(readings or {}), **daily}
 
 
 def _unit(metric: str) -> str | None:
@@ -321,7 +348,9 @@ def _render(metric: dict[str, Any]) -> dict[str, Any]:
                 pairs[f"{each}_text"] = words(value)
         return pairs
 
-    summary = in_words(metric["summary"], "total", "mean", "minimum", "maximum", "latest")
+    extent = ("mean", "minimum", "maximum")
+    daily = tuple(f"daily_{each}" for each in extent)
+    summary = in_words(metric["summary"], "total", *extent, *daily, "latest")
     normal = None if metric["normal"] is None else in_words(metric["normal"], "mean")
     return metric | {
         "unit": unit,
@@ -388,6 +417,7 @@ TOOLS: Final = [
         frame=SQL["health_frame"],
         parts=(
             Part(SQL["get_health"]),
+            Part(SQL["health_readings"], name="readings", is_wanted=_wants_readings),
             Part(SQL["health_by_hour"], name="hours", ask=_hours),
             Part(SQL["available_health"], name="available"),
             tool.part(health.ENDPOINTS, "health_samples", is_wanted=_wants_samples),

@@ -230,6 +230,60 @@ select %(frame_resolution)s::text as resolution,
   from frame
 --include end_of_answer
 
+-- name: health_readings
+-- The mean, the least and the largest of all readings of the requested metrics that do not add up, as in the
+-- endpoint's summary.
+--include answer
+with
+--include frame
+--include requested_metrics
+reading as (
+    select requested_metric.metric,
+           taken.value
+      from requested_metric
+     cross join frame
+     cross join lateral (
+               select value
+                 from health.sample
+                where user_id = %(user_id)s
+                  and metric_type = substr(requested_metric.metric, length('health:') + 1)
+                  -- No sample is longer than two days, so the index on its start bounds the search.
+                  and started_at > frame.starts_at - interval '48 hours'
+                  and started_at < frame.ends_at
+                  and (ended_at > frame.starts_at or started_at >= frame.starts_at)
+                union all
+               select bpm
+                 from health.heart_rate
+                where user_id = %(user_id)s
+                  and requested_metric.metric = 'health:heart_rate'
+                  and recorded_at >= frame.starts_at
+                  and recorded_at < frame.ends_at
+           ) as taken
+     where requested_metric.aggregation = 'avg'
+       and frame.starts_at < frame.ends_at
+),
+summary as (
+    select metric,
+           sum(value) / count(*)::double precision as mean,
+           min(value) as minimum,
+           max(value) as maximum
+      from reading
+     group by metric
+)
+select coalesce(
+           json_object_agg(
+               metric,
+               json_build_object(
+                   'mean', svc.rounded(mean),
+                   'minimum', svc.rounded(minimum),
+                   'maximum', svc.rounded(maximum)
+               )
+           ),
+           '{}'
+       ) as of_metrics
+  from summary
+--include end_of_answer
+
 -- name: health_by_hour
 -- The values of the requested metrics by hour.
 --include answer
