@@ -244,6 +244,11 @@ class Filtered(InPeriod):
             raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
         return self
 
+    def has_names(self) -> bool:
+        """Tell whether the filter has names, which may be unknown."""
+        lists = ("apps", "categories", "projects", "languages")
+        return self.filter is not None and any(getattr(self.filter, name) for name in lists)
+
     def chosen_kind(self) -> Kind:
         """Return the kind that is asked for, or the one that what else is asked for belongs to."""
         if self.kind is not None:

@@ -270,7 +270,12 @@ class MCPEndpoint:
             )
         except ParameterProblem as problem:
             return message.result(_mistake(problem.message))
-        return message.result(_tool_result(tool.render(found, wanted)))
+        try:
+            answer = tool.render(found, wanted)
+        except ArgumentsProblem as problem:
+            # Only the data says that a name is not known.
+            return message.result(_mistake(str(problem)))
+        return message.result(_tool_result(answer))
 
 
 async def _body(request: Request) -> bytes:

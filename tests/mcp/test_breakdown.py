@@ -216,8 +216,39 @@ def test_names_that_nothing_fits_are_told(assistant: Assistant, sessions: Person
         TOOL, filter={"apps": ["Slack", "code"], "categories": ["development", "Music"]}, **WEEK
     )
 
-    assert answer["unmatched"] == ["Slack", "Music"]
+    assert [each["name"] for each in answer["unmatched"]] == ["Slack", "Music"]
+    assert "Chat" in answer["unmatched"][0]["nearest"]
     assert rows(answer) == [("Code", 135, 3)]
+
+
+@pytest.mark.parametrize(
+    ("member", "name", "nearest"),
+    [
+        ("apps", "Chatt", "Chat"),
+        ("categories", "Developing", "Development"),
+        ("projects", "wed", "web"),
+        ("languages", "Pyhton", "Python"),
+    ],
+)
+def test_a_name_that_is_unknown_is_an_error_that_names_the_nearest(
+    assistant: Assistant, sessions: Person, member: str, name: str, nearest: str
+) -> None:
+    given = {"filter": {member: [name]}, **WEEK}
+    said = (
+        f"filter.{member}: nothing of the person's has the name {name};"
+        f' the nearest known are: ["{nearest}"'
+    )
+
+    assert assistant.mistake(TOOL, group_by=["day"], **given).startswith(said)
+    assert assistant.mistake("list_sessions", **given).startswith(said)
+
+
+def test_a_name_that_is_known_on_other_days_alone_is_no_mistake(
+    assistant: Assistant, sessions: Person
+) -> None:
+    answer = assistant.ask(TOOL, filter={"apps": ["code"]}, from_="2024-01-01", to="2024-01-02")
+
+    assert (answer["totals"]["total_ms"], answer["unmatched"]) == (0, [])
 
 
 def test_what_the_rows_leave_out_is_added_up(assistant: Assistant, sessions: Person) -> None:

@@ -113,8 +113,7 @@ def test_the_newest_are_listed_and_all_are_counted(assistant: Assistant, week: P
         ({"repository": "alice/svc"}, ["merged", "opened", "pushed", "pushed"]),
         ({"repository": "SVC"}, ["merged", "opened", "pushed", "pushed"]),
         ({"repository": "site"}, ["approved", "pushed"]),
-        ({"repository": "alice"}, []),
-        ({"repository": "sv_"}, []),
+        ({"repository": "svc", "type": "review"}, []),
         ({"repository": "svc", "type": "commit"}, ["pushed", "pushed"]),
     ],
 )

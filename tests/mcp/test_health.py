@@ -169,8 +169,8 @@ def test_minimum_and_maximum_are_of_readings_as_the_endpoint_says(
 ) -> None:
     for day, rate in (("15T23", 50), ("16T08", 60), ("16T10", 80), ("17T08", 170), ("18T22", 200)):
         beat(owner, alice, f"2025-06-{day}:00Z", rate)
-    for day, percent in ((16, 91), (16, 97), (17, 98)):
-        at = f"2025-06-{day}T0{percent - 90}:00Z"
+    for date, percent in ((16, 91), (16, 97), (17, 98)):
+        at = f"2025-06-{date}T0{percent - 90}:00Z"
         measure(owner, alice, WATCH, at, at, percent, metric=SPO2)
     walk(owner, alice, "2025-06-16", 4000)
     walk(owner, alice, "2025-06-17", 6000)
@@ -309,14 +309,25 @@ def test_a_metric_that_nobody_measured_comes_with_those_that_there_are(
 ) -> None:
     measure(owner, alice, PHONE, "2025-01-01T10:00Z", "2025-01-01T10:05Z", 97, metric=SPO2)
 
-    answer = assistant.ask("get_health", metrics=["asleep_ms", "Steps".lower() + "_2"], **JUNE)
+    answer = assistant.ask("get_health", metrics=["asleep_ms", "steps_2"], **JUNE)
 
-    unknown = answer["metrics"][1]
-    assert (unknown["metric"], unknown["unit"], unknown["series"]) == ("health:steps_2", None, [])
-    assert unknown["phrase"] == "nothing was measured"
+    assert [each["metric"] for each in answer["metrics"]] == ["asleep_ms"]
+    assert [each["name"] for each in answer["unmatched"]] == ["steps_2"]
     (spo2,) = [each for each in answer["available"] if each["metric"] == "health:spo2"]
     assert (spo2["first_day"], spo2["days_measured"]) == ("2025-01-01", 0)
     assert answer["recovery"] == []
+
+
+def test_a_metric_that_nobody_measured_is_an_error_that_names_the_nearest(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    walk(owner, alice, "2025-01-01", 4000)
+
+    said = assistant.mistake("get_health", metrics=["step_count"], **JUNE)
+
+    assert said.startswith(
+        'metrics: nothing of the person\'s has the name step_count; the nearest known are: ["steps", '
+    )
 
 
 def test_many_months_of_many_metrics_are_told_as_far_as_there_is_room(

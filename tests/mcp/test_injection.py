@@ -85,8 +85,7 @@ CALLS: Final[dict[str, list[dict[str, Any]]]] = {
         {"group_by": [key]}
         for key in ("app", "domain", "category", "device", "project", "language")
     ]
-    + [{"group_by": ["app", "category"]}, {"group_by": ["project", "language"]}]
-    + [{"group_by": ["app"], "filter": {"apps": ["nothing of this name"]}}],
+    + [{"group_by": ["app", "category"]}, {"group_by": ["project", "language"]}],
     "compare_periods": [
         {"a": "last_7_days", "b": "last_30_days"},
         {"a": "yesterday", "b": "last_7_days", "metrics": ["health:strange"]},
@@ -278,6 +277,28 @@ def test_what_others_wrote_comes_out_in_strings_alone(target: Assistant, tool: T
 
     # So that nothing is proved by silence.
     assert found >= {name for name, where in PLANTED.items() if where == tool.name}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("get_time_breakdown", {"filter": {"apps": ["planted"]}}),
+        ("list_sessions", {"filter": {"projects": ["planted"]}}),
+        ("get_code_activity", {"repository": "planted"}),
+        ("get_places", {"search": "planned"}),
+        ("get_health", {"metrics": ["planted"]}),
+    ],
+)
+def test_names_that_others_gave_are_strings_in_a_mistake(
+    target: Assistant, tool: str, arguments: dict[str, Any]
+) -> None:
+    said, hint, names = target.mistake(tool, **arguments).partition("the nearest known are: ")
+
+    assert hint
+    assert ORDER not in said
+    assert all(isinstance(name, str) for name in json.loads(names))
+    # Of health the names are letters of a small alphabet alone.
+    assert tool == "get_health" or ORDER in names
 
 
 def test_everything_that_is_planted_has_a_tool_that_there_is() -> None:

@@ -154,8 +154,8 @@ def test_when_somebody_was_last_somewhere_is_the_first_row(
         ("berlin", ["Home"]),
         ("it", ["Forum"]),
         ("sunny", ["Home"]),
-        ("100%", []),
-        ("_", []),
+        ("100", ["Forum"]),
+        ("note", []),
     ],
 )
 def test_a_search_is_literal_but_for_case(
@@ -163,10 +163,26 @@ def test_a_search_is_literal_but_for_case(
 ) -> None:
     stay(place("Forum", category="Museum", address="Via Sacra 100", **ROME), "2025-06-16T10:00Z")
     stay(place("Home"), "2025-06-17T10:00Z", note="a sunny day")
+    stay(place("Elsewhere"), "2025-01-17T10:00Z", note="of note")
 
     answer = assistant.ask("get_places", search=search, **JUNE)
 
     assert [row["name"] for row in answer["data"]] == found
+
+
+@pytest.mark.parametrize(
+    ("search", "nearest"),
+    [("100%", "Rome, Forum"), ("_", "Rome"), ("Rom e", "Rome"), ("Fourum", "Forum")],
+)
+def test_a_place_that_is_unknown_is_an_error_that_names_the_nearest(
+    assistant: Assistant, place: Place, stay: Stay, search: str, nearest: str
+) -> None:
+    stay(place("Forum", address="Via Sacra 100", **ROME), "2025-06-16T10:00Z")
+
+    said = assistant.mistake("get_places", search=search, **JUNE)
+
+    assert said.startswith(f"search: nothing of the person's has the name {search}; the nearest")
+    assert nearest.partition(",")[0] in said
 
 
 def test_near_takes_what_lies_within_a_circle(

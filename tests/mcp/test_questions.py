@@ -150,7 +150,19 @@ def test_how_long_was_i_in_slack(asked: Assistant, period: str) -> None:
         ("Slack", total_ms) for total_ms in slack
     ]
     assert answer["totals"]["total_ms"] == sum(slack)
-    assert answer["unmatched"] == ([] if slack else ["slack"])
+    assert answer["unmatched"] == []
+
+
+def test_how_long_was_i_in_something_that_is_written_wrongly(asked: Assistant) -> None:
+    said = asked.mistake("get_time_breakdown", period="last_30_days", filter={"apps": ["Slak"]})
+
+    assert 'the nearest known are: ["Slack"' in said
+
+
+def test_what_was_i_doing_in_a_place_where_i_never_was(asked: Assistant) -> None:
+    said = asked.mistake("get_places", search="Lissabon", period="all")
+
+    assert "Lisbon" in said
 
 
 def test_which_sites_distract_me_most(asked: Assistant) -> None:

@@ -10,13 +10,18 @@ from pydantic_core import PydanticCustomError
 from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
-from resourceserver.mcp import durations, tool
-from resourceserver.mcp.arguments import WHOLE, Filtered, Kind
+from resourceserver.mcp import durations, names, tool
+from resourceserver.mcp.arguments import WHOLE, Arguments, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, Tool
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(_HERE / "breakdown.sql", _HERE / "filter.sql", _TIMELINE / "timeline.sql")
+SQL: Final = tool.load(
+    _HERE / "breakdown.sql",
+    _HERE / "filter.sql",
+    _HERE / "names.sql",
+    _TIMELINE / "timeline.sql",
+)
 
 Key = Literal[
     "app",
@@ -136,8 +141,16 @@ class BreakdownAnswer(Answer):
     data: list[BreakdownRow]
     other: OtherTime
     totals: TimeTotals
-    unmatched: list[str]
-    """Names of the filter that no session of the range fits; they may be written differently."""
+    unmatched: list[names.Unmatched]
+    """Names of the filter that occur nowhere in the person's data."""
+
+
+def _has_names(given: Arguments) -> bool:
+    return isinstance(given, Filtered) and given.has_names()
+
+
+def _finished(answer: dict[str, Any]) -> dict[str, Any]:
+    return _fitting(answer | {"unmatched": names.unmatched(answer.pop("names"))})
 
 
 def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +192,10 @@ TOOLS: Final = [
         arguments=Breakdown,
         answer=BreakdownAnswer,
         frame=SQL["breakdown_frame"],
-        parts=(Part(SQL["get_time_breakdown"]),),
-        finish=_fitting,
+        parts=(
+            Part(SQL["get_time_breakdown"]),
+            Part(SQL["names_of_filter"], name="names", is_wanted=_has_names),
+        ),
+        finish=_finished,
     )
 ]

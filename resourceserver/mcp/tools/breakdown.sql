@@ -320,21 +320,6 @@ total as (
       from part
       left join score as known using (category)
 ),
-unmatched as (
-    select given.name,
-           given.n
-      from (
-               select name,
-                      n
-                 from unnest(%(apps)s::text[] || %(categories)s::text[]) with ordinality as name (name, n)
-                where not exists (select from part where lower(name) in (lower(app), lower(category)))
-                union all
-               select name,
-                      n
-                 from unnest(%(projects)s::text[] || %(languages)s::text[]) with ordinality as name (name, n)
-                where not exists (select from part where lower(name) in (lower(project), lower(language)))
-           ) as given
-),
 other as (
     select count(*) as rows,
            coalesce(sum(total_ms), 0)::bigint as total_ms,
@@ -372,7 +357,6 @@ select %(kind)s::text as kind,
        ) as data,
        (select row_to_json(other) from other) as other,
        (select row_to_json(total) from total) as totals,
-       (select coalesce(json_agg(name order by n), '[]') from unmatched) as unmatched,
        (select rows > 0 from other) or %(frame_is_cut)s::boolean as truncated
   from frame
 --include end_of_answer

@@ -8,14 +8,15 @@ from pydantic import Field
 from resourceserver import endpoints, timeline
 from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
-from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
+from resourceserver.mcp import names, tool
+from resourceserver.mcp.arguments import WHOLE, Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     Path(__file__).with_name("code.sql"),
+    Path(__file__).with_name("names.sql"),
     _TIMELINE / "timeline.sql",
     _ENDPOINTS / "rows.sql",
     _ENDPOINTS / "code.sql",
@@ -94,7 +95,12 @@ class CodeActivityAnswer(Answer):
     """The newest first."""
 
 
+def _names_repository(given: Arguments) -> bool:
+    return isinstance(given, CodeActivity) and given.repository is not None
+
+
 def _busiest(answer: dict[str, Any]) -> dict[str, Any]:
+    names.unmatched(answer.pop("names"))
     repositories = answer["repositories"][:MOST_REPOSITORIES]
     is_cut = len(repositories) < len(answer["repositories"])
     return answer | {"repositories": repositories, "truncated": answer["truncated"] or is_cut}
@@ -112,7 +118,10 @@ TOOLS: Final = [
         arguments=CodeActivity,
         answer=CodeActivityAnswer,
         frame=SQL["period"],
-        parts=(Part(SQL["get_code_activity"]),),
+        parts=(
+            Part(SQL["get_code_activity"]),
+            Part(SQL["names_of_repositories"], name="names", is_wanted=_names_repository),
+        ),
         finish=_busiest,
         rows="recent",
         other_rows=("repositories",),

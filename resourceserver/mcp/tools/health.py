@@ -12,7 +12,7 @@ from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
-from resourceserver.mcp import durations, tool
+from resourceserver.mcp import durations, names, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.mcp.tools.measures import FEWEST_DAYS
@@ -258,6 +258,8 @@ class HealthAnswer(Answer):
     """Of the 28 days before it."""
     available: list[Available]
     """What there is; told where no metrics were asked for, or one that nobody measured."""
+    unmatched: list[names.Unmatched]
+    """Requested metrics that nobody ever measured."""
 
 
 def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
@@ -295,6 +297,21 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     if hours is not None:
         for metric in answer["metrics"]:
             metric["series"] = hours["series"].get(metric["metric"], [])
+    unknown = [metric for metric in answer["metrics"] if not _is_known(metric)]
+    nearest = [each["metric"].removeprefix(PREFIX) for each in available["available"]]
+    checked = {
+        "given": [
+            {
+                "argument": "metrics",
+                "name": metric["metric"].removeprefix(PREFIX),
+                "is_known": metric not in unknown,
+            }
+            for metric in answer["metrics"]
+        ],
+        "known": {"metrics": [*OF_NIGHTS, *nearest]},
+    }
+    answer["unmatched"] = names.unmatched(checked)
+    answer["metrics"] = [metric for metric in answer["metrics"] if metric not in unknown]
     readings = (answer.pop("readings") or {"of_metrics": {}})["of_metrics"]
     for metric in answer["metrics"]:
         metric["summary"] = _summary(metric["summary"], readings.get(metric["metric"]))
@@ -315,6 +332,10 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
         ],
     }
     return _fitting(measured)
+
+
+def _is_known(metric: dict[str, Any]) -> bool:
+    return metric["metric"] in OF_NIGHTS or metric["aggregation"] is not None
 
 
 def _summary(of_days: dict[str, Any], readings: dict[str, Any] | None) -> dict[str, Any]:

@@ -8,12 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.endpoints.location import Latitude, Longitude
-from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import OBJECT, InPeriod, Text
+from resourceserver.mcp import names, tool
+from resourceserver.mcp.arguments import OBJECT, Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(Path(__file__).with_name("places.sql"), _TIMELINE / "metrics.sql")
+SQL: Final = tool.load(
+    Path(__file__).with_name("places.sql"),
+    Path(__file__).with_name("names.sql"),
+    _TIMELINE / "metrics.sql",
+)
 
 ROWS_BESIDE_POINTS: Final = 10
 """How many check-ins and visits are told where points need the room."""
@@ -132,8 +136,13 @@ class PlacesAnswer(Answer):
     """In order of time."""
 
 
+def _searches(given: Arguments) -> bool:
+    return isinstance(given, Places) and given.search is not None
+
+
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with as many points as have room, evenly chosen."""
+    names.unmatched(answer.pop("names"))
     points = answer["points"]
     count = len(points)
     while count > 1 and tool.is_too_long(answer):
@@ -155,7 +164,10 @@ TOOLS: Final = [
         arguments=Places,
         answer=PlacesAnswer,
         frame=SQL["period"],
-        parts=(Part(SQL["get_places"]),),
+        parts=(
+            Part(SQL["get_places"]),
+            Part(SQL["names_of_places"], name="names", is_wanted=_searches),
+        ),
         finish=_finished,
         rows="data",
     )

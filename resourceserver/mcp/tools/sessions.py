@@ -10,8 +10,17 @@ from resourceserver import endpoints, timeline
 from resourceserver.api.bodies import Body, Count, Milliseconds, Productivity, Timestamp
 from resourceserver.api.parameters import FIRST_DAY, LAST_DAY
 from resourceserver.endpoints.sessions import Activity
-from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import MILLISECOND, WHOLE, Filtered, Instant, Kind, Paged, Text
+from resourceserver.mcp import names, tool
+from resourceserver.mcp.arguments import (
+    MILLISECOND,
+    WHOLE,
+    Arguments,
+    Filtered,
+    Instant,
+    Kind,
+    Paged,
+    Text,
+)
 from resourceserver.mcp.tool import ENTRY, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
@@ -20,6 +29,7 @@ _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
     _HERE / "sessions.sql",
     _HERE / "filter.sql",
+    _HERE / "names.sql",
     _TIMELINE / "timeline.sql",
     _ENDPOINTS / "rows.sql",
 )
@@ -112,6 +122,16 @@ class SessionsAnswer(Page):
 
     kind: Kind
     data: list[AppSession] | list[CodingSession]
+    unmatched: list[names.Unmatched]
+    """Names of the filter that occur nowhere in the person's data."""
+
+
+def _has_names(given: Arguments) -> bool:
+    return isinstance(given, Filtered) and given.has_names()
+
+
+def _finished(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer | {"unmatched": names.unmatched(answer.pop("names"))}
 
 
 TOOLS: Final = [
@@ -127,7 +147,11 @@ TOOLS: Final = [
         arguments=Sessions,
         answer=SessionsAnswer,
         frame=SQL["period"],
-        parts=(Part(SQL["list_sessions"]),),
+        parts=(
+            Part(SQL["list_sessions"]),
+            Part(SQL["names_of_filter"], name="names", is_wanted=_has_names),
+        ),
+        finish=_finished,
         rows="data",
         most_rows=MOST,
     )

@@ -1,0 +1,74 @@
+"""Names that an assistant gives of what the person has: known anywhere in their data, or a mistake.
+
+An answer of nothing for an unknown name would read as "no time was spent on it". So such a name is an error,
+or is listed as ``unmatched`` where others of the same argument are known. Both name the nearest known ones.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from resourceserver.api.bodies import Body
+from resourceserver.mcp.arguments import ArgumentsProblem
+from resourceserver.mcp.protocol import quoted
+
+_MOST_NEAREST: Final = 3
+
+
+class Unmatched(Body):
+    """A name that occurs nowhere in the person's data."""
+
+    name: str
+    nearest: list[str]
+    """Up to three known names that are written most alike."""
+
+
+def unmatched(checked: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the Unmatched of the row of a statement of names; there is none where no names were given.
+
+    Its ``given`` are names by ``argument``, each with ``is_known``; ``known`` has lists of names by argument.
+    Raises ArgumentsProblem if no name of an argument is known.
+    """
+    given = [] if checked is None else checked["given"]
+    problems: list[str] = []
+    result: list[dict[str, Any]] = []
+    for argument in dict.fromkeys(each["argument"] for each in given):
+        own = [each for each in given if each["argument"] == argument]
+        unknown = [each["name"] for each in own if not each["is_known"]]
+        if not unknown:
+            continue
+        known = checked["known"].get(argument, []) if checked is not None else []
+        if len(unknown) == len(own):
+            problems += [problem(argument, name, known) for name in unknown]
+        result += [{"name": name, "nearest": nearest(name, known)} for name in unknown]
+    if problems:
+        raise ArgumentsProblem("\n".join(problems))
+    return result
+
+
+def problem(argument: str, name: str, known: Iterable[str]) -> str:
+    """Return the sentence that says that a name is not known, and which ones are written most alike.
+
+    Others may have written those, so they are in a list of JSON strings.
+    """
+    alike = [quoted(each) for each in nearest(name, known)]
+    listed = json.dumps(alike, ensure_ascii=False)
+    hint = f"the nearest known are: {listed}" if alike else "there are none yet"
+    return f"{argument}: nothing of the person's has the name {quoted(name)}; {hint}"
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that share most pairs of letters with ``name`` (Dice's coefficient)."""
+    own = _pairs(name)
+
+    def likeness(other: str) -> float:
+        pairs = _pairs(other)
+        return 2 * len(own & pairs) / (len(own) + len(pairs))
+
+    return sorted(dict.fromkeys(known), key=lambda each: (-likeness(each), each))[:_MOST_NEAREST]
+
+
+def _pairs(text: str) -> set[str]:
+    """Return the pairs of neighbouring letters, with the edges of the text among them."""
+    padded = f" {text.casefold()} "
+    return {padded[n : n + 2] for n in range(len(padded) - 1)}
