@@ -32,7 +32,7 @@ _PROBES: Final = 2
 @asynccontextmanager
 async def noticed(probe: Pipelines, watched: Sequence[Pipelines]) -> AsyncIterator[None]:
     """Let what is asked of ``watched`` fail while the database hangs, to the end of the block."""
-    task = asyncio.create_task(_watch(probe, watched))
+    task = asyncio.create_task(_watch(probe, watched), name="hang-watch")
     try:
         yield
     finally:

@@ -19,11 +19,11 @@ CHOSEN = Settings(
 
 
 async def tasks_of(app: Starlette) -> int:
-    """Return how many tasks a running application has begun by itself, but for those of its pools."""
+    """Return how many tasks a running application has begun by itself, but for those that watch its connections."""
     before = asyncio.all_tasks()
     async with app.router.lifespan_context(app):
         begun = asyncio.all_tasks() - before
-        return sum(not task.get_name().startswith("pool-") for task in begun)
+        return sum(not task.get_name().startswith(("pool-", "hang-")) for task in begun)
 
 
 @pytest.mark.parametrize(("jobs", "tasks"), [(True, 3), (False, 0)], ids=["on", "off"])
