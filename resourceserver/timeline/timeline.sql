@@ -489,7 +489,7 @@ coding_spent as (
 -- fragment: touched_days
 -- `requested`, and as `slot` the days that a range of instants touches; the first and the last may be cut off.
 -- A range that begins or ends where clocks went back over midnight touches a day beside that of its
--- edge's date, so one day more is looked at.
+-- edge's date, so one day more is looked at. A day within the range that the zone skipped has no length.
 -- gives: slot (date, ends_at, position, starts_at)
 -- gives: requested (ends_at, starts_at)
 requested as (
@@ -497,22 +497,19 @@ requested as (
            %(to)s::timestamptz as ends_at
 ),
 slot as (
-    select row_number() over (order by date)::integer as position,
-           date,
-           starts_at,
-           ends_at
-      from (
-               select day.date,
-                      greatest(day.starts_at, requested.starts_at) as starts_at,
-                      least(day.ends_at, requested.ends_at) as ends_at
-                 from requested
-                cross join lateral svc.days(
-                          (requested.starts_at at time zone %(tz)s)::date,
-                          (requested.ends_at at time zone %(tz)s)::date + 1,
-                          %(tz)s
-                      ) as day
-           ) as clipped
-     where starts_at < ends_at
+    select row_number() over (order by day.date)::integer as position,
+           day.date,
+           greatest(day.starts_at, requested.starts_at) as starts_at,
+           least(day.ends_at, requested.ends_at) as ends_at
+      from requested
+     cross join lateral svc.days(
+               (requested.starts_at at time zone %(tz)s)::date,
+               (requested.ends_at at time zone %(tz)s)::date + 1,
+               %(tz)s
+           ) as day
+     where requested.starts_at < requested.ends_at
+       and day.starts_at < requested.ends_at
+       and day.ends_at > requested.starts_at
 ),
 
 -- fragment: per_category

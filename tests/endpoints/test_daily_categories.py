@@ -94,7 +94,9 @@ def test_where_clocks_go_back_over_midnight_the_day_that_had_begun_goes_on(
     ]
 
 
-def test_a_day_that_the_zone_skipped_is_not_touched(api: TestClient, alice: Person) -> None:
+def test_a_day_that_the_zone_skipped_is_listed_within_a_range(
+    api: TestClient, alice: Person
+) -> None:
     post(
         api,
         alice,
@@ -112,8 +114,18 @@ def test_a_day_that_the_zone_skipped_is_not_touched(api: TestClient, alice: Pers
 
     assert [(day["date"], day["tracked_ms"]) for day in body["data"]] == [
         ("2011-12-29", 3_600_000),
+        ("2011-12-30", 0),
         ("2011-12-31", 3_600_000),
     ]
+    at_its_edge = ask(
+        api,
+        alice,
+        PATH,
+        start="2011-12-29T10:00:00Z",
+        end="2011-12-30T10:00:00Z",
+        tz="Pacific/Apia",
+    )
+    assert [day["date"] for day in at_its_edge["data"]] == ["2011-12-29"]
 
 
 def test_days_without_anything_are_listed_too(api: TestClient, alice: Person) -> None:

@@ -179,7 +179,7 @@ def hours(first: date, last: date, zone: str) -> list[Span]:
 
 
 def touched(start: int, end: int, zone: str) -> list[Span]:
-    """Return the days that a range touches, cut off at its edges."""
+    """Return the days that a range touches, cut off at its edges; one that the zone skipped has no length."""
     tz = ZoneInfo(zone)
     first, last = (
         (EPOCH + timedelta(milliseconds=at)).astimezone(tz).date() for at in (start, end)
@@ -188,7 +188,7 @@ def touched(start: int, end: int, zone: str) -> list[Span]:
         Span(day.date, max(day.start, start), min(day.end, end))
         for day in days(first, last + timedelta(days=1), zone)
     ]
-    return [day for day in cut if day.start < day.end]
+    return [day for day in cut if day.start < day.end or start < day.start == day.end < end]
 
 
 def rounded(part: int, whole: int, decimals: str = "1") -> Decimal:
