@@ -9,6 +9,7 @@ and an answer that is too long for it is cut and says so.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from resourceserver.api.endpoint import Endpoint, Further, parsed
 from resourceserver.api.parameters import LocalDayRange
 from resourceserver.api.session import Question
 from resourceserver.mcp import durations
-from resourceserver.mcp.arguments import Arguments, Paged
+from resourceserver.mcp.arguments import Arguments, ArgumentsProblem, Paged
 from shared import pipeline, queries
 from shared.pipeline import Statement, Step
 
@@ -54,6 +55,13 @@ class Gap(Body):
     days: Count
 
 
+class NotYet(Body):
+    """Days of the range that have not begun: nothing of them can be known."""
+
+    from_: CalendarDay = Field(alias="from")
+    to: CalendarDay
+
+
 class Answer(Body):
     """What every answer has."""
 
@@ -63,6 +71,7 @@ class Answer(Body):
     generated_at: Timestamp
     data_gaps: list[Gap]
     """The last 50 at most."""
+    not_yet: NotYet | None
     truncated: bool
     """Whether there is more than is shown."""
 
@@ -167,6 +176,8 @@ class Tool:
     rows: str | None = None
     """The member that is cut where there is too much of it."""
     most_rows: int = MOST_ROWS
+    looks_ahead: bool = False
+    """Whether there is anything to tell of days that have not begun."""
     other_rows: tuple[str, ...] = ()
     """Further members of which less is shown where an answer is too long; they go before ``rows``."""
 
@@ -235,14 +246,17 @@ class Tool:
     def render(self, answers: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
         """Return the answer that is made of its parts by name, as JSON that is not too long.
 
+        Raises ArgumentsProblem if the range has not begun, or if names are unknown.
+
         Where rows are ``given`` out page by page, the next page begins behind the last row that is left.
         """
-        answer: dict[str, Any] = {"truncated": False}
+        frame = json.loads(answers.get("frame", b"null"))
+        answer: dict[str, Any] = {"truncated": False, "not_yet": self._not_yet(frame)}
         for part in self._all_parts:
             row = part.row(answers)
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if self.finish is not None:
-            answer = self.finish(answer | {"frame": json.loads(answers.get("frame", b"null"))})
+            answer = self.finish(answer | {"frame": frame})
             del answer["frame"]
         answer = durations.add_texts(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
@@ -263,12 +277,30 @@ class Tool:
                 written = self._written(answer, given)
         return written
 
+    def _not_yet(self, frame: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the days of the range that have not begun. Raises ArgumentsProblem if all have not."""
+        if frame is None or frame["last_day"] <= frame["today"]:
+            return None
+        if not self.looks_ahead:
+            check_begun(frame["first_day"], frame["today"])
+        tomorrow = date.fromisoformat(frame["today"]) + timedelta(days=1)
+        return {"from": max(str(tomorrow), frame["first_day"]), "to": frame["last_day"]}
+
     def _written(self, answer: dict[str, Any], given: Arguments | None) -> bytes:
         if isinstance(given, Paged) and self.rows is not None:
             rows = answer[self.rows]
             goes_on = answer["truncated"] and rows
             answer["next_cursor"] = given.behind(rows[-1]) if goes_on else None
         return _json(answer)
+
+
+def check_begun(first_day: str, today: str) -> None:
+    """Raise ArgumentsProblem if days that begin with ``first_day`` have not begun."""
+    if first_day > today:
+        raise ArgumentsProblem(
+            f"{first_day} is not yet: today is {today}, and nothing is known of later days but what"
+            " get_content has of the calendar"
+        )
 
 
 def is_too_long(answer: dict[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """Periods: which days an assistant may ask about, by name, as days or as instants."""
 
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final
 
 import pytest
@@ -165,10 +165,39 @@ def test_no_time_at_all_is_of_the_day_on_which_it_lies(assistant: Assistant) -> 
     assert asked(assistant, from_=at, to=at) == ("2025-06-16", "2025-06-16")
 
 
-def test_days_to_come_are_no_gap(assistant: Assistant) -> None:
-    answer = assistant.ask(TOOL, from_="2099-01-01", to="2099-01-07")
+def test_days_to_come_are_not_yet_and_no_gap(assistant: Assistant) -> None:
+    today = date.fromisoformat(assistant.ask(TOOL, period="today")["range"]["to"])
+    tomorrow, last = str(today + timedelta(days=1)), str(today + timedelta(days=7))
 
-    assert answer["data_gaps"] == []
+    answer = assistant.ask(TOOL, from_=str(today), to=last)
+    over = assistant.ask(TOOL, from_="2025-06-16", to="2025-06-17")
+
+    assert answer["not_yet"] == {"from": tomorrow, "to": last}
+    assert [gap for gap in answer["data_gaps"] if gap["to"] > str(today)] == []
+    assert over["not_yet"] is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("get_time_breakdown", {"from_": "2099-01-01", "to": "2099-01-07"}),
+        ("get_health", {"from_": "2099-01-01", "to": "2099-01-07"}),
+        ("get_day", {"date": "2099-01-01"}),
+        ("correlate", {"from_": "2099-01-01", "to": "2099-01-07"}),
+        ("compare_periods", {"a": "2099-01-01", "b": "2025-06-16"}),
+        ("compare_periods", {"a": "2025-06-16", "b": "2099-01-01"}),
+    ],
+)
+def test_a_range_that_has_not_begun_is_an_error(
+    assistant: Assistant, tool: str, given: dict[str, str]
+) -> None:
+    assert assistant.mistake(tool, **given).startswith("2099-01-01 is not yet: today is ")
+
+
+def test_the_calendar_has_days_to_come(assistant: Assistant) -> None:
+    answer = assistant.ask("get_content", kind="calendar", from_="2099-01-01", to="2099-01-07")
+
+    assert answer["not_yet"] == {"from": "2099-01-01", "to": "2099-01-07"}
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,15 @@ def test_what_was_i_doing_in_a_place_where_i_never_was(asked: Assistant) -> None
     assert "Lisbon" in said
 
 
+def test_how_long_will_i_work_in_a_year_from_now(asked: Assistant) -> None:
+    today = datetime.now(ZoneInfo(ZONE)).date()
+    then = str(today + timedelta(days=365))
+
+    said = asked.mistake("get_time_breakdown", from_=then, to=then)
+
+    assert said.startswith(f"{then} is not yet: today is {today}")
+
+
 def test_which_sites_distract_me_most(asked: Assistant) -> None:
     answer = asked.ask(
         "get_time_breakdown",

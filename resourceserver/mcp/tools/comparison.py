@@ -209,6 +209,9 @@ def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricReques
 
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with changes in numbers and in words, what has changed most first."""
+    frame = answer["frame"]
+    for side in ("a", "b"):
+        tool.check_begun(frame[f"{side}_first"], frame["today"])
     active = {day for name in _TRACKED for day in answer[name]["active"] or ()}
     by_metric = {
         (row["metric"], row["kind"]): row

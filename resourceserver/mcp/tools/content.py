@@ -191,6 +191,7 @@ TOOLS: Final = [
         arguments=Content,
         answer=ContentAnswer,
         frame=SQL["period"],
+        looks_ahead=True,
         parts=(Part(SQL["get_content"]),),
         finish=_finished,
         rows="data",
