@@ -53,6 +53,21 @@ def week(alice: Person) -> Person:
     return alice
 
 
+def test_a_pull_request_counts_once_however_often_it_is_opened(
+    assistant: Assistant, week: Person
+) -> None:
+    happen(week, "2025-06-18T11:00:00Z", "pull_request", "opened", "alice/svc", number=5)
+    happen(week, "2025-06-18T12:00:00Z", "pull_request", "opened", "bob/Site", number=5)
+    happen(week, "2025-06-18T13:00:00Z", "pull_request", "opened", "bob/Site")
+
+    answer = assistant.ask("get_code_activity", **WEEK)
+
+    # Numbers 5 of both repositories, and one whose number is not known.
+    assert (answer["pull_requests_opened"], answer["pull_requests_merged"]) == (3, 1)
+    (opened,) = [each for each in answer["actions"] if each["action"] == "opened"]
+    assert opened["count"] == 4
+
+
 def test_what_happened_is_counted(assistant: Assistant, week: Person) -> None:
     answer = assistant.ask("get_code_activity", **WEEK)
 

@@ -223,6 +223,7 @@ def test_how_far_it_was_is_the_way_of_each_day_through_points_that_are_exact(
     assert answer["distance_m"] == pytest.approx(0.3 * DEGREE_M, abs=0.01)
     assert year["distance_m"] == pytest.approx(0.3 * DEGREE_M, abs=0.01)
     assert longer["distance_m"] is None
+    assert (answer["distance_text"], longer["distance_text"]) == ("33.4 km", None)
     assert (answer["points"], answer["point_count"]) == ([], None)
 
 

@@ -428,7 +428,8 @@ def test_how_far_did_i_go_in_the_last_month(asked: Assistant) -> None:
     pairs = {"metric_a": "distance_m", "metric_b": "distance_m"}
     by_day = rest(asked, "account/correlation", **days, **pairs)["points"]
     assert answer["distance_m"] == pytest.approx(sum(day["a"] for day in by_day), abs=0.01)
-    assert answer["distance_m"] > 0
+    assert answer["distance_m"] > 1000
+    assert answer["distance_text"] == f"{answer['distance_m'] / 1000:.1f} km"
 
 
 def test_how_many_meetings_did_i_have(asked: Assistant) -> None:
@@ -684,6 +685,12 @@ def test_how_many_pull_requests_did_i_merge_and_where(asked: Assistant) -> None:
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     events = every(asked, "codehost/activity", **ends)
     requests = [event for event in events if event["type"] == "pull_request"]
+    merged = {
+        (event["repository"]["name"], event["number"])
+        for event in requests
+        if event["action"] == "merged"
+    }
+    assert answer["pull_requests_merged"] == len(merged) > 0
     assert {row["action"]: row["count"] for row in answer["actions"]} == Counter(
         event["action"] for event in requests
     )

@@ -87,6 +87,9 @@ class CodeActivityAnswer(Answer):
     totals: CountTotals
     types: list[TypeCount]
     """Always all three."""
+    pull_requests_opened: Count
+    """Distinct pull requests; counts of types, actions and repositories are of events."""
+    pull_requests_merged: Count
     actions: list[ActionCount]
     """The most frequent first."""
     repositories: list[RepositoryCount]

@@ -12,6 +12,7 @@ event_in_range as (
            action,
            provider,
            repository,
+           number,
            additions,
            deletions,
            changed_files
@@ -34,6 +35,14 @@ action_count as (
       from event_in_range
      group by type,
               action
+),
+-- A pull request that is opened again, or of which two events tell, is one.
+pull_request as (
+    select action,
+           count(distinct (provider, repository, coalesce(number::text, event_id::text))) as count
+      from event_in_range
+     where type = 'pull_request'
+     group by action
 ),
 repository as (
     select left(repository, 255) as name,
@@ -81,6 +90,8 @@ recent as (
 )
 select (select row_to_json(total) from total) as totals,
        (select json_agg(row order by type) from row) as types,
+       coalesce((select count from pull_request where action = 'opened'), 0) as pull_requests_opened,
+       coalesce((select count from pull_request where action = 'merged'), 0) as pull_requests_merged,
        (
            select coalesce(json_agg(action_count order by count desc, type, action), '[]')
              from action_count

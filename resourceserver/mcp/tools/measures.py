@@ -99,9 +99,18 @@ def words(value: float | None, name: str, unit: str | None) -> str | None:
     if is_duration(name, unit):
         return durations.text(round(value))
     known = metrics.find(name)
+    if known is not None and known.unit == "m":
+        return distance(value)
     if known is None or known.unit in (None, "count", "score"):
         return f"{value}"
     return f"{value} %" if known.unit == "percent" else f"{value} {known.unit}"
+
+
+def distance(metres: float | None) -> str | None:
+    """Return a distance in words: in kilometres from 1,000 m on."""
+    if metres is None:
+        return None
+    return f"{round(metres)} m" if round(abs(metres)) < 1000 else f"{metres / 1000:.1f} km"
 
 
 def measure(compared: Mapping[str, Any], *, is_over: bool) -> dict[str, Any]:

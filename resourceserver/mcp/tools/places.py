@@ -11,6 +11,7 @@ from resourceserver.endpoints.location import Latitude, Longitude
 from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import OBJECT, Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tools import measures
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
@@ -127,6 +128,8 @@ class PlacesAnswer(Answer):
     places: list[Place]
     other: OtherPlaces
     place_count: Count
+    distance_text: str | None
+    """distance_m in words."""
     distance_m: float | None
     """All the way of each day of the range, whatever is searched for; null where no point is known, and for
     more than 366 days."""
@@ -143,6 +146,7 @@ def _searches(given: Arguments) -> bool:
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with as many points as have room, evenly chosen."""
     names.unmatched(answer.pop("names"))
+    answer["distance_text"] = measures.distance(answer["distance_m"])
     points = answer["points"]
     count = len(points)
     while count > 1 and tool.is_too_long(answer):
