@@ -111,7 +111,7 @@ class Settings:
     mcp_calls_per_minute: int = 600
     """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one person has in each process of the
     resource server; 0 for no limit."""
-    refreshes_per_hour: int = 60
+    refreshes_per_hour: int = 240
     """SVC_REFRESHES_PER_HOUR: how often one grant may be refreshed within an hour; 0 for no limit."""
     deployment: Deployment = "self_hosted"
     """SVC_DEPLOYMENT: self_hosted, or hosted where the operator runs the service for others; capabilities

@@ -36,6 +36,7 @@ from authserver.errors import (
     RefreshTokenUnknown,
     ResourceMismatch,
     ScopeWidened,
+    TemporarilyUnavailable,
     TooManyRequests,
     UnknownClient,
     VerifierMismatch,
@@ -56,8 +57,6 @@ CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
-_RETRY_REFRESH_S: Final = 60
-"""After how many seconds to try again when a grant was refreshed too often."""
 MAX_API_TOKENS: Final = 100
 """The most live API tokens that a person can have."""
 
@@ -166,8 +165,8 @@ class _RefreshToken:
     resource: str | None
     scopes: list[str]
     is_revoked: bool
-    refreshes: int
-    """How often the grant was refreshed within an hour."""
+    retry_after_s: int | None
+    """After how many seconds the grant can be refreshed again, if it was refreshed too often."""
 
 
 @dataclass(frozen=True)
@@ -244,25 +243,45 @@ async def rotate(
     presented: RefreshPresentation,
     origin: RequestOrigin,
     *,
-    most: int,
+    refreshes_per_hour: int,
 ) -> TokenPair:
-    """Rotate a refresh token and return the next token pair of its grant; ``most`` times an hour, 0: always.
+    """Rotate a refresh token and return the next token pair of its grant.
 
-    Raises UnknownClient, InvalidGrant, InvalidTarget, InvalidScope and TooManyRequests; after an error, a
-    current refresh token is still current.
+    A grant is refreshed at most ``refreshes_per_hour`` times within an hour; 0: without a limit. Raises
+    UnknownClient, InvalidGrant, InvalidTarget, InvalidScope, TooManyRequests and TemporarilyUnavailable;
+    after an error, a current refresh token is still current.
     """
     token = presented.refresh_token
     if token is None:
         await _require_client(database, presented.client_id)
         raise RefreshTokenUnknown
+    key = _refresh_key(lineage, token, refreshes_per_hour)
+    for _ in range(2):
+        pair = await _rotated_pair(database, lineage, token, presented, key)
+        if pair is not None:
+            return pair
+        refusal = await _refresh_refusal(database, presented, key, origin)
+        if refusal is not None:
+            raise refusal
+        # The grant had been refreshed too often when the token was refused, and no longer when the reason
+        # was determined. After invalid_grant a client would discard its current token.
+    raise TemporarilyUnavailable
+
+
+async def _rotated_pair(
+    database: Database,
+    lineage: Lineage,
+    token: Token,
+    presented: RefreshPresentation,
+    key: Parameters,
+) -> TokenPair | None:
+    """Rotate a refresh token. None: it was refused."""
     grant = lineage.grant_of(token)
     if grant is None:
         # The token is from before tokens named their grant, or is none of ours. The next one names it.
-        stored = await rows.one(
-            database, _RefreshToken, SQL["refresh_token"], _refresh_key(lineage, token)
-        )
+        stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
         if stored is None:
-            raise await _refresh_refusal(database, lineage, token, presented, origin, most=most)
+            return None
         grant = range_of_grant(stored.grant_id)
     access_token = tokens.mint(tokens.ACCESS, token.user_id)
     refresh_token = lineage.mint(token.user_id, grant)
@@ -271,18 +290,16 @@ async def rotate(
         _Issued,
         SQL["rotate"],
         {
-            "user_id": token.user_id,
-            "token_hash": token.hash,
+            **key,
             "client_id": presented.client_id,
             "scopes": None if presented.scopes is None else list(presented.scopes),
             "resource": presented.resource,
-            "most": most or None,
             **vars(grant),
             **_pair_parameters(access_token, refresh_token),
         },
     )
     if issued is None:
-        raise await _refresh_refusal(database, lineage, token, presented, origin, most=most)
+        return None
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 
@@ -304,7 +321,8 @@ async def check_replay(
         if stored_code is not None and stored_code.is_spent:
             replays.append(CodeSpent())
     for refresh_token in refresh_tokens:
-        stored_token = await _replayed_refresh_token(database, lineage, refresh_token, origin)
+        key = _refresh_key(lineage, refresh_token)
+        stored_token = await _replayed_refresh_token(database, key, origin)
         if stored_token is not None and stored_token.is_rotated:
             replays.append(RefreshTokenRotated())
     if replays:
@@ -414,14 +432,15 @@ async def scopes_of_client(database: Database, user_id: UUID, client_id: str) ->
     return frozenset(row.scope for row in scope_rows)
 
 
-def _refresh_key(lineage: Lineage, token: Token) -> Parameters:
-    """Return the parameters of the SQL fragment ``presented``."""
+def _refresh_key(lineage: Lineage, token: Token, refreshes_per_hour: int = 0) -> Parameters:
+    """Return the parameters of the SQL fragments ``presented`` and ``recent_rotations``."""
     grant = lineage.grant_of(token)
     return {
         "user_id": token.user_id,
         "token_hash": token.hash,
         "first_grant_id": None if grant is None else grant.first_grant_id,
         "last_grant_id": None if grant is None else grant.last_grant_id,
+        "refreshes_per_hour": refreshes_per_hour or None,
     }
 
 
@@ -463,15 +482,12 @@ async def _code_refusal(
 
 async def _refresh_refusal(
     database: Database,
-    lineage: Lineage,
-    token: Token,
     presented: RefreshPresentation,
+    key: Parameters,
     origin: RequestOrigin,
-    *,
-    most: int,
-) -> OAuthError:
-    """Return why a refresh token was not rotated: the first condition that holds."""
-    stored = await _replayed_refresh_token(database, lineage, token, origin)
+) -> OAuthError | None:
+    """Return why a refresh token was not rotated: the first condition that holds now, if any."""
+    stored = await _replayed_refresh_token(database, key, origin)
     if stored is not None and stored.is_rotated:
         return RefreshTokenRotated()
     if await clients.find(database, presented.client_id) is None:
@@ -484,10 +500,11 @@ async def _refresh_refusal(
         (stored.is_expired, RefreshTokenExpired()),
         (presented.resource not in (None, stored.resource), ResourceMismatch()),
         (not set(presented.scopes or ()) <= set(stored.scopes), ScopeWidened()),
-        (0 < most <= stored.refreshes, TooManyRequests(_RETRY_REFRESH_S)),
-        (True, InvalidGrant()),
     )
-    return next(error for holds, error in reasons if holds)
+    refusal = next((error for holds, error in reasons if holds), None)
+    if refusal is None and stored.retry_after_s is not None:
+        return TooManyRequests(stored.retry_after_s)
+    return refusal
 
 
 async def _replayed_code(database: Database, code: Token, origin: RequestOrigin) -> _Code | None:
@@ -500,10 +517,9 @@ async def _replayed_code(database: Database, code: Token, origin: RequestOrigin)
 
 
 async def _replayed_refresh_token(
-    database: Database, lineage: Lineage, token: Token, origin: RequestOrigin
+    database: Database, key: Parameters, origin: RequestOrigin
 ) -> _RefreshToken | None:
     """Return the refresh token as it was issued. If it is rotated, revoke its grant."""
-    key = _refresh_key(lineage, token)
     stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
     if stored is not None and stored.is_rotated:
         await changes.run(database, SQL["revoke_grant_of_rotated_refresh_token"], key, origin)

@@ -173,16 +173,16 @@ select authorization_code.redirect_uri,
    and authorization_code.code_hash = %(code_hash)s
    and grant_row.user_id = %(user_id)s
 
--- fragment: refreshes_of_an_hour
-select count(*)
+-- fragment: recent_rotations
+select earlier.rotated_at
   from oauth.refresh_token as earlier
  where earlier.user_id = %(user_id)s
    and earlier.grant_id = grant_row.grant_id
    and earlier.rotated_at > now() - interval '1 hour'
 
 -- fragment: presented
--- The refresh token with this hash. A signed one without a row was rotated: its row has been deleted, or its
--- grant has, and then it is none.
+-- The refresh token with this hash. If a signed token has no row, it was rotated and its row has been deleted.
+-- If its grant has been deleted too, it is unknown and there is no row here.
 presented as (
     select refresh_token.grant_id,
            refresh_token.rotated_at is not null as is_rotated,
@@ -221,10 +221,14 @@ with held as (
        and (%(scopes)s::text[] is null or grant_row.scopes @> %(scopes)s::text[])
        and (%(resource)s::text is null or grant_row.resource = %(resource)s::text)
        and (
-               %(most)s::integer is null
+               %(refreshes_per_hour)s::integer is null
             or (
-                   --include refreshes_of_an_hour
-               ) < %(most)s::integer
+                   select count(*)
+                     from (
+                              --include recent_rotations
+                               limit %(refreshes_per_hour)s::integer
+                          ) as rotation
+               ) < %(refreshes_per_hour)s::integer
            )
        for key share of grant_row
 ),
@@ -295,8 +299,16 @@ select grant_row.grant_id,
        grant_row.scopes,
        grant_row.revoked_at is not null as is_revoked,
        (
-           --include refreshes_of_an_hour
-       ) as refreshes
+           -- When this rotation is an hour old, only `refreshes_per_hour` - 1 are left.
+           select ceil(extract(epoch from rotation.rotated_at + interval '1 hour' - now()))::integer
+             from (
+                      --include recent_rotations
+                         and %(refreshes_per_hour)s::integer is not null
+                       order by earlier.rotated_at desc
+                      offset %(refreshes_per_hour)s::integer - 1
+                       limit 1
+                  ) as rotation
+       ) as retry_after_s
   from presented
   join grant_row using (grant_id)
 

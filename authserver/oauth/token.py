@@ -53,8 +53,13 @@ async def issue(server: Server, request: Request) -> Response:
         pair = await grants.redeem_code(server.database, server.lineage, presented, origin)
     else:
         await grants.check_replay(server.database, server.lineage, codes, [], origin)
-        most = server.settings.refreshes_per_hour
-        pair = await grants.rotate(server.database, server.lineage, presented, origin, most=most)
+        pair = await grants.rotate(
+            server.database,
+            server.lineage,
+            presented,
+            origin,
+            refreshes_per_hour=server.settings.refreshes_per_hour,
+        )
     web.notes(request).update(grant_id=pair.grant_id)
     return _answer(pair)
 
