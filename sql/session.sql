@@ -5,13 +5,31 @@
 
 create schema if not exists svc;
 
+-- The milliseconds to which a statement's time may be limited where `p_limit_ms` is wanted: at least 1, since 0
+-- would be no limit, and at most the present limit. So a transaction can lower the limit of its role, and neither
+-- lift it nor raise it again.
+create or replace function svc.lower_limit_ms(p_limit_ms integer)
+returns integer
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select least(
+               greatest(p_limit_ms, 1),
+               nullif(
+                   extract(epoch from current_setting('statement_timeout')::interval) * 1000,
+                   0
+               )::integer
+           )
+$$;
+
 -- Opens the session of a token for the rest of the transaction, and tells whose token it is: the id of its
 -- client, which API tokens have none of, and that of its grant.
 -- Raises 57SV1 and 57SV2 where the server's version does not fit the schema (versions.sql), SV401 for a token
 -- that is unknown, revoked, expired or made for another resource, and SV403, with the first missing scope as its
 -- message, where the token holds too little.
--- `p_limit_ms` is how long each further statement of the transaction may take, where that is less than the role's
--- own limit. A setting of the connection would not do: behind a pooler the next transaction may have another one.
+-- `p_limit_ms` is how long each further statement of the transaction may take, where that is less than the present
+-- limit, which at first is the role's own. A setting of the connection would not do: behind a pooler the next transaction may have another one.
 -- `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
 -- No exception block may stand around it: the settings would end with the subtransaction.
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
@@ -63,7 +81,7 @@ begin
         p_user_id, encode(p_token_hash, 'hex'), array_to_string(granted, ' '), p_version
     );
     if p_limit_ms is not null then
-        execute format('set local statement_timeout = %L', p_limit_ms);
+        execute format('set local statement_timeout = %L', svc.lower_limit_ms(p_limit_ms));
     end if;
 end
 $$;
@@ -115,8 +133,11 @@ declare
         extract(epoch from clock_timestamp() - transaction_timestamp()) * 1000
     );
 begin
-    -- 0 would be no limit.
-    perform set_config('statement_timeout', greatest(p_limit_ms - spent_ms, 1)::text, true);
+    perform set_config(
+        'statement_timeout',
+        svc.lower_limit_ms(greatest(p_limit_ms, 0) - spent_ms)::text,
+        true
+    );
 end
 $$;
 

@@ -330,7 +330,9 @@ class Passing:
 
     async def run(self, steps: list[Any], *, may_repeat: bool) -> list[Any]:
         answers = await self.database.run(steps, may_repeat=may_repeat)
-        self.owner.execute("update oauth.refresh_token set rotated_at = rotated_at - interval '1 h'")
+        self.owner.execute(
+            "update oauth.refresh_token set rotated_at = rotated_at - interval '1 h'"
+        )
         return answers
 
 

@@ -48,6 +48,27 @@ def apps(connection: Rows) -> list[str]:
     return [row[0] for row in connection.execute("select app from activity.app_session")]
 
 
+@pytest.mark.parametrize("limit_ms", [2147483647, 100_000, 0, -2147483648])
+@pytest.mark.parametrize("opens", [True, False])
+def test_no_role_lifts_its_own_time_limit(
+    connect_as: Connect, alice: Person, limit_ms: int, *, opens: bool
+) -> None:
+    token = tokens.parse(tokens.ACCESS, alice.token())
+    assert token is not None
+    reader = connect_as("reader")
+
+    with reader.transaction():
+        if opens:
+            reader.execute(
+                OPEN.replace(")", ", p_limit_ms => %s)"), [alice.user_id, token.hash, limit_ms]
+            )
+        else:
+            reader.execute("select svc.limit_answer(%s)", [limit_ms])
+        row = reader.execute("show statement_timeout").fetchone()
+
+    assert row == ("20s" if limit_ms > 0 else "1ms",)
+
+
 def test_a_session_shows_its_own_user_alone(
     connect_as: Connect, marked: tuple[Person, Person]
 ) -> None:
