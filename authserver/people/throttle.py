@@ -236,9 +236,12 @@ class Throttle:
         return Attempt(await _count(self.database, keys, timedelta(hours=1) / free))
 
     async def refund(self, registration: Attempt) -> None:
-        """Take back nine tenths of the count of a registration that was refused for its content."""
+        """Take back nine tenths of the count of a registration that was refused for its content.
+
+        A delay that it caused remains: otherwise refused ones would never be delayed.
+        """
         reduced = [
-            replace(each, added=each.added * _REFUNDED_PART)
+            replace(each, added=each.added * _REFUNDED_PART, delayed_until=None)
             for each in registration.counted
             if each.added is not None
         ]

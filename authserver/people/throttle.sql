@@ -109,7 +109,8 @@ select key_hash,
   from already_delayed
 
 -- name: undo_attempt
--- Undoes one attempt under a key, and the delay that it caused unless a later attempt changed it.
+-- Undoes one attempt under a key, and the delay `delayed_until` that it caused unless a later attempt changed
+-- it. Null keeps the delay.
 update identity.throttle
    set forgotten_at = forgotten_at - %(added)s::interval,
        delayed_until = nullif(delayed_until, %(delayed_until)s::timestamptz)

@@ -1064,6 +1064,20 @@ def test_a_refused_registration_counts_a_tenth(
     assert register(proxied, HOME, json=GOOD).status_code == 429
 
 
+def test_refused_registrations_past_the_ceiling_are_delayed(
+    proxied: TestClient, owner: Rows, registered: Callable[[int], None]
+) -> None:
+    registered(105)
+    owner.execute("update identity.throttle set delayed_until = null")
+
+    answers = [
+        register(proxied, HOME, json={"redirect_uris": ["javascript:x"]}).status_code
+        for _ in range(200)
+    ]
+
+    assert answers == [400] + [429] * 199
+
+
 @pytest.mark.parametrize(("ceiling", "last"), [(3, 429), (0, 201)])
 def test_the_number_of_registrations_is_a_setting(
     settings: Settings, owner: Rows, ceiling: int, last: int
