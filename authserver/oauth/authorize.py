@@ -36,9 +36,7 @@ from shared.tokens import Token
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _MAX_QUERY_BYTES: Final = 16 * 1024
 _MAX_STATE_BYTES: Final = 4 * 1024
-
-
-_MAX_SHOWN: Final = 2048
+_MAX_VALUE_CHARACTERS: Final = 2048
 """The most characters of a value that the page for an error repeats."""
 _OTHER_PORT: Final = (
     "The redirect_uri differs from a registered one in its port alone. This service compares the port too, "
@@ -60,6 +58,7 @@ async def show(server: Server, request: Request) -> Response:
     browser = await server.browser(request)
     query = Form({})
     try:
+        require_navigation(request)
         query = readable_query(request)
         client = await known_client(server.database, query)
         events.log_client_id(request, client.client_id)
@@ -105,6 +104,18 @@ def check_request(query: Form, client: Client, rules: Rules) -> PendingRequest:
             error_parameter=error.parameter,
         )
     return replace(bare, scopes=list(requested), resource=resource, code_challenge=code_challenge)
+
+
+def require_navigation(request: Request) -> None:
+    """Check that the browser goes to this address. Raises InvalidRequest.
+
+    A page of another site could otherwise use up the requests of its visitor with images and frames. Clients
+    without these headers (Fetch Metadata) are older browsers, or no browsers.
+    """
+    mode = request.headers.get("sec-fetch-mode", "navigate")
+    destination = request.headers.get("sec-fetch-dest", "document")
+    if (mode, destination) != ("navigate", "document"):
+        raise InvalidRequest("open this address in a window of its own, not as a part of a page")
 
 
 def readable_query(request: Request) -> Form:
@@ -244,7 +255,7 @@ def _values(query: Form, parameter: str | None) -> list[str]:
     return [
         "".join(
             letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in value
-        )[:_MAX_SHOWN]
+        )[:_MAX_VALUE_CHARACTERS]
         for value in (query.all(parameter) if parameter is not None else ())
     ]
 

@@ -491,6 +491,28 @@ def test_an_address_without_sign_in_has_a_hundred_waiting_requests_and_a_person_
     assert stored == (200,)
 
 
+@pytest.mark.parametrize(
+    ("mode", "destination"),
+    [("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe"), ("navigate", "object")],
+)
+def test_a_part_of_a_page_is_no_authorization_request(
+    visitor: Visitor, application: Application, owner: Rows, mode: str, destination: str
+) -> None:
+    headers = {"Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": destination}
+    stored = "select count(*) from oauth.authorization_request"
+    counted = "select count(*), max(forgotten_at) from identity.throttle"
+    before = owner.execute(counted).fetchone()
+
+    refused = visitor.get(application.authorize_path(), headers=headers)
+
+    assert refused.status_code == 400
+    assert owner.execute(stored).fetchone() == (0,)
+    assert owner.execute(counted).fetchone() == before
+    headers = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert visitor.get(application.authorize_path(), headers=headers).status_code == 303
+    assert owner.execute(stored).fetchone() == (1,)
+
+
 def test_fifty_one_parameters_are_a_page(alice_browser: Visitor, application: Application) -> None:
     more = "".join(f"&p{n}=1" for n in range(44))
 
