@@ -17,6 +17,8 @@ from authserver.web.server import Server
 from shared import scopes, tokens
 
 MAX_REDIRECT_URIS: Final = 10
+_MAX_REDIRECT_URI_BYTES: Final = 4 * 1024
+"""Of all together: anybody may register clients, and each is stored for at least 90 days."""
 
 
 class _Metadata(BaseModel):
@@ -73,8 +75,14 @@ def _parse(body: bytes) -> _Metadata:
 
 def _client(metadata: _Metadata) -> Client:
     """Return a new client. Raises InvalidRedirectURI, InvalidClientMetadata and InvalidScope."""
-    for uri in metadata.redirect_uris:
+    redirect_uris = list(dict.fromkeys(metadata.redirect_uris))
+    for uri in redirect_uris:
         redirects.check(uri)
+    # They are ASCII.
+    if sum(map(len, redirect_uris)) > _MAX_REDIRECT_URI_BYTES:
+        raise InvalidRedirectURI(
+            f"the redirect URIs must have at most {_MAX_REDIRECT_URI_BYTES} bytes together"
+        )
     try:
         requested = scopes.parse(metadata.scope or "")
     except scopes.UnknownScopeError as error:
@@ -82,7 +90,7 @@ def _client(metadata: _Metadata) -> Client:
     return Client(
         client_id=tokens.mint_client_id(),
         client_name=_visible_name(metadata.client_name or ""),
-        redirect_uris=list(dict.fromkeys(metadata.redirect_uris)),
+        redirect_uris=redirect_uris,
         scopes=list(requested) or None,
     )
 

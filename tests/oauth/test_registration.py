@@ -103,6 +103,10 @@ def test_two_registrations_with_the_same_metadata_get_different_ids(server: Test
             {"redirect_uris": [f"https://app.example/{n}" for n in range(11)]},
             "invalid_redirect_uri",
         ),
+        (
+            {"redirect_uris": [f"https://{n}.example/{'a' * 1400}" for n in range(3)]},
+            "invalid_redirect_uri",
+        ),
         ({"client_name": "a" * 101}, "invalid_client_metadata"),
         ({"client_name": 7}, "invalid_client_metadata"),
         ({"scope": ["read:activity"]}, "invalid_client_metadata"),
