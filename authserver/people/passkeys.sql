@@ -71,6 +71,13 @@ new_event as (
            null::uuid as grant_id
       from opened_session
      union all
+    select 'signed_out',
+           user_id,
+           null,
+           null
+      from ended_session
+     where was_live
+     union all
     select 'passkey_refused',
            user_id,
            null,

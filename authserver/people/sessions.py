@@ -333,6 +333,7 @@ def new_session(
         "user_agent": user_agent,
         "authenticated_at": authenticated_at,
         "most_sessions": MAX_SESSIONS,
+        "idle_lifetime": IDLE_LIFETIME,
     }
     return session, {**session_parameters, **_replacement(browser.session, session)}
 

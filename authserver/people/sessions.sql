@@ -31,6 +31,7 @@ select person.user_id,
 -- used for longest end.
 -- needs: admitted (user_id)
 -- gives: opened_session (user_id)
+-- gives: ended_session (user_id, was_live)
 opened_session as (
     insert into identity.session
            (user_id, session_hash, previous_hash, authenticated_at, user_agent, address)
@@ -49,10 +50,12 @@ closed_session as (
        and session_hash = %(old_session_hash)s
        and exists (select from opened_session)
 ),
-ended_session as (
-    -- The new session is not among these rows yet.
-    delete from identity.session
-     using (
+surplus as (
+    -- The new session is not among these rows yet. Concurrent statements lock them in the same order.
+    select user_id,
+           session_hash
+      from identity.session
+     where (user_id, session_hash) in (
                select session.user_id,
                       session.session_hash
                  from identity.session
@@ -61,9 +64,17 @@ ended_session as (
                 order by session.seen_at desc,
                          session.created_at desc
                offset %(most_sessions)s - 1
-           ) as surplus
+           )
+     order by session_hash
+       for update
+),
+ended_session as (
+    delete from identity.session
+     using surplus
      where session.user_id = surplus.user_id
        and session.session_hash = surplus.session_hash
+    returning session.user_id,
+              session.seen_at > now() - %(idle_lifetime)s::interval as was_live
 ),
 moved_request as (
     update oauth.authorization_request
@@ -97,6 +108,13 @@ new_event as (
            null::text as client_id,
            null::uuid as grant_id
       from opened_session
+     union all
+    select 'signed_out',
+           user_id,
+           null,
+           null
+      from ended_session
+     where was_live
 ),
 --include recorded
 --include recorded_events

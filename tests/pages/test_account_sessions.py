@@ -187,6 +187,8 @@ def test_a_person_has_at_most_a_hundred_sessions_and_the_least_used_end(
         "select count(*) from identity.session where user_id = %s", [bob.user_id]
     )
     assert kept.fetchone() == (100, True)
+    # 22 ended; the session of the browser in which alice was signed in before is one of the 100.
+    assert event_names(owner, alice) == ["signed_in"] + ["signed_out"] * 22
     assert of_bob.fetchone() == (120,)
     assert signed_in(visitor)
     assert signed_in(alice_browser)
