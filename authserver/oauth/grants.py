@@ -57,6 +57,8 @@ CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
+MAX_APPLICATION_GRANTS: Final = 200
+"""The most live grants of applications that a person can have; the least recently used one ends."""
 MAX_API_TOKENS: Final = 100
 """The most live API tokens that a person can have."""
 
@@ -194,6 +196,7 @@ async def issue_code(
             "scopes": list(scopes),
             "code_hash": code.hash,
             "lifetime": CODE_LIFETIME,
+            "most_grants": MAX_APPLICATION_GRANTS,
         },
         origin,
     )

@@ -6,7 +6,8 @@
 
 -- name: grant_code
 -- Pending request with a consent ─► grant and code. No row: the request is no longer pending, so that of two
--- submits of one form only one gets a code.
+-- submits of one form only one gets a code. A person has at most `most_grants` live grants of applications: those
+-- that were not used for longest are revoked.
 with pending as (
     -- Lock the application before its request, in the order in which deleting an application locks them.
     select authorization_request.request_hash
@@ -58,12 +59,54 @@ issued as (
       from granted,
            taken
 ),
+held_user as (
+    -- Deleting the account locks its row before its grants.
+    select person.user_id
+      from granted
+      join identity.user as person using (user_id)
+       for key share of person
+),
+surplus as (
+    -- The new grant is not among these rows yet. Concurrent statements lock them in the same order.
+    select user_id,
+           grant_id
+      from oauth.grant
+     where (user_id, grant_id) in (
+               select live_grant.user_id,
+                      live_grant.grant_id
+                 from oauth.live_grant
+                 join held_user using (user_id)
+                where live_grant.client_id is not null
+                order by coalesce(live_grant.last_used_at, live_grant.created_at) desc,
+                         live_grant.created_at desc
+               offset %(most_grants)s - 1
+           )
+     order by grant_id
+       for no key update
+),
+ended as (
+    update oauth.grant
+       set revoked_at = now()
+      from surplus
+     where oauth.grant.user_id = surplus.user_id
+       and oauth.grant.grant_id = surplus.grant_id
+       and oauth.grant.revoked_at is null
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
 new_event as (
     select 'consented' as event,
            user_id,
            client_id,
            grant_id
       from granted
+     union all
+    select 'revoked',
+           user_id,
+           client_id,
+           grant_id
+      from ended
 ),
 --include recorded
 --include recorded_events

@@ -154,6 +154,48 @@ def test_an_application_that_can_still_refresh_is_known(
     assert KNOWN in page.text
 
 
+def test_a_person_has_at_most_200_grants_of_applications_and_the_least_used_end(
+    alice_browser: Visitor, application: Application, alice: Person, bob: Person, owner: Rows
+) -> None:
+    alice.token()
+    for person in (alice, bob):
+        owner.execute(
+            """
+            with granted as (
+                insert into oauth.grant (user_id, client_id, scopes, created_at, last_used_at)
+                select %s,
+                       %s,
+                       array['read:profile'],
+                       now() - interval '1 year',
+                       now() - n * interval '1 hour'
+                  from generate_series(1, 203) as n
+                returning user_id, grant_id
+            )
+            insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at)
+            select user_id, sha256(grant_id::text::bytea), grant_id, now() + interval '90 days'
+              from granted
+            """,
+            [person.user_id, application.client_id],
+        )
+
+    application.code(alice_browser)
+
+    left = owner.execute(
+        "select count(*), min(last_used_at) > now() - interval '200 hours' from oauth.live_grant "
+        "where user_id = %s and client_id is not null",
+        [alice.user_id],
+    )
+    others = owner.execute(
+        "select count(*) filter (where user_id = %s), count(*) filter (where client_id is null) "
+        "from oauth.live_grant",
+        [bob.user_id],
+    )
+    recorded = owner.execute("select event, count(*) from identity.security_event group by event")
+    assert left.fetchone() == (200, True)
+    assert others.fetchone() == (203, 1)
+    assert dict(recorded.fetchall()) == {"consented": 1, "revoked": 4}
+
+
 @pytest.mark.parametrize("decision", ["allow", "decline"])
 def test_the_redirect_of_a_decision_renews_a_cookie_that_is_due(
     alice_browser: Visitor, application: Application, owner: Rows, decision: str
