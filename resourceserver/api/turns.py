@@ -126,6 +126,11 @@ class Turns:
             # The order of a dictionary is that of insertion, and the first of several smallest is taken.
             person = min(ready, key=lambda each: self.held[each])
             waiting = self.waiting.pop(person)
+            while waiting and waiting[0].done():
+                # It was cancelled, or has waited too long, and leaves only when its task runs again.
+                waiting.popleft()
+            if not waiting:
+                continue
             place = waiting.popleft()
             if waiting:
                 self.waiting[person] = waiting

@@ -105,6 +105,38 @@ def test_who_stops_waiting_takes_no_place() -> None:
     run(test())
 
 
+def test_a_place_that_is_given_back_before_a_cancelled_request_leaves_goes_to_the_next() -> None:
+    async def test() -> None:
+        places, served = Turns(1, 1), list[str]()
+        await ask(places, served, "a1")
+        gone, *_ = await ask(places, served, "b1", "b2", "c1")
+        gone.cancel()
+        await give_back(places, "a")
+
+        await give_back(places, "b")
+        await give_back(places, "c")
+        assert served == ["a1", "b2", "c1"]
+        assert (places.held, places.waiting) == ({}, {})
+
+    run(test())
+
+
+def test_a_place_that_is_given_back_as_a_wait_ends_stays_with_nobody() -> None:
+    async def test() -> None:
+        places, served = Turns(1, 1, patience_s=0.01), list[str]()
+        await ask(places, served, "a1")
+        (late,) = await ask(places, served, "b1")
+        (place,) = places.waiting["b"]
+        # Called in the moment in which the time is over, before the request has learned of it.
+        place.add_done_callback(lambda _: places.give_back("a"))
+
+        with pytest.raises(DatabaseUnavailable):
+            await late
+        assert (places.held, places.waiting) == ({}, {})
+
+    run(test())
+
+
 def test_more_than_may_wait_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "MOST_WAITING", 2)
 
