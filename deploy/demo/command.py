@@ -7,6 +7,7 @@ transaction it computes rollups and summaries itself, as the jobs of a server wo
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -96,7 +97,7 @@ def demo(
     """Fill EMAIL's account with the data of an invented life.
 
     The same seed, days and last day give the same life. The command refuses an account that has data.
-    --replace removes invented data only, and refuses an account that has other data as well.
+    --replace removes the rows of an earlier demo, also those that were edited since, and keeps all others.
     The command needs the login of the database's owner.
     """
     if chosen.database_url is None:
@@ -112,6 +113,12 @@ def demo(
                 connection, email, last, days=days, seed=seed, removed=removed
             )
         asyncio.run(_compute(worker, user_id))
+    except psycopg.errors.UniqueViolation as error:
+        table = f"{error.diag.schema_name}.{error.diag.table_name}"
+        raise click.ClickException(
+            f"{email} has data where 'svc demo' would write its own ({table});"
+            " use another account, or --remove-everything"
+        ) from error
     except psycopg.Error as error:
         raise terminal.failure(error) from error
     click.echo(f"{written} rows for {email}, until {last or 'now'}")
@@ -181,48 +188,69 @@ def _tables(connection: Connection) -> dict[str, str | None]:
 
 
 def _clear(connection: Connection, email: str, user_id: UUID, removed: Removed) -> None:
-    """Remove the account's data as far as the options say. Raises ClickException if data remains."""
+    """Remove the account's data as far as the options say. Raises ClickException if data hinders the demo."""
     tables = _tables(connection)
-    if removed != "everything":
-        others = [
-            table
-            for table, column in tables.items()
-            if _has_other_rows(connection, table, column, user_id)
-        ]
-        if others:
-            raise click.ClickException(
-                f"{email} has data that 'svc demo' did not write ({', '.join(others)});"
-                " use another account, or --remove-everything"
+    values = {"user_id": user_id}
+    if removed == "nothing":
+        _refuse_data(connection, email, tables, values)
+    free: dict[str, list[sql.Composable]] = {table: [sql.SQL("true")] for table in tables}
+    if removed == "invented":
+        for table, referring, match in connection.execute(SQL["references"]).fetchall():
+            free[table].append(
+                sql.SQL(SQL["is_free"]).format(table=sql.SQL(referring), match=sql.SQL(match))
             )
-    if removed == "nothing" and any(
-        _holds(connection, "has_rows", table, user_id=user_id) for table in tables
-    ):
+            _of_demo(connection, "lock_rows", table, tables[table], values)
+    for table, column in tables.items():
+        is_free = sql.SQL(" and ").join(free[table])
+        if removed == "everything":
+            statement = sql.SQL(SQL["remove_rows"]).format(
+                table=sql.SQL(table), invented=sql.SQL("true"), is_free=is_free
+            )
+            connection.execute(statement, values)
+        else:
+            _of_demo(connection, "remove_rows", table, column, values, is_free=is_free)
+
+
+def _refuse_data(
+    connection: Connection, email: str, tables: Mapping[str, str | None], values: dict[str, Any]
+) -> None:
+    """Raise ClickException if the account has data."""
+    others = [
+        table
+        for table, column in tables.items()
+        if _of_demo(connection, "has_other_rows", table, column, values).fetchone() == (True,)
+    ]
+    if others:
         raise click.ClickException(
-            f"{email} has data of an earlier 'svc demo'; --replace removes it first"
+            f"{email} has data that 'svc demo' did not write ({', '.join(others)});"
+            " use another account, or --remove-everything"
         )
     for table in tables:
-        statement = sql.SQL(SQL["remove_rows"]).format(table=sql.SQL(table))
-        connection.execute(statement, {"user_id": user_id})
+        statement = sql.SQL(SQL["has_rows"]).format(table=sql.SQL(table))
+        if connection.execute(statement, values).fetchone() == (True,):
+            raise click.ClickException(
+                f"{email} has data of an earlier 'svc demo'; --replace removes it first"
+            )
 
 
-def _has_other_rows(connection: Connection, table: str, column: str | None, user_id: UUID) -> bool:
-    """Return whether a table has rows of the account that no demo wrote."""
-    if table in COMPUTED:
-        return False
+def _of_demo(
+    connection: Connection,
+    name: str,
+    table: str,
+    column: str | None,
+    values: dict[str, Any],
+    **parts: sql.Composable,
+) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Execute a statement about the rows of a table that the demo wrote; what is computed counts as these."""
+    names: list[str] = []
+    invented: sql.Composable = sql.SQL("true" if table in COMPUTED else "false")
     if table in _NAMES:
         named, names = _NAMES[table]
-        return _holds(connection, "has_other_names", table, named, user_id=user_id, names=names)
-    if column is None:
-        return _holds(connection, "has_rows", table, user_id=user_id)
-    return _holds(connection, "has_other_ids", table, column, user_id=user_id)
-
-
-def _holds(
-    connection: Connection, name: str, table: str, column: str = "", **parameters: Any
-) -> bool:
-    """Return the answer of a statement that asks whether a table has such rows."""
-    statement = sql.SQL(SQL[name]).format(table=sql.SQL(table), column=sql.SQL(column))
-    return connection.execute(statement, parameters).fetchone() == (True,)
+        invented = sql.SQL(SQL["invented_name"]).format(column=sql.SQL(named))
+    elif column is not None and table not in COMPUTED:
+        invented = sql.SQL(SQL["invented_id"]).format(column=sql.SQL(column))
+    statement = sql.SQL(SQL[name]).format(table=sql.SQL(table), invented=invented, **parts)
+    return connection.execute(statement, {**values, "names": names})
 
 
 def _write_memberships(connection: Connection, life: Life) -> int:
@@ -239,11 +267,17 @@ def _copy(connection: Connection, user_id: UUID, piece: Piece) -> int:
         if not rows:
             continue
         columns = list(rows[0])
-        statement = sql.SQL(SQL["copy_rows"]).format(
+        # What is known by name may be the person's own, and stays as it is.
+        statement = sql.SQL(SQL["add_missing_row" if table in _NAMES else "copy_rows"]).format(
             table=sql.Identifier(*table.split(".")),
             columns=sql.SQL(", ").join(map(sql.Identifier, ["user_id", *columns])),
+            values=sql.SQL(", ").join([sql.Placeholder()] * (1 + len(columns))),
         )
+        lines = ([user_id, *(row[column] for column in columns)] for row in rows)
+        if table in _NAMES:
+            connection.cursor().executemany(statement, lines)
+            continue
         with connection.cursor().copy(statement) as copy:
-            for row in rows:
-                copy.write_row([user_id, *(row[column] for column in columns)])
+            for line in lines:
+                copy.write_row(line)
     return sum(map(len, piece.values()))

@@ -44,32 +44,71 @@ select place::text,
 -- Whether the account has rows in a table.
 select exists (select from {table} where user_id = %(user_id)s)
 
--- name: has_other_ids
--- Whether the account has rows in a table whose ids do not have the version of invented ones.
-select exists (
-           select
-             from {table}
-            where user_id = %(user_id)s
-              and substr({column}::text, 15, 1) <> '8'
-       )
+-- name: has_other_rows
+-- Whether the account has rows in a table that no demo wrote.
+select exists (select from {table} where user_id = %(user_id)s and not ({invented}))
 
--- name: has_other_names
--- Whether the account has rows in a table whose names are not among those that the demo writes.
-select exists (
-           select
-             from {table}
-            where user_id = %(user_id)s
-              and ({column}) <> all (%(names)s)
+-- name: invented_id
+-- A row of the demo: its id has the version of invented ones.
+substr({column}::text, 15, 1) = '8'
+
+-- name: invented_name
+-- A row of the demo: its name is among those that the demo writes.
+({column}) = any (%(names)s)
+
+-- name: references
+-- Tables whose rows are removed with the row that they refer to: the table of that row, their own, and when the
+-- two rows belong together.
+select referred.confrelid::regclass::text,
+       referred.conrelid::regclass::text,
+       (
+           select string_agg(
+                      'referring.' || quote_ident(own.attname) || ' = removed.' || quote_ident(other.attname),
+                      ' and '
+                  )
+             from unnest(referred.conkey, referred.confkey) as pair (own_number, other_number)
+             join pg_attribute as own
+               on own.attrelid = referred.conrelid
+              and own.attnum = pair.own_number
+             join pg_attribute as other
+               on other.attrelid = referred.confrelid
+              and other.attnum = pair.other_number
        )
+  from pg_constraint as referred
+ where referred.contype = 'f'
+   and referred.conrelid <> referred.confrelid
+   and referred.conrelid in (select svc.tables_of_people())
+   and referred.confrelid in (select svc.tables_of_people())
+
+-- name: lock_rows
+-- Keeps others from adding rows that refer to rows of the demo, until the transaction ends.
+select
+  from {table}
+ where user_id = %(user_id)s
+   and ({invented})
+   for update
 
 -- name: remove_rows
--- Removes the account's rows from a table.
-delete from {table}
+-- Removes the account's rows that the demo wrote from a table. Those that other rows refer to remain, since these
+-- would be removed too.
+delete from {table} as removed
  where user_id = %(user_id)s
+   and ({invented})
+   and {is_free}
+
+-- name: is_free
+-- Whether no row of a table refers to the row.
+not exists (select from {table} as referring where {match})
 
 -- name: copy_rows
 -- Copies rows into a table.
 copy {table} ({columns}) from stdin
+
+-- name: add_missing_row
+-- Adds a row, unless the account has one of this name.
+insert into {table} ({columns})
+values ({values})
+    on conflict do nothing
 
 -- name: add_organization
 -- Adds the organization of the account, which may have other members and is never removed with the account's rows.

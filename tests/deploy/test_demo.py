@@ -169,16 +169,44 @@ def test_replace_keeps_what_the_demo_did_not_write(
 ) -> None:
     words = ("bob@example.org", "--days=1", f"--until={UNTIL}")
     run(deployment, *words)
-    owner.execute(insert, [bob.user_id])
     before = contents(owner, bob)
+    owner.execute(insert, [bob.user_id])
+    own = set(contents(owner, bob)[table]) - set(before[table])
 
-    refused = [run(deployment, *words, *options) for options in ((), ("--replace",))]
+    refused = run(deployment, *words)
+    replaced = run(deployment, *words, "--replace", "--seed=2")
 
-    assert [done.exit_code for done in refused] == [1, 1]
-    assert {done.stderr for done in refused} == {
+    assert refused.stderr == (
         f"Error: bob@example.org has data that 'svc demo' did not write ({table});"
         " use another account, or --remove-everything\n"
-    }
+    )
+    assert (replaced.exit_code, replaced.stderr) == (0, "")
+    after = contents(owner, bob)
+    assert own <= set(after[table])
+    assert set(before["activity.app_session"]) & set(after["activity.app_session"]) == set()
+
+
+def test_replace_keeps_a_session_of_an_invented_device_and_says_so(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
+    words = ("bob@example.org", "--days=1", f"--until={UNTIL}")
+    run(deployment, *words)
+    owner.execute(
+        "insert into activity.coding_session"
+        " (user_id, idempotency_key, device_id, started_at, ended_at, project)"
+        " select user_id, 'own', device_id, '2024-06-01 10:00Z', '2024-06-01 11:00Z', 'own'"
+        "   from activity.device"
+        "  where user_id = %s and name = 'phone'",
+        [bob.user_id],
+    )
+    before = contents(owner, bob)
+
+    done = run(deployment, *words, "--replace")
+
+    assert done.stderr == (
+        "Error: bob@example.org has data where 'svc demo' would write its own (activity.device);"
+        " use another account, or --remove-everything\n"
+    )
     assert contents(owner, bob) == before
 
 
