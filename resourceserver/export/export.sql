@@ -19,16 +19,13 @@ set local idle_in_transaction_session_timeout = '120s'
 select svc.instant(now()) as exported_at,
        coalesce(svc.day_start(%(from)s::date, %(tz)s)::text, '-infinity') as starts_at,
        coalesce(svc.day_start(%(to)s::date + 1, %(tz)s)::text, 'infinity') as ends_at,
-       string_to_array(current_setting('svc.scopes'), ' ') as scopes,
-       array(
-           select date::text
-             from svc.pending_days(
-                      %(user_id)s,
-                      coalesce(%(from)s::date, '-infinity'),
-                      coalesce(%(to)s::date, 'infinity')
-                  ) as date
-            order by date
-       ) as pending_days
+       string_to_array(current_setting('svc.scopes'), ' ') as scopes
+
+-- name: pending_days
+-- The days whose summaries wait to be made again.
+select date::text
+  from svc.pending_days(%(user_id)s, %(from)s, %(to)s) as date
+ order by date
 
 -- name: open_rows
 -- Opens the cursor of a resource's statement. A statement, like the count below, cannot be a parameter, so psycopg
@@ -173,13 +170,9 @@ select row_to_json(line)::text
 
 -- name: daily_summaries
 -- Days as they were summed up.
-with pending as materialized (
-    select date
-      from svc.pending_days(%(user_id)s, %(from)s, %(to)s) as date
-)
 select row_to_json(line)::text
   from activity.daily_summary as summary
-  left join pending
+  left join unnest(%(pending_days)s::date[]) as pending (date)
     on pending.date = summary.date
  cross join lateral (
 --include summary

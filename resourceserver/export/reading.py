@@ -201,6 +201,11 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
     wanted = [
         each for each in RESOURCES if params.resources is None or each.name in params.resources
     ]
+    period = {"from": params.from_ or "-infinity", "to": params.to or "infinity"}
+    pending_days: list[str] = []
+    if any(each.name == "daily_summaries" for each in wanted):
+        pending = await connection.execute(SQL["pending_days"], {**user_id, **period})
+        pending_days = [day for (day,) in await pending.fetchall()]
     return Export(
         connection,
         about={
@@ -211,13 +216,11 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
         },
         resources=[each for each in wanted if each.scope in head["scopes"]],
         omitted=[each.name for each in wanted if each.scope not in head["scopes"]],
-        pending_days=head["pending_days"]
-        if any(each.name == "daily_summaries" for each in wanted)
-        else [],
+        pending_days=pending_days,
         params={
             **user_id,
-            "from": params.from_ or "-infinity",
-            "to": params.to or "infinity",
+            **period,
+            "pending_days": pending_days,
             "starts_at": head["starts_at"],
             "ends_at": head["ends_at"],
         },

@@ -71,28 +71,45 @@ begin atomic
                reached.step,
                reached.steps + 1,
                reached.stretch
-          from reached
-         where reached.steps < 7
-           and exists (
-               select
-                 from activity.app_session as before
-                where before.user_id = p_user_id
-                  and before.started_at >= reached.at - interval '24 hours 5 minutes'
-                  and before.started_at < reached.at
-                  and before.ended_at >= reached.at - interval '5 minutes'
-                  and before.ended_at > before.started_at
-                  and not before.idle
-           )
-           and exists (
-               select
-                 from activity.app_session as after
-                where after.user_id = p_user_id
-                  and after.started_at >= reached.at - interval '24 hours'
-                  and after.started_at <= reached.at + interval '5 minutes'
-                  and after.ended_at > reached.at
-                  and after.ended_at > after.started_at
-                  and not after.idle
-           )
+          from (
+                   -- The planner uses no index for a comparison with a difference beside row-level security;
+                   -- `offset` makes columns of them.
+                   select at,
+                          step,
+                          steps,
+                          stretch,
+                          at - interval '24 hours 5 minutes' as first_before,
+                          at - interval '5 minutes' as ends_before,
+                          at - interval '24 hours' as first_after,
+                          at + interval '5 minutes' as last_after
+                     from reached
+                    where steps < 7
+                   offset 0
+               ) as reached
+         cross join lateral (
+                   select
+                     from activity.app_session as before
+                    where before.user_id = p_user_id
+                      and before.started_at >= reached.first_before
+                      and before.started_at < reached.at
+                      and before.ended_at >= reached.ends_before
+                      and before.ended_at > before.started_at
+                      and not before.idle
+                    order by before.started_at desc
+                    limit 1
+               ) as active_before
+         cross join lateral (
+                   select
+                     from activity.app_session as after
+                    where after.user_id = p_user_id
+                      and after.started_at >= reached.first_after
+                      and after.started_at <= reached.last_after
+                      and after.ended_at > reached.at
+                      and after.ended_at > after.started_at
+                      and not after.idle
+                    order by after.started_at desc
+                    limit 1
+               ) as active_after
     ),
     extent as (
         select min(at) as starts_at,

@@ -442,3 +442,25 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "context_switches": nearby,
         "focus_streaks": nearby,
     }
+
+
+def test_pending_days_are_found_without_reading_the_whole_history(crowded: Settings) -> None:
+    today = datetime.now(UTC).date()
+    marked = today - timedelta(days=12)
+    with (
+        closing(psycopg.connect(crowded.database_url or "", autocommit=True)) as owner,
+        closing(psycopg.connect(database.role_url(crowded, "reader"), autocommit=True)) as reader,
+    ):
+        owner.execute("set timezone = 'UTC'")
+        alice = account(owner, "alice@example.org")
+        owner.execute(
+            "insert into activity.summary_due (user_id, date) values (%s, %s)",
+            [alice.user_id, marked],
+        )
+
+        read = rows_read(reader, alice, "summaries", {})
+
+        day_before, day_after = marked - timedelta(days=1), marked + timedelta(days=1)
+        nearby = sessions(owner, alice, (at(day_before, "00:00"), at(day_after, "23:59:59.999")))
+    # Both days on either side of both ends of the marked day are looked at.
+    assert 0 < read["app_session"] <= 2 * nearby
