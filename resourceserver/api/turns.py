@@ -29,7 +29,7 @@ from resourceserver.api.errors import DatabaseUnavailable, TooManyRequests
 Person = Hashable
 
 MOST_WAITING: Final = 100
-"""How many requests of one person may wait; further ones are refused at once."""
+"""How many requests of one person may wait, as a rule."""
 PATIENCE_S: Final = 15.0
 """How long a request waits for a place, as a rule."""
 RETRY_AFTER_S: Final = 5
@@ -48,6 +48,8 @@ class Turns:
     """How long a request waits for a place; None for the usual time."""
     full: type[DatabaseUnavailable] = DatabaseUnavailable
     """What is raised where others have all places."""
+    most_waiting: int = MOST_WAITING
+    """How many requests of one person may wait; further ones are refused at once."""
     held: Counter[Person] = field(default_factory=Counter)
     """How many places each person has."""
     waiting: dict[Person, deque[asyncio.Future[None]]] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class Turns:
             self.held[person] += 1
             return
         waiting = self.waiting.setdefault(person, deque())
-        if len(waiting) >= MOST_WAITING:
+        if len(waiting) >= self.most_waiting:
             raise TooManyRequests(RETRY_AFTER_S)
         place = asyncio.get_running_loop().create_future()
         waiting.append(place)

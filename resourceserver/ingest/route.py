@@ -64,6 +64,8 @@ STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
 MEDIA_TYPE: Final = "application/json"
 MOST_AT_ONCE: Final = 2
 """How many batches of one person are written at once."""
+MOST_WAITING: Final = 16
+"""How many batches of one person wait to be read on or written; each is in memory while it does."""
 MAX_BODY: Final = 40 * 1024 * 1024
 """Most bytes of a body, both as it comes and inflated."""
 _SMALL: Final = 32 * 1024
@@ -101,7 +103,7 @@ class TooSlow(Problem):
 
 
 class Busy(DatabaseUnavailable):
-    """other large batches are being judged; send this one again"""
+    """other large batches are being written; send this one again"""
 
 
 class BatchTooLarge(Problem):
@@ -191,14 +193,17 @@ class Load:
     writing: Turns
     """Who may write a batch."""
     large: Turns
-    """Who may have a large body in memory, from its first bytes beyond a small one until it is validated."""
+    """Who may have a large body in memory, from its first bytes beyond a small one until it is written."""
     validating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large body is validated."""
 
 
 def routes(chosen: Settings, reader: Reader, writers: Pipelines) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
-    load = Load(Turns(chosen.ingest_connections, MOST_AT_ONCE), Turns(LARGE_BODIES, 1, full=Busy))
+    load = Load(
+        Turns(chosen.ingest_connections, MOST_AT_ONCE, most_waiting=MOST_WAITING),
+        Turns(LARGE_BODIES, 1, full=Busy, most_waiting=MOST_WAITING),
+    )
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
 
@@ -219,8 +224,9 @@ def _route(
             verdict, columns = (
                 validate() if len(body) <= _SMALL else await _in_turn(validate, load.validating)
             )
-        async with load.writing.place(who.token.user_id):
-            written = await write(writers, who, stream, verdict.rows, columns)
+            # A large body keeps its place until it is written: what was read from it waits here in memory.
+            async with load.writing.place(who.token.user_id):
+                written = await write(writers, who, stream, verdict.rows, columns)
         result = _result(verdict, written, now_ms)
         return Response(result, headers=PRIVATE, media_type="application/json")
 

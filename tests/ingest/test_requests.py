@@ -9,17 +9,21 @@ import socket
 import threading
 import tracemalloc
 import zlib
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.api import turns
 from resourceserver.ingest import route
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange
+from tests.waiting import wait_for_rivals
 
 JSON = {"Content-Type": "application/json"}
 NOTHING_DONE = {"accepted": 0, "duplicates": 0, "rejected": []}
@@ -256,6 +260,33 @@ def test_a_second_large_batch_of_one_person_waits_a_while_and_is_then_refused(
     assert (second.status, second.body["error"]) == (429, "rate_limited")
     assert (b"retry-after", b"5") in second.sent[0]["headers"]
     assert first.body["accepted"] + first.body["duplicates"] == 1000
+
+
+def test_a_large_batch_keeps_its_place_until_it_is_written(
+    deployment: Settings,
+    api: TestClient,
+    headers: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    owner: psycopg.Connection[Any],
+) -> None:
+    body = json.dumps({"events": [HOUR] * 1000}).encode()
+    first, second = (Exchange(api, headers, iter([body]), ends=True) for _ in range(2))
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.1)
+
+    async def run() -> None:
+        under_way = asyncio.create_task(first.run())
+        await asyncio.to_thread(wait_for_rivals, owner, 1)
+        await second.run()
+        rival.rollback()
+        await under_way
+
+    assert api.portal is not None
+    with closing(psycopg.connect(deployment.database_url or "")) as rival:
+        rival.execute("lock table activity.app_session in exclusive mode")
+        api.portal.call(run)
+
+    assert (second.status, second.body["error"]) == (429, "rate_limited")
+    assert (first.status, first.body["accepted"]) == (200, 1)
 
 
 def test_a_body_that_ends_early_is_refused(exchange: Any, headers: dict[str, str]) -> None:

@@ -225,7 +225,7 @@ def test_rivals_with_overlapping_batches_in_any_order_write_their_union(
     headers = alice.headers(SCOPE)
     posts = []
     sent = set()
-    for _ in range(40):
+    for _ in range(16):
         numbers = chance.sample(range(300), 150)
         sent |= set(numbers)
         events = [

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from resourceserver.api import turns
 from resourceserver.api.errors import DatabaseUnavailable, TooManyRequests
 from resourceserver.api.turns import Turns
 
@@ -137,11 +136,9 @@ def test_a_place_that_is_given_back_as_a_wait_ends_stays_with_nobody() -> None:
     run(test())
 
 
-def test_more_than_may_wait_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "MOST_WAITING", 2)
-
+def test_more_than_may_wait_are_refused_at_once() -> None:
     async def test() -> None:
-        places, served = Turns(1, 1), list[str]()
+        places, served = Turns(1, 1, most_waiting=2), list[str]()
         tasks = await ask(places, served, "a1", "a2", "a3", "a4")
 
         with pytest.raises(TooManyRequests):
