@@ -42,7 +42,7 @@ class OpenToAllOrigins:
         if scope["type"] != "http" or not self.covers(scope["path"]):
             await self.app(scope, receive, send)
             return
-        if scope["method"] == "OPTIONS":
+        if _is_preflight(scope):
             await send(
                 {"type": "http.response.start", "status": 204, "headers": list(_PREFLIGHT_HEADERS)}
             )
@@ -55,3 +55,12 @@ class OpenToAllOrigins:
             await send(message)
 
         await self.app(scope, receive, send_open)
+
+
+def _is_preflight(scope: Scope) -> bool:
+    """Whether a browser asks if a page may send a request; another OPTIONS request is the application's."""
+    names = {name for name, _ in scope["headers"]}
+    return scope["method"] == "OPTIONS" and names >= {
+        b"origin",
+        b"access-control-request-method",
+    }

@@ -36,6 +36,23 @@ def test_a_page_of_any_origin_may_call_it_and_read_every_answer(api: TestClient,
         assert "access-control-allow-credentials" not in answer.headers
 
 
+@pytest.mark.parametrize("missing", ["Origin", "Access-Control-Request-Method"])
+def test_an_options_request_that_is_no_preflight_is_answered_like_any_other_method(
+    api: TestClient, missing: str
+) -> None:
+    headers = ORIGIN | {"Access-Control-Request-Method": "GET"}
+    del headers[missing]
+
+    refused = api.options("/api/v1/me", headers=headers)
+    unknown = api.options("/api/v1/nothing", headers=headers)
+
+    assert refused.status_code == 405
+    assert set(refused.headers["allow"].split(", ")) == {"GET", "HEAD"}
+    assert refused.json()["error"] == "method_not_allowed"
+    assert refused.headers["access-control-allow-origin"] == "*"
+    assert unknown.status_code == 404
+
+
 def test_pages_may_read_the_headers_that_say_what_to_do(api: TestClient, alice: Person) -> None:
     for headers in ({}, alice.headers()):
         answer = api.get("/api/v1/export", headers=ORIGIN | headers)
