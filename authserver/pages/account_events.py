@@ -27,6 +27,7 @@ _SENTENCES: Final = {
     "passkey_refused": "A passkey was refused, because it may have been copied",
     "provider_connected": "You connected another service for sign-in",
     "provider_disconnected": "You disconnected another service from sign-in",
+    "rules_switched_off": "Category rules that take too long were switched off",
 }
 _APPLICATION_SENTENCES: Final = {
     "consented": "You gave an application access",

@@ -57,6 +57,10 @@ PROBLEMS: Final = {
     "25 parts with * + ? or {1,2}, and 255 characters, where a part with {9} counts nine times and a group "
     "with + twice.",
     "too_slow": "The expression takes too long to read. Make it simpler.",
+    "slow_texts": "Some texts take too long to compare with the expression. Make it simpler, for example "
+    "without a part such as [ab]{100} that may begin at many places of a text.",
+    "slow_together": "Your expressions together would take too long to read. Make one of them simpler, or "
+    "remove one.",
     "too_many": "There is room for 200 rules, of which 50 may be regular expressions, and for 200 scores of "
     "your own.",
     "exists": "A rule for that exists already. Remove it first.",

@@ -231,6 +231,7 @@ title_rule as (
       from activity.category_rule
      where user_id = %(user_id)s
        and field = 'title'
+       and switched_off_at is null
 ),
 title as materialized (
     select distinct title

@@ -19,6 +19,7 @@ rule as (
            row_number() over (order by priority, category_rule_id) as position
       from activity.category_rule
      where user_id = %(user_id)s
+       and switched_off_at is null
 ),
 own_score as (
     select category,

@@ -420,7 +420,7 @@ HOSTILE = [
 
 @pytest.fixture
 def hostile(owner: Owner, alice: Person) -> Iterator[None]:
-    """A day of alice's whose titles are the longest there can be, and rules that are the worst."""
+    """A day of alice's whose titles are the longest there can be, and the worst rules of any version."""
     owner.execute(
         """
         with device as (
@@ -437,8 +437,15 @@ def hostile(owner: Owner, alice: Person) -> Iterator[None]:
         """,
         {"user_id": alice.user_id},
     )
-    for n in range(50):
-        assert insert(owner, alice, "title", "regex", f"({HOSTILE[n % 10]})x{n}", "Own")[0] is None
+    owner.execute(
+        """
+        insert into activity.category_rule (user_id, priority, field, match, pattern, category)
+        select %s, n, 'title', 'regex', pattern, 'Own'
+          from unnest(%s::text[]) with ordinality as rule (pattern, n)
+        """,
+        [alice.user_id, [f"({HOSTILE[n % 10]})x{n}" for n in range(50)]],
+    )
+    owner.execute("select svc.end_category_change(%s, '{}')", [alice.user_id])
     yield
     owner.execute("delete from activity.category_rule")
 

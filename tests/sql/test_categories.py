@@ -811,6 +811,51 @@ def test_an_expression_that_takes_too_long_is_not_taken(db: Rows) -> None:
     assert told.fetchone() == ("too_slow", None)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("[xy]*x[xy]{250}z", "slow_texts"),
+        (r"\d*1\d{250}x", "slow_texts"),
+        (r"[\x78\x79]*\x78[\x78\x79]{250}z", "slow_texts"),
+        ("[ab]{3}|qwertuiopsdfghjklc|[xy]*x[xy]{200}z", "slow_texts"),
+        ("[xy]*z", None),
+        ("(invoice|receipt).*20[0-9]{2}", None),
+    ],
+)
+def test_an_expression_that_is_slow_on_some_text_of_its_letters_is_not_taken(
+    db: Rows, pattern: str, problem: str | None
+) -> None:
+    told = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()
+
+    assert told == (problem,)
+
+
+def test_trial_texts_are_the_same_each_time_and_of_the_expressions_own_pieces(db: Rows) -> None:
+    texts = [
+        [text for (text,) in db.execute("select svc.trial_texts('(ja|nein){20}z')")]
+        for _ in range(2)
+    ]
+
+    assert texts[0] == texts[1]
+    assert max(map(len, texts[0])) == 1024
+    assert any(re.fullmatch("(ja|nein)+(n|ne|nei|j)?", text) for text in texts[0])
+    assert len(texts[0]) <= 121
+
+
+def test_a_persons_expressions_share_one_limit(owner: Rows, alice: Person, bob: Person) -> None:
+    assert insert(owner, alice, "title", "regex", "slow", "Own")[0] is None
+    owner.execute("update activity.category_rule set reading_us = 1500")
+
+    assert insert(owner, alice, "title", "regex", "github", "Own")[0] == "slow_together"
+    assert insert(owner, alice, "title", "contains", "github", "Own")[0] is None
+    assert insert(owner, bob, "title", "regex", "github", "Own")[0] is None
+
+    owner.execute(
+        "update activity.category_rule set switched_off_at = now() where pattern = 'slow'"
+    )
+    assert insert(owner, alice, "title", "regex", "github", "Own")[0] is None
+
+
 @pytest.mark.parametrize("code", ["XX000", "54000", "53200"])
 def test_what_outgrows_postgres_is_too_large(db: Rows, code: str) -> None:
     db.execute(
