@@ -1,5 +1,6 @@
 """Refreshing with rotation: checklist lines 35 to 41."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -328,7 +329,7 @@ class Passing:
         self.database = database
         self.owner = owner
 
-    async def run(self, steps: list[Any], *, may_repeat: bool) -> list[Any]:
+    async def run(self, steps: list[Any], *, may_repeat: bool) -> Sequence[Any]:
         answers = await self.database.run(steps, may_repeat=may_repeat)
         self.owner.execute(
             "update oauth.refresh_token set rotated_at = rotated_at - interval '1 h'"

@@ -19,7 +19,7 @@ CHOSEN = Settings(
 
 
 async def tasks_of(app: Starlette) -> int:
-    """Return how many tasks a running application has begun by itself, but for those that watch its connections."""
+    """Return how many tasks a running application has begun, but for those that watch its connections."""
     before = asyncio.all_tasks()
     async with app.router.lifespan_context(app):
         begun = asyncio.all_tasks() - before
