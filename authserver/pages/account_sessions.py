@@ -43,7 +43,8 @@ async def end(server: Server, request: Request) -> Response:
     match form.get("what"):
         case "others":
             await sessions.sign_out_everywhere(server.database, user_id, origin, except_for=own)
-            return server.pages.redirect_browser(f"{PATH}?done=others", visit.browser)
+            # This browser remains known to the account, from now on.
+            return server.pages.redirect(f"{PATH}?done=others", own, visit.browser.known_id)
         case "all":
             await sessions.sign_out_everywhere(server.database, user_id, origin)
             # Pending requests of this browser move to its new anonymous session.

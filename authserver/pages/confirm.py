@@ -71,7 +71,7 @@ async def submit(server: Server, request: Request) -> Response:
         refused = await _render(server, visit, going_to, problem, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
-    return server.pages.redirect(going_to, session)
+    return server.pages.redirect(going_to, session, visit.browser.known_id)
 
 
 async def done(server: Server, request: Request) -> Response:

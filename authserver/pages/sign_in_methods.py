@@ -56,7 +56,7 @@ async def change_password(server: Server, request: Request) -> Response:
         return await _render(server, visit, request, password_problem=str(error), status=400)
     if session is None:
         raise SignInNeeded(visit.browser, PATH)
-    return server.pages.redirect(f"{PATH}?done=password", session)
+    return server.pages.redirect(f"{PATH}?done=password", session, visit.browser.known_id)
 
 
 async def add_passkey(server: Server, request: Request) -> Response:

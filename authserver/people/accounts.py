@@ -178,7 +178,8 @@ async def authenticate(
     account = await find(server.database, email)
     stored = None if account is None else account.password_hash
     user_id = None if account is None else account.user_id
-    known_browser = server.signer.known_browser(known_cookie, user_id)
+    signed_out_at = None if account is None else account.signed_out_at
+    known_browser = server.signer.known_browser(known_cookie, user_id, signed_out_at)
     is_known = known_browser is not None
     reserved = (
         server.throttle.reserve(origin.address)

@@ -13,6 +13,7 @@ the browser sends them, must not contradict this.
 
 import hashlib
 import hmac
+import math
 import re
 import secrets
 import time
@@ -51,7 +52,7 @@ _KNOWN_FOR: Final = timedelta(days=90)
 _MAX_COOKIE_CHARACTERS: Final = 16 * 1024
 
 _KNOWN_COOKIE: Final = re.compile(
-    r"(?P<subject>(?P<id>[0-9a-f]{32})-(?P<issued_at>[0-9]{1,12}))\.[A-Za-z0-9_-]{43}"
+    r"(?P<subject>(?P<id>[0-9a-f]{32})-(?P<issued_at_ms>[0-9]{1,15}))\.[A-Za-z0-9_-]{43}"
 )
 
 CSRF_FIELD: Final = "csrf"
@@ -81,6 +82,8 @@ class Browser:
     person: Person | None
     is_cookie_due: bool
     """Whether the response has to set the cookie: it is new, or its lifetime starts again."""
+    known_id: str | None = None
+    """The id by which the browser is already known to the person's account."""
 
     @property
     def form_hashes(self) -> tuple[bytes, ...]:
@@ -144,6 +147,7 @@ class Signer:
 
     A second cookie remains after sign-out. It makes the browser known to the account, so that strangers who
     guess its password neither delay this browser nor lock it out; it opens nothing (OWASP: device cookies).
+    Signing out everywhere and a new password end it.
     """
 
     cookies: itsdangerous.Signer
@@ -174,16 +178,20 @@ class Signer:
             return None
         return tokens.parse(tokens.SESSION, text)
 
-    def set_cookie(self, response: Response, session: Token) -> None:
+    def set_cookie(self, response: Response, session: Token, known_id: str | None = None) -> None:
         """Set the session cookie. An anonymous session ends when the browser is closed.
 
-        A person's session also makes the browser known to their account.
+        A person's session also makes the browser known to their account, by its present ``known_id`` if it
+        has one: each id has free guesses of its own.
         """
         is_anonymous = session.user_id == tokens.NOBODY
         text = self.cookies.sign(session.text).decode()
         self._set(response, self.cookie_name, text, None if is_anonymous else IDLE_LIFETIME)
         if not is_anonymous:
-            known = self._known_text(session.user_id, f"{secrets.token_hex(16)}-{time.time():.0f}")
+            # Rounded up: the cookie that follows a sign-out everywhere is not older than that.
+            issued_at_ms = math.ceil(time.time() * 1000)
+            subject = f"{known_id or secrets.token_hex(16)}-{issued_at_ms}"
+            known = self._known_text(session.user_id, subject)
             self._set(response, self.known_cookie_name, known, _KNOWN_FOR)
 
     def _set(self, response: Response, name: str, text: str, lifetime: timedelta | None) -> None:
@@ -197,18 +205,37 @@ class Signer:
             samesite="lax",
         )
 
-    def known_browser(self, known_cookie: str | None, user_id: UUID | None) -> str | None:
+    def known_browser(
+        self, known_cookie: str | None, user_id: UUID | None, signed_out_at: datetime | None
+    ) -> str | None:
         """Return the id of a browser that signed in to this account within 90 days, otherwise None.
 
-        The cookie does not contain the account, so that it tells nothing to the next user of the browser.
+        A browser that last signed in before ``signed_out_at`` is not known: all sessions of the account were
+        ended then, or its password was changed. The cookie does not contain the account, so that it tells
+        nothing to the next user of the browser.
         """
+        found = self._known(known_cookie, user_id)
+        if found is None:
+            return None
+        issued_at = int(found["issued_at_ms"]) / 1000
+        if issued_at <= time.time() - _KNOWN_FOR.total_seconds():
+            return None
+        if signed_out_at is not None and issued_at < signed_out_at.timestamp():
+            return None
+        return found["id"]
+
+    def known_id(self, known_cookie: str | None, user_id: UUID) -> str | None:
+        """Return the id of a browser that has ever signed in to this account, otherwise None."""
+        found = self._known(known_cookie, user_id)
+        return None if found is None else found["id"]
+
+    def _known(self, known_cookie: str | None, user_id: UUID | None) -> re.Match[str] | None:
+        """Return the parts of a cookie that was signed for this account, otherwise None."""
         found = _KNOWN_COOKIE.fullmatch(known_cookie or "")
         if found is None or user_id is None or known_cookie is None:
             return None
-        if not hmac.compare_digest(self._known_text(user_id, found["subject"]), known_cookie):
-            return None
-        is_recent = int(found["issued_at"]) > time.time() - _KNOWN_FOR.total_seconds()
-        return found["id"] if is_recent else None
+        is_signed = hmac.compare_digest(self._known_text(user_id, found["subject"]), known_cookie)
+        return found if is_signed else None
 
     def _known_text(self, user_id: UUID, subject: str) -> str:
         signature = self.known_browsers.get_signature(f"{user_id} {subject}").decode()
@@ -296,7 +323,8 @@ async def browser(signer: Signer, database: Database, request: Request) -> Brows
     )
     if person is None:
         return Browser(tokens.mint(tokens.SESSION, tokens.NOBODY), None, is_cookie_due=True)
-    return Browser(session, person, is_cookie_due=person.was_refreshed)
+    known_id = signer.known_id(cookie(request, signer.known_cookie_name), person.user_id)
+    return Browser(session, person, is_cookie_due=person.was_refreshed, known_id=known_id)
 
 
 async def sign_in(

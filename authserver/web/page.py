@@ -122,20 +122,23 @@ class Pages:
             policy += f"; connect-src {self.data_url}"
         response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
-            self.signer.set_cookie(response, browser.session)
+            self.signer.set_cookie(response, browser.session, browser.known_id)
         return response
 
-    def redirect(self, location: str, session: Token | None = None) -> Response:
+    def redirect(
+        self, location: str, session: Token | None = None, known_id: str | None = None
+    ) -> Response:
         """Return a redirect that is followed with GET. It sets the cookie of a new ``session``."""
         # Starlette's RedirectResponse would encode characters of a registered URI again.
         response = Response(status_code=303, headers={**_HEADERS, "Location": location})
         if session is not None:
-            self.signer.set_cookie(response, session)
+            self.signer.set_cookie(response, session, known_id)
         return response
 
     def redirect_browser(self, location: str, browser: Browser) -> Response:
         """Return a redirect that sets the cookie of ``browser`` if it is due."""
-        return self.redirect(location, browser.session if browser.is_cookie_due else None)
+        session = browser.session if browser.is_cookie_due else None
+        return self.redirect(location, session, browser.known_id)
 
 
 def pages(signer: Signer, chosen: Settings) -> Pages:

@@ -132,6 +132,20 @@ def test_the_cookies_are_out_of_reach_of_scripts_and_other_sites(
     assert lifetimes == {"svc_session": "2592000", "svc_known": "7776000"}
 
 
+def test_a_browser_keeps_its_known_id_when_its_cookies_are_renewed(
+    visitor: Visitor, alice_has_a_password: Person, owner: Rows
+) -> None:
+    enter(visitor, "alice@example.org", PASSWORD)
+    first = visitor.cookies["svc_known"]
+    owner.execute("update identity.session set seen_at = now() - interval '2 hours'")
+
+    visitor.get("/")
+
+    renewed = visitor.cookies["svc_known"]
+    assert renewed != first
+    assert renewed.partition("-")[0] == first.partition("-")[0]
+
+
 @pytest.fixture
 def https(settings: Settings) -> Iterator[TestClient]:
     """The same server as people reach it over https."""

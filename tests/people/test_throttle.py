@@ -43,6 +43,7 @@ SQL: Final = queries.load(Path(throttle.__file__).with_name("throttle.sql"))
 HOME: Final = "203.0.113.7"
 ELSEWHERE: Final = "198.51.100.20"
 WRONG: Final = "not the password"
+NEW: Final = "a heron waits beside the weir"
 
 
 # How the delay grows, on the database, in a transaction whose time stands still.
@@ -884,7 +885,7 @@ def test_a_browser_is_known_to_one_account_and_for_ninety_days(
     def known_for(user_id: UUID | None, text: str | None, days: int = 0) -> bool:
         with monkeypatch.context() as later:
             later.setattr(time, "time", lambda: now + days * 86_400)
-            return signer.known_browser(text, user_id) is not None
+            return signer.known_browser(text, user_id, None) is not None
 
     assert known_for(alice.user_id, known_cookie, 89)
     assert not known_for(alice.user_id, known_cookie, 91)
@@ -893,6 +894,25 @@ def test_a_browser_is_known_to_one_account_and_for_ninety_days(
     assert not known_for(alice.user_id, known_cookie[:-1] + "!")
     assert not known_for(alice.user_id, f"{known_cookie[:8]}0{known_cookie[9:]}" + "0")
     assert not known_for(alice.user_id, None)
+
+
+@pytest.mark.parametrize(
+    "action", ["/settings/account/sign-in/password", "/settings/account/sessions"]
+)
+def test_a_new_password_or_a_sign_out_elsewhere_leaves_no_other_browser_known(
+    home: Place, elsewhere: Place, known_cookie: str, guess: Guess, action: str
+) -> None:
+    visitor = signed_in(home.client, "alice@example.org", PASSWORD)
+    page = visitor.get(action.removesuffix("/password"))
+    fields = dict(next(form.fields for form in forms(page) if form.action == action))
+    changed = visitor.post(action, fields | {"password": NEW, "what": "others"})
+    guess("alice@example.org", *[f"192.0.2.{number}" for number in range(30)])
+
+    before = enter_with(elsewhere, known_cookie, "alice@example.org", WRONG)
+    now = enter_with(elsewhere, visitor.cookies["svc_known"], "alice@example.org", WRONG)
+
+    assert changed.status_code == 303
+    assert (before, now) == (429, 400)
 
 
 class Held(PasswordHasher):
