@@ -148,7 +148,7 @@ EXPORT: Final = Operation(
 
 
 @dataclass
-class Pace:
+class TransferRate:
     """How fast a client takes an answer, from the time that sending to it takes."""
 
     taken: int = 0
@@ -178,13 +178,13 @@ class _Answer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. Raises psycopg.Error, which breaks it off."""
 
-        pace = Pace()
+        rate = TransferRate()
 
         async def send_in_time(message: Message) -> None:
             started = time.monotonic()
             async with asyncio.timeout(STALLED_S):
                 await send(message)
-            is_slow = pace.is_slow(len(message.get("body", b"")), time.monotonic() - started)
+            is_slow = rate.is_slow(len(message.get("body", b"")), time.monotonic() - started)
             if is_slow and self.turns.is_awaited_by_another(self.user_id):
                 raise TimeoutError
 

@@ -396,21 +396,21 @@ begin atomic
           from (
                    select p_pattern as text
                     union all
-                   select repeat(counted.found[1] || '|', 9)
-                     from regexp_matches(p_pattern, '([^{]{1,20})\{', 'g') as counted (found)
+                   select repeat(counted.match[1] || '|', 9)
+                     from regexp_matches(p_pattern, '([^{]{1,20})\{', 'g') as counted (match)
                     union all
-                   select chr(('x' || lpad(coded.found[1], 8, '0'))::bit(32)::integer)
-                     from regexp_matches(p_pattern, '\\[xuU]0*([1-9a-fA-F][0-9a-fA-F]{1,3})', 'g') as coded (found)
-                    where lower(coded.found[1]) < 'd800'
-                       or length(coded.found[1]) < 4
+                   select chr(('x' || lpad(coded.match[1], 8, '0'))::bit(32)::integer)
+                     from regexp_matches(p_pattern, '\\[xuU]0*([1-9a-fA-F][0-9a-fA-F]{1,3})', 'g') as coded (match)
+                    where lower(coded.match[1]) < 'd800'
+                       or length(coded.match[1]) < 4
                     union all
                    select '1|0|a|b| '
                ) as part
     ),
-    found as (
-        select word.found[1] as piece
+    word_in_text as (
+        select word.match[1] as piece
           from source
-         cross join regexp_matches(source.text, '[[:alnum:]]{2,}', 'g') as word (found)
+         cross join regexp_matches(source.text, '[[:alnum:]]{2,}', 'g') as word (match)
          union all
         select letter.piece
           from source
@@ -418,10 +418,10 @@ begin atomic
          where letter.piece !~ '[][()|*+?^$\\{}]'
     ),
     piece as (
-        select found.piece as text,
-               row_number() over (order by count(*) desc, found.piece collate "C") as n
-          from found
-         group by found.piece
+        select word_in_text.piece as text,
+               row_number() over (order by count(*) desc, word_in_text.piece collate "C") as n
+          from word_in_text
+         group by word_in_text.piece
          order by n
          limit 16
     ),

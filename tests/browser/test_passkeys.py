@@ -134,7 +134,7 @@ def test_a_replayed_response_is_refused(
     open_signed_in(page, PAGE)
     add(page)
     page.get_by_role("button", name="Sign out").click()
-    page.wait_for_url("**/sign-in")
+    page.wait_for_url("**/sign-in?done=signed-out")
     cookies = page.context.cookies()
     with caught(page, "/sign-in") as bodies:
         page.get_by_role("button", name="Sign in with a passkey").click()
@@ -172,7 +172,7 @@ def test_a_response_for_another_origin_is_refused(
     open_signed_in(page, PAGE)
     add(page)
     page.get_by_role("button", name="Sign out").click()
-    page.wait_for_url("**/sign-in")
+    page.wait_for_url("**/sign-in?done=signed-out")
     form = page.locator("form[data-passkey]")
     options = form.get_attribute("data-options")
     csrf = form.locator("[name=csrf]").input_value()
