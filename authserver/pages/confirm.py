@@ -90,7 +90,7 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
         visit.person.email,
         form.get("password") or "",
         events.request_origin(request),
-        known_cookie=sessions.cookie(request, server.signer.known_cookie_name),
+        session=visit.browser.session,
     )
     if account is None or account.user_id != visit.person.user_id:
         raise ProofRefused(_FAILED)

@@ -168,18 +168,21 @@ async def authenticate(
     origin: RequestOrigin,
     *,
     known_cookie: str | None = None,
+    session: Token | None = None,
 ) -> Account | None:
     """Return the account that this e-mail address and password belong to, or None.
 
     The duration is the same for an unknown address, a wrong password and a throttled attempt, so that it
-    reveals nothing. ``known_cookie`` is what the browser keeps of its last sign-in. Raises TooManyRequests,
-    passwords.TooManySignIns.
+    reveals nothing. A browser is known by ``known_cookie``, which it keeps of its last sign-in, or by the
+    ``session`` in which the person is already signed in. Raises TooManyRequests, passwords.TooManySignIns.
     """
     account = await find(server.database, email)
     stored = None if account is None else account.password_hash
     user_id = None if account is None else account.user_id
     signed_out_at = None if account is None else account.signed_out_at
     known_browser = server.signer.known_browser(known_cookie, user_id, signed_out_at)
+    if session is not None and session.user_id == user_id:
+        known_browser = session.hash.hex()
     is_known = known_browser is not None
     reserved = (
         server.throttle.reserve(origin.address)
@@ -380,7 +383,8 @@ async def join(
         "invitation_hash": link.hash,
         "email": email,
         "timezone": new.timezone,
-        "password_hash": await hasher.hash(new.password),
+        # Strangers have no link, so they cannot fill this place.
+        "password_hash": await hasher.hash(new.password, is_known=True),
     }
     try:
         created = await changes.run(database, SQL["join"], parameters, origin)

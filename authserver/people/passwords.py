@@ -151,9 +151,10 @@ def _decoy(argon2: PasswordHasher) -> str:
 class Hasher:
     """Hashes and verifies in threads, at most two at once: one in each of two places.
 
-    One place is for everybody. The other is kept for known people: those who are signed in, and browsers
-    that have signed in to the account before. So strangers who fill the queue delay only each other. Each
-    hash needs 64 MiB and computes in four threads; more at a time would only delay everything else.
+    One place is for everybody. The other is kept for known people: those who are signed in or have a one-time
+    link, and browsers that have signed in to the account before. So strangers who fill the queue delay only
+    each other. Each hash needs 64 MiB and computes in four threads; more at a time would only delay
+    everything else.
     """
 
     argon2: PasswordHasher = field(default_factory=PasswordHasher)

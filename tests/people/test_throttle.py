@@ -25,9 +25,10 @@ from authserver import rows
 from authserver.errors import TooManyRequests
 from authserver.events import RequestOrigin
 from authserver.people import accounts, passwords, sessions, throttle
+from authserver.people.accounts import NewAccount
 from authserver.people.passwords import Hasher
 from authserver.web.server import Server, server
-from shared import queries
+from shared import queries, tokens
 from shared.settings import Settings
 from tests import processes
 from tests.client import NO_TLS, AppClient
@@ -806,11 +807,12 @@ def known_cookie(home: Place) -> str:
     return visitor.cookies["svc_known"]
 
 
-def test_a_full_queue_does_not_keep_out_a_known_browser(
-    home: Place, settings: Settings, known_cookie: str
+def test_a_full_queue_does_not_keep_out_known_people(
+    home: Place, settings: Settings, known_cookie: str, alice: Person
 ) -> None:
     hasher = Hasher(CHEAP)
     entered = []
+    invited = NewAccount(email="carol@example.org", password=PASSWORD, timezone="UTC")
 
     async def crowd() -> None:
         async with (
@@ -830,12 +832,27 @@ def test_a_full_queue_does_not_keep_out_a_known_browser(
                     this, "alice@example.org", PASSWORD, origin, known_cookie=known_cookie
                 )
             )
+            session = tokens.mint(tokens.SESSION, alice.user_id)
+            entered.append(
+                await accounts.authenticate(
+                    this, "alice@example.org", PASSWORD, origin, session=session
+                )
+            )
+            url = await accounts.invite(this.database, settings, None)
+            link = tokens.parse(tokens.LINK, url.partition("=")[2])
+            assert link is not None
+            await accounts.join(this.database, hasher, link, invited, origin)
+            entered.append(await accounts.find(this.database, "carol@example.org"))
 
             waiting.cancel_scope.cancel()
 
     anyio.run(crowd)
 
-    assert [account and account.email for account in entered] == ["alice@example.org"]
+    assert [account and account.email for account in entered] == [
+        "alice@example.org",
+        "alice@example.org",
+        "carol@example.org",
+    ]
 
 
 def enter_with(place: Place, known: str, email: str, password: str) -> int:
