@@ -1,8 +1,8 @@
 """The authorization endpoint (RFC 6749, section 4.1.1; RFC 7636; RFC 8707; RFC 9207; RFC 9700).
 
 A request is checked in one visible order. Until the client and the redirect URI have been checked, an error
-is only shown to the person. Later errors are sent to the redirect URI, but only of a client that the
-signed-in person has allowed before. For any other client a page with a link comes first: with open
+is only shown to the person. Later errors are sent to the redirect URI, but only of a client that has access
+to data of the signed-in person. For any other client a page with a link comes first: with open
 registration, automatic redirects would be an open redirector (RFC 9700, section 4.11.2).
 """
 
@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from authserver import events, forms
 from authserver.errors import (
+    InvalidRedirectURI,
     InvalidRequest,
     InvalidScope,
     OAuthError,
@@ -143,6 +144,11 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
     if given is None:
         raise UnusableRedirectURI(_absence(query, "redirect_uri"), parameter="redirect_uri")
     if _is_registered(client, given, port_may_vary=port_may_vary):
+        try:
+            # The rules may be stricter than they were when the client was registered.
+            redirects.check(given)
+        except InvalidRedirectURI as error:
+            raise UnusableRedirectURI(error.description, parameter="redirect_uri") from error
         return given
     description = _OTHER_PORT if _is_registered(client, given, port_may_vary=True) else None
     raise UnusableRedirectURI(description, parameter="redirect_uri")
@@ -242,12 +248,15 @@ def _next_step(request_id: Token, browser: Browser) -> str:
 async def _may_redirect_error(server: Server, browser: Browser, client: Client) -> bool:
     """Return whether an error may be sent to the client without a page before it.
 
-    Registration is open, so an automatic redirect to a client that this person never allowed would be an open
-    redirector, also after sign-in (RFC 9700, section 4.11.2).
+    Registration is open, so an automatic redirect to a client without access to this person's data would be
+    an open redirector, also after sign-in (RFC 9700, section 4.11.2).
     """
     if browser.person is None:
         return False
-    return await grants.is_known_client(server.database, browser.person.user_id, client.client_id)
+    granted = await grants.scopes_of_client(
+        server.database, browser.person.user_id, client.client_id
+    )
+    return bool(granted)
 
 
 def _values(query: Form, parameter: str | None) -> list[str]:

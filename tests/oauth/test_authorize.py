@@ -263,6 +263,28 @@ def test_an_error_of_a_client_that_this_person_never_allowed_is_a_page_first(
     assert pressed.headers["location"].startswith("https://evil.example/?error=invalid_scope&")
 
 
+def test_an_error_of_a_client_without_access_any_more_is_a_page_first(
+    alice_browser: Visitor, allowed: Application, owner: Rows
+) -> None:
+    owner.execute("update oauth.grant set revoked_at = now()")
+
+    page = alice_browser.get(allowed.authorize_path(scope="read:everything"))
+
+    assert page.status_code == 400
+    assert "location" not in page.headers
+
+
+def test_a_redirect_uri_that_could_be_registered_earlier_is_refused(
+    alice_browser: Visitor, application: Application, owner: Rows
+) -> None:
+    owner.execute("update oauth.client set redirect_uris = array['ms-settings:x']")
+
+    page = alice_browser.get(application.authorize_path(redirect_uri="ms-settings:x"))
+
+    assert page.status_code == 400
+    assert "must not have the scheme ms-settings" in page.text
+
+
 @pytest.mark.parametrize(
     ("changed", "shown"),
     [
