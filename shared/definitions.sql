@@ -128,7 +128,7 @@ rule_inputs.category,
 -- gives: rule_category (categories)
 -- gives: known_rule (by_app, by_domain)
 -- gives: known_site (by_domain)
--- gives: decided_category (app, domain, known_as, label_id)
+-- gives: decided_category (app, domain, known_as)
 looked_at as materialized (
     select 'app' as field,
            app as thing

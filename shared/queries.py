@@ -35,6 +35,7 @@ _HEADER: Final = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _INCLUDE: Final = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
 _PROMISE: Final = re.compile(r"^-- (needs|gives): (\w+) \(([\w,\s-]*)\)\n", re.MULTILINE)
 _COMMENT: Final = re.compile(r"^ *--(?!include ).*\n?", re.MULTILINE)
+_STATEMENT_END: Final = re.compile(r";$", re.MULTILINE)
 _TEXT: Final = re.compile(r"'[^']*'")
 _STEP: Final = re.compile(
     r"^ *--include (?P<include>\w+)$"
@@ -140,7 +141,9 @@ def written_out(path: Path) -> str:
     """
     text = path.read_text(encoding="utf-8")
     fragments = {block.name: block for shared in SHARED for block in blocks(shared)}
-    _check(Block(path.name, is_fragment=False, text=text, needs={}, gives={}), fragments)
+    # A common table expression ends with its statement, and the next function must not rely on it.
+    for statement in _STATEMENT_END.split(_COMMENT.sub("", text)):
+        _check(Block(path.name, is_fragment=False, text=statement, needs={}, gives={}), fragments)
     return _whole(text, fragments)
 
 

@@ -261,7 +261,8 @@ rule_inputs as (
 --
 -- A binary search finds a label's place. A join would have to guess how many rows there are, and where the
 -- guess is wrong it is a loop in a loop.
--- needs: decided_category (app, known_as, label_id)
+-- needs: decided_category (app, known_as)
+-- needs: rule_inputs (label_id)
 -- needs: score (category, score)
 -- gives: names (apps, categories)
 -- gives: label_map (apps, categories, ids, scores)

@@ -342,9 +342,10 @@ raw_spent as (
 -- start in it, how many go on from before it, and milliseconds. Parts of one session have its id, those of
 -- several together the nil UUID and the time of the longest one. The device is known of raw sessions alone.
 -- Needs the fragments `spans`, `rule_inputs_in_spans` and `decided_category`. As in `raw_time`, all rows of the join have a partner.
--- needs: decided_category (app, domain, known_as, label_id)
+-- needs: decided_category (app, domain, known_as)
 -- needs: raw_spans (are_first, ends, positions, starts)
 -- needs: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
+-- needs: rule_inputs (label_id)
 -- gives: spent (app, category, continued, device, domain, first_at, last_at, longest_ms, owned_ms, position,
 --     session_id, started)
 --include raw_time

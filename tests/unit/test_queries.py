@@ -141,5 +141,22 @@ def test_a_fragment_that_does_not_do_what_it_says_is_refused(
             queries.load(path)
 
 
+def test_a_function_does_not_have_the_tables_of_the_function_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fragments, functions = tmp_path / "fragments.sql", tmp_path / "functions.sql"
+    fragments.write_text(SPANS)
+    monkeypatch.setattr(queries, "SHARED", (fragments,))
+    slots = "slot (position, starts_at) as (\n    -- Two columns;\n    values (1, 2)\n),\n"
+    function = "begin atomic\nwith\n{}--include spans\nselect 1;\nend;\n"
+
+    functions.write_text(function.format(slots) * 2)
+    assert queries.written_out(functions).count("span as (") == 2
+
+    functions.write_text(function.format(slots) + function.format(""))
+    with pytest.raises(queries.FragmentError, match=r"^functions.sql: spans needs slot.position$"):
+        queries.written_out(functions)
+
+
 def test_the_statements_of_the_bench_load() -> None:
     assert queries.load(ROOT / "tests" / "bench" / "years.sql") != {}
