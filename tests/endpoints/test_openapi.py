@@ -203,7 +203,7 @@ def test_every_failure_has_the_error_body_and_its_headers(operation: dict[str, A
 
     assert {"200", "404", "405", "414", "431", "500"} <= set(responses)
     assert "Allow" in responses["405"]["headers"]
-    assert ({"401", "403", "503"} <= set(responses)) >= needs_token
+    assert ({"401", "403", "429", "503"} <= set(responses)) >= needs_token
     assert ("400" in responses) == ("parameters" in operation or "requestBody" in operation)
     for status, response in responses.items():
         assert "X-Request-Id" in response["headers"]
@@ -212,6 +212,8 @@ def test_every_failure_has_the_error_body_and_its_headers(operation: dict[str, A
             assert response["headers"]["WWW-Authenticate"]["example"].startswith("Bearer ")
         if status == "503":
             assert response["headers"]["Retry-After"]["example"] == "1"
+        if status == "429":
+            assert response["headers"]["Retry-After"]["example"] == "5"
         if status != "200" and operation["operationId"] not in ("healthz", "readyz"):
             content = response["content"]["application/json"]
             assert content["schema"] == {"$ref": "#/components/schemas/Error"}
