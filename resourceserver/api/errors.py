@@ -13,6 +13,7 @@
     │   └── InvalidParameter
     ├── TooManyRequests      429   with Retry-After
     ├── DatabaseUnavailable  503
+    │   ├── ServerFull
     │   ├── TookTooLong
     │   ├── OutdatedServer
     │   └── OutdatedSchema
@@ -119,6 +120,10 @@ class DatabaseUnavailable(Problem):
 
     status = 503
     code = "database_unavailable"
+
+
+class ServerFull(DatabaseUnavailable):
+    """the server is full of other requests; try again in a while"""
 
 
 class TookTooLong(DatabaseUnavailable):

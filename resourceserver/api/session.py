@@ -12,6 +12,7 @@ statements must see the data as of one moment. It ends after its last statement,
 there the session would be over, and every policy silently empty.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,8 +47,14 @@ _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 QUICK_MS: Final = 2000
 """How long the database may take for a question that is declared quick."""
 QUICK_S: Final = 7.0
-"""How long the answer to a quick question may take. To open a session may take another 4 s, while a migration
-tries to get its locks (sql/migrate.sql)."""
+"""How long a quick question may take from its first moment to its answer. Opening a session may take 4 s of
+it, while a migration tries to get its locks (sql/migrate.sql)."""
+QUICK_PATIENCE_S: Final = 3.0
+"""How long of it a question waits for its turn."""
+MOST_QUICK: Final = 16
+"""How many quick questions of one person are asked at once."""
+_DEPTH: Final = 256
+"""How many quick questions wait for one connection."""
 PATIENT_S: Final = 25.0
 """How long another answer may take: a little longer than the server's own limit (sql/roles.sql)."""
 PROBE_S: Final = 1.5
@@ -120,6 +127,8 @@ class Reader:
     """For questions that may take long."""
     turns: Turns
     """Who may ask ``patient``."""
+    quick_turns: Turns
+    """Who may ask ``quick``."""
     probe: Pipelines
     """For probes alone, so that no question holds them up."""
     usage: Usage = field(default_factory=Usage)
@@ -138,7 +147,7 @@ class Reader:
             Pipelines.to(
                 url,
                 size=chosen.quick_connections,
-                depth=256,
+                depth=_DEPTH,
                 patience_s=QUICK_S,
                 prepare=chosen.prepare,
             ),
@@ -150,6 +159,7 @@ class Reader:
                 prepare=chosen.prepare,
             ),
             Turns(chosen.patient_connections, MOST_PATIENT),
+            Turns(chosen.quick_connections * _DEPTH, MOST_QUICK, QUICK_PATIENCE_S),
             Pipelines.to(url, size=1, depth=256, patience_s=PROBE_S, prepare=chosen.prepare),
         )
 
@@ -163,11 +173,11 @@ class Reader:
         """
         values = {**params, "user_id": who.token.user_id}
         try:
+            await self.know(who)
             if is_quick:
                 opening = (OPEN_SESSION, who.parameters(QUICK_MS))
-                opened, result = await self.quick.run((opening, (question, values)))
+                opened, result = await self._ask_quickly(who, (opening, (question, values)))
             else:
-                await self.know(who)
                 async with self.turns.place(who.token.user_id):
                     opening = (OPEN_SESSION, who.parameters())
                     opened, result = await self.patient.run((opening, (question, values)))
@@ -256,11 +266,25 @@ class Reader:
     async def check(self, who: Credential) -> None:
         """Open and leave the session: raises what ``read`` would for this credential."""
         try:
-            (opened,) = await self.quick.run(((OPEN_SESSION, who.parameters()),))
+            (opened,) = await self._ask_quickly(who, ((OPEN_SESSION, who.parameters()),))
         except psycopg.Error as error:
             raise self._problem(error, who) from error
         note(who, opened)
         self.accept(who)
+
+    async def _ask_quickly(self, who: Credential, steps: Sequence[Step]) -> Results:
+        """Return the results of ``steps``, which count for the token's owner once that is known.
+
+        Raises psycopg.Error, TookTooLong, and what ``Turns.take`` does.
+        """
+        try:
+            async with asyncio.timeout(QUICK_S):
+                if who.token.hash not in self.known:
+                    return await self.quick.run(steps)
+                async with self.quick_turns.place(who.token.user_id):
+                    return await self.quick.run(steps)
+        except TimeoutError as error:
+            raise TookTooLong from error
 
     def _problem(
         self, error: psycopg.Error, who: Credential, params: Container[str] = ()

@@ -5,9 +5,9 @@
     carol's  2nd   1st ──┘            └──► carol's; further ones as they become free
 
 A place is what a request needs to be served: a connection of its own for a long question, a batch or an
-export, or memory for a large body. A free place goes to the waiting person who holds the fewest places, and
-among equals to the one who was served longest ago. So a person without a place never waits behind another
-person's second request.
+export, a share of a connection for a quick question, or memory for a large body. A free place goes to the
+waiting person who holds the fewest places, and among equals to the one who was served longest ago. So a
+person without a place never waits behind another person's second request.
 
 A request that waits too long is refused with the reason that applies: a person who holds places has asked
 for too much (429); for a person who holds none the server is full (503).
@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from resourceserver.api.errors import DatabaseUnavailable, TooManyRequests
+from resourceserver.api.errors import DatabaseUnavailable, ServerFull, TooManyRequests
 
 Person = Hashable
 
@@ -46,7 +46,7 @@ class Turns:
     """How many of them one person may have, unless there are so few that nothing would be left for others."""
     patience_s: float | None = None
     """How long a request waits for a place; None for the usual time."""
-    full: type[DatabaseUnavailable] = DatabaseUnavailable
+    full: type[DatabaseUnavailable] = ServerFull
     """What is raised where others have all places."""
     most_waiting: int = MOST_WAITING
     """How many requests of one person may wait; further ones are refused at once."""

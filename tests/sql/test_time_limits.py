@@ -88,3 +88,51 @@ def test_a_question_that_is_declared_quick_is_held_to_it(
         assert slept.get_value(0, 0) == b"slept"
 
     with_reader(deployment, use)
+
+
+def test_one_person_asks_sixteen_quick_questions_at_once_and_others_do_not_wait_for_them(
+    deployment: Settings, alice: Person, bob: Person
+) -> None:
+    quick = pipeline.statement("select 'slept' from (select pg_sleep(0.02)) as slept")
+
+    async def use(reader: Reader) -> None:
+        hers, his = credential(alice), credential(bob)
+        for who in (hers, his):
+            await reader.check(who)
+
+        asked = [
+            asyncio.create_task(reader.read(who, quick, {}, is_quick=True))
+            for who in (*[hers] * 20, his)
+        ]
+        await asyncio.sleep(0)
+        turns = reader.quick_turns
+        waiting = {person: len(each) for person, each in turns.waiting.items()}
+        held = dict(turns.held)
+
+        assert (held, waiting) == ({alice.user_id: 16, bob.user_id: 1}, {alice.user_id: 4})
+        assert await asyncio.gather(*asked) == [b"slept"] * 21
+        assert not turns.held
+
+    with_reader(deployment, use)
+
+
+def test_a_quick_question_that_waits_behind_others_is_given_up_in_time(
+    deployment: Settings, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(reader: Reader) -> None:
+        hers, his = credential(alice), credential(bob)
+        for who in (hers, his):
+            await reader.check(who)
+        # The connection itself is good: each answer would come in less than its patience.
+        before = [
+            asyncio.create_task(reader.read(hers, PART, {"seconds": 0.4}, is_quick=True))
+            for _ in range(3)
+        ]
+        await asyncio.sleep(0)
+        monkeypatch.setattr(session, "QUICK_S", 0.6)
+
+        with pytest.raises(TookTooLong):
+            await reader.read(his, PART, {"seconds": 0.0}, is_quick=True)
+        assert await asyncio.gather(*before) == [b"slept"] * 3
+
+    with_reader(deployment, use)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resourceserver.api.errors import DatabaseUnavailable, TooManyRequests
+from resourceserver.api.errors import ServerFull, TooManyRequests
 from resourceserver.api.turns import Turns
 
 
@@ -77,7 +77,7 @@ def test_too_long_a_wait_is_the_fault_of_whoever_holds_places() -> None:
 
         with pytest.raises(TooManyRequests):
             await again
-        with pytest.raises(DatabaseUnavailable):
+        with pytest.raises(ServerFull):
             await other
         assert places.waiting == {}
         await give_back(places, "a")
@@ -129,7 +129,7 @@ def test_a_place_that_is_given_back_as_a_wait_ends_stays_with_nobody() -> None:
         # Called in the moment in which the time is over, before the request has learned of it.
         place.add_done_callback(lambda _: places.give_back("a"))
 
-        with pytest.raises(DatabaseUnavailable):
+        with pytest.raises(ServerFull):
             await late
         assert (places.held, places.waiting) == ({}, {})
 
