@@ -140,14 +140,17 @@ begin atomic
     select p_user_id,
            known.date
       from (
-               select summary.date + around as date
-                 from activity.daily_summary as summary
+               select distinct marked.date + around as date
+                 from (
+                          select summary.date
+                            from activity.daily_summary as summary
+                           where summary.user_id = p_user_id
+                           union
+                          select due.date
+                            from activity.summary_due as due
+                           where due.user_id = p_user_id
+                      ) as marked
                 cross join generate_series(-p_around, p_around) as around
-                where summary.user_id = p_user_id
-                union
-               select due.date
-                 from activity.summary_due as due
-                where due.user_id = p_user_id
            ) as known
      where known.date between '0001-01-01' and '9999-12-31'
      order by known.date

@@ -213,6 +213,19 @@ def test_what_was_measured_and_not_yet_summed_up_is_pending(
     assert no_rows["pending_days"] == []
 
 
+def test_another_zone_marks_the_days_beside_those_that_wait(owner: Rows, alice: Person) -> None:
+    owner.execute(
+        "insert into activity.summary_due (user_id, date) values (%s, '2025-06-16')",
+        [alice.user_id],
+    )
+    profile = {"display_name": None, "timezone": "Asia/Tokyo", "week_starts_on": 1}
+
+    owner.execute(SAVE_PROFILE, {"user_id": alice.user_id, **profile})
+
+    marked = owner.execute("select date::text from activity.summary_due order by date").fetchall()
+    assert marked == [("2025-06-15",), ("2025-06-16",), ("2025-06-17",)]
+
+
 def test_pending_days_are_those_of_the_page(
     api: TestClient, owner: Rows, alice: Person, bob: Person
 ) -> None:
