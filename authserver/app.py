@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from authserver import janitor
-from authserver.errors import HeadersTooLarge, HostUnclear, ServerError
+from authserver.errors import UNREADABLE, HeadersTooLarge, HostUnclear, ServerError
 from authserver.oauth import authorize, consent, metadata, registration, revocation, token
 from authserver.pages import (
     account,
@@ -77,6 +77,7 @@ def create(
             internal_error=failures.always(ServerError()),
             headers_too_large=failures.always(HeadersTooLarge()),
             host_unclear=failures.always(HostUnclear()),
+            unreadable=lambda path, status: failures.answer(path, UNREADABLE[status](), {}),
         ),
         exception_handlers=failures.handlers(),
         lifespan=lifespan,

@@ -5,6 +5,10 @@
     │   ├── UnusableRedirectURI                                 no
     │   ├── PayloadTooLarge          413                        no
     │   ├── BodyTooSlow              408                        no
+    │   ├── HeadTooSlow              408                        no
+    │   ├── HeadersTooLarge          431                        no
+    │   ├── HostUnclear, NotHTTP                                no
+    │   ├── MethodUnknown            501                        no
     │   └── MethodNotAllowed         405                        no
     ├── InvalidClient                invalid_client, 401        no
     │   ├── UnknownClient
@@ -25,6 +29,7 @@
     ├── NotFound                     not_found, 404
     ├── TooManyRequests              temporarily_unavailable, 429
     ├── TemporarilyUnavailable       temporarily_unavailable, 503
+    │   ├── ServerFull
     │   └── OutdatedServer           outdated_server
     └── ServerError                  server_error, 500
 
@@ -35,7 +40,8 @@ client in ``oauth.authorize``.
 
 import json
 import re
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 from starlette.responses import Response
 
@@ -97,6 +103,26 @@ class HeadersTooLarge(InvalidRequest):
 class HostUnclear(InvalidRequest):
     """The request needs one Host header."""
 
+    may_redirect = False
+
+
+class NotHTTP(InvalidRequest):
+    """The request is not valid HTTP/1.1."""
+
+    may_redirect = False
+
+
+class MethodUnknown(InvalidRequest):
+    """This method is not known here."""
+
+    status = 501
+    may_redirect = False
+
+
+class HeadTooSlow(InvalidRequest):
+    """The request line and the headers did not arrive in time."""
+
+    status = 408
     may_redirect = False
 
 
@@ -252,6 +278,10 @@ class TemporarilyUnavailable(OAuthError):
     retry_after_s = 1
 
 
+class ServerFull(TemporarilyUnavailable):
+    """Too many connections are open; try again in a while."""
+
+
 class OutdatedServer(TemporarilyUnavailable):
     """This server is older than the database; try again in a while."""
 
@@ -263,6 +293,12 @@ class ServerError(OAuthError):
 
     error = "server_error"
     status = 500
+
+
+UNREADABLE: Final[Mapping[int, type[OAuthError]]] = {
+    each.status: each for each in (NotHTTP, HeadTooSlow, HeadersTooLarge, MethodUnknown, ServerFull)
+}
+"""The errors of requests that the web server refuses, by status."""
 
 
 def retry_after(error: OAuthError) -> dict[str, str]:

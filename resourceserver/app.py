@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 
 from resourceserver.api import endpoint, hang, metadata, usage
 from resourceserver.api.errors import (
+    UNREADABLE,
     AddressTooLong,
     Answers,
     HeadersTooLarge,
@@ -101,6 +102,7 @@ def create(
             internal_error=lambda _: answers.of(InternalError()),
             headers_too_large=lambda _: answers.of(HeadersTooLarge()),
             host_unclear=lambda _: answers.of(HostUnclear()),
+            unreadable=lambda _, status: answers.of(UNREADABLE[status]()),
             address_too_long=lambda _: answers.of(AddressTooLong()),
         ),
         exception_handlers=answers.handlers(),

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, ExceptionHandler, Receive, Scope, Send
 
+from shared.heads import UNREADABLE
 from shared.web import RefusedBody, RequestLog, answer_has_started, error_log
 
 MAX_ADDRESS_BYTES: Final = 16 * 1024
@@ -45,6 +46,9 @@ class Refusals:
     """For more headers than any client needs (431; RFC 6585, section 5)."""
     host_unclear: Callable[[str], Response]
     """For a request without a Host header, or with two (400; RFC 9112, section 3.2)."""
+    unreadable: Callable[[str, int], Response]
+    """For a request that the web server did not read to the end of its head, or has no room for: its path,
+    which is empty if it is not known, and the status (400, 408, 431, 501, 503)."""
     address_too_long: Callable[[str], Response] | None = None
     """For addresses longer than any that we give out (414; RFC 9110, section 15.5.15); None: no limit."""
 
@@ -112,6 +116,10 @@ class Guard:
             await answer(scope, receive, send)
 
     def _refused(self, scope: Scope) -> Response | None:
+        if UNREADABLE in scope:
+            answer = self.refusals.unreadable(scope["path"], scope[UNREADABLE])
+            answer.headers["Connection"] = "close"
+            return answer
         if self.refusals.address_too_long is not None:
             path = scope.get("raw_path") or scope["path"].encode()
             if len(path) + len(scope["query_string"]) > MAX_ADDRESS_BYTES:

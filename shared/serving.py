@@ -2,14 +2,19 @@
 
 import logging
 import os
+import resource
 from typing import Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from shared import database, lifeline, listening, settings, web
+from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
 from shared.settings import Settings
+
+_OPEN_FILES: Final = 4 * MAX_CONNECTIONS
+"""Most open files of a process: room to accept connections beyond the bound and to answer them 503."""
 
 log: Final = logging.getLogger("svc.serving")
 
@@ -32,6 +37,7 @@ def serve(
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):
         os.environ.pop(name, None)
     web.configure_logging()
+    _raise_file_limit()
     # No reason not to start: it is a matter of full load, and a pooler can hand so many on through fewer.
     needed = {role: workers * chosen.connections[role] for role in role_urls}
     for line in database.connection_shortages(role_urls, needed):
@@ -39,6 +45,8 @@ def serve(
     config = uvicorn.Config(
         application,
         factory=True,
+        http=BoundedHeads,
+        ws="none",
         workers=workers,
         log_config=None,
         access_log=False,
@@ -54,3 +62,11 @@ def serve(
         Multiprocess(config, sockets=sockets).run()
     else:
         server.run(sockets=sockets)
+
+
+def _raise_file_limit() -> None:
+    """Allow this process and its workers more open files, as far as the system permits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < _OPEN_FILES:
+        wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

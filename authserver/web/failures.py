@@ -98,8 +98,8 @@ class Failures:
     machine_paths: frozenset[str]
 
     def answer(self, path: str, error: OAuthError, headers: Mapping[str, str]) -> Response:
-        """Return ``error`` as JSON or as a page, depending on ``path``."""
-        if path in self.machine_paths or path.startswith("/.well-known/"):
+        """Return ``error`` as JSON or as a page, depending on ``path``; JSON if that is not known (empty)."""
+        if not path or path in self.machine_paths or path.startswith("/.well-known/"):
             return errors.answer(error, dict(headers))
         notice = _BY_STATUS.get(error.status, _BY_STATUS[400])
         if error.status == 400:

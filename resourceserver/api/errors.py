@@ -6,6 +6,9 @@
     ├── Unauthorized         401   with a challenge (RFC 6750, section 3; RFC 9728, section 5.1)
     ├── InsufficientScope    403   with a challenge
     ├── HostUnclear          400
+    ├── NotHTTP              400
+    ├── MethodUnknown        501
+    ├── HeadTooSlow          408
     ├── AddressTooLong       414
     ├── HeadersTooLarge      431
     ├── ParameterProblem     400   names the parameter
@@ -23,6 +26,7 @@ Raised where the fact is known, turned into an answer here, once, at the edge.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -86,6 +90,27 @@ class HostUnclear(Problem):
     """the request needs one Host header"""
 
     status = 400
+    code = "invalid_request"
+
+
+class NotHTTP(Problem):
+    """the request is not valid HTTP/1.1"""
+
+    status = 400
+    code = "invalid_request"
+
+
+class MethodUnknown(Problem):
+    """this method is not known here"""
+
+    status = 501
+    code = "invalid_request"
+
+
+class HeadTooSlow(Problem):
+    """the request line and the headers did not arrive in time"""
+
+    status = 408
     code = "invalid_request"
 
 
@@ -196,6 +221,12 @@ class InvalidParameter(ParameterProblem):
     code = "invalid_parameter"
 
 
+UNREADABLE: Final[Mapping[int, type[Problem]]] = {
+    each.status: each for each in (NotHTTP, HeadTooSlow, HeadersTooLarge, MethodUnknown, ServerFull)
+}
+"""The problems of requests that the web server refuses, by status."""
+
+
 @dataclass(frozen=True)
 class Answers:
     """Writes problems as answers. ``metadata_url`` is where a challenge sends clients (RFC 9728)."""
@@ -227,6 +258,9 @@ class Answers:
                 NotFound()
                 | MethodNotAllowed()
                 | HostUnclear()
+                | NotHTTP()
+                | MethodUnknown()
+                | HeadTooSlow()
                 | AddressTooLong()
                 | HeadersTooLarge()
                 | InternalError()

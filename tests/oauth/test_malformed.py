@@ -1,5 +1,6 @@
 """Input that no client means: checklist line 60, and the limits of forms."""
 
+import json
 import select
 import socket
 from collections.abc import Iterator
@@ -227,7 +228,30 @@ def test_ten_megabytes_of_cookies_are_an_ordinary_refusal(
 
     answered = answer_to(listening, request())
 
-    assert answered.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 ")), answered[:100]
+    assert answered.startswith(b"HTTP/1.1 431 "), answered[:100]
+    assert json.loads(answered.partition(b"\r\n\r\n")[2]) == {
+        "error": "invalid_request",
+        "error_description": "The headers are larger than 32 KiB.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "description"),
+    [
+        (b"BREW /oauth/token HTTP/1.1\r\n\r\n", 501, "This method is not known here."),
+        (b"POST /oauth/token HTTP\r\n\r\n", 400, "The request is not valid HTTP/1.1."),
+    ],
+)
+def test_what_cannot_be_parsed_is_answered_in_json(
+    listening: tuple[str, int], sent: bytes, status: int, description: str
+) -> None:
+    answered = answer_to(listening, iter([sent]))
+
+    assert answered.startswith(b"HTTP/1.1 %d " % status)
+    assert json.loads(answered.partition(b"\r\n\r\n")[2]) == {
+        "error": "invalid_request",
+        "error_description": description,
+    }
 
 
 @pytest.mark.checklist(60)

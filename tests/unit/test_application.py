@@ -116,6 +116,7 @@ def client() -> Iterator[AppClient]:
             internal_error=lambda path: PlainTextResponse(f"our mistake at {path}", 500),
             headers_too_large=lambda _: PlainTextResponse("headers", 431),
             host_unclear=lambda _: PlainTextResponse("host", 400),
+            unreadable=lambda _, status: PlainTextResponse("unreadable", status),
             address_too_long=lambda _: PlainTextResponse("address", 414),
         ),
         exception_handlers={

@@ -1,0 +1,205 @@
+"""Bounds on the heads of requests, and answers to those that cannot be read.
+
+A head is the request line and the headers. The application sees only complete heads. The web server waits for
+the end of an incomplete one forever and keeps all of it in memory, so this protocol closes connections whose
+head is too large or too late. The application makes the answer, as for every other request: it finds the
+status in the scope.
+
+    connection ──► head arrives ──► body, answer ──► idle ──► next head ...
+                   HEAD_S,          the routes'      the web server's
+                   MAX_HEAD_BYTES   own limits       timeout_keep_alive
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""Somewhat more than the largest address and headers that the application accepts."""
+HEAD_S: Final = 10.0
+"""How long a head may take, from its first byte or, on a new connection, from its start."""
+MAX_CONNECTIONS: Final = 1000
+"""Open connections of one process, whose heads take at most 64 MB together. Requests on further ones are
+answered 503."""
+
+UNREADABLE: Final = "svc.unreadable"
+"""The scope's key for the status of a request that no route is to see."""
+
+_REQUEST_LINE: Final = re.compile(rb"(?:\A|\n)[!#$%&'*+.^_`|~0-9A-Za-z-]+ \S+ HTTP/1\.[01]\r?\n")
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """The web server's protocol for one connection, with bounds on heads.
+
+    A timer is set when a connection opens, and later only for a head that is incomplete after its first
+    piece, so an ordinary request costs none.
+    """
+
+    max_head_bytes = MAX_HEAD_BYTES
+    head_s = HEAD_S
+    max_connections = MAX_CONNECTIONS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what the web server gives."""
+        super().__init__(*args, **kwargs)
+        self._is_in_head = True
+        self._head_bytes = 0
+        """Of the incomplete head; 0 if the piece in which it begins has the end of another message too."""
+        self._head_started: float | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a head."""
+        super().connection_made(transport)
+        self._start_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        super().connection_lost(exc)
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def data_received(self, data: bytes) -> None:
+        """Parse a piece of one message or more."""
+        if not self._is_refused:
+            self._unset_keepalive_if_required()
+        while data and not self._is_refused:
+            piece = data
+            if self._is_in_head:
+                # What is larger than the rest of a head's bound may be its end and a body.
+                piece = data[: self.max_head_bytes - self._head_bytes]
+                self._head_bytes += len(piece)
+            data = data[len(piece) :]
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserError as error:
+                self._refuse(_status_of(error, piece), is_more_expected=True)
+            except httptools.HttpParserUpgrade:
+                # A server may ignore the header (RFC 9110, section 7.8), and there is no other protocol here.
+                pass
+            if not self._is_in_head:
+                continue
+            if self._head_bytes >= self.max_head_bytes:
+                self._refuse(431, is_more_expected=True)
+            elif self._head_started is None and (self._head_bytes or self._has_begun()):
+                self._start_clock()
+
+    def on_headers_complete(self) -> None:
+        """Hand the request to the application."""
+        self._is_in_head = False
+        self._head_bytes = 0
+        self._head_started = None
+        if len(self.connections) > self.max_connections:
+            self.scope[UNREADABLE] = 503  # type: ignore[typeddict-unknown-key]
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Expect the next head."""
+        super().on_message_complete()
+        self._is_in_head = True
+
+    def _has_begun(self) -> bool:
+        """Whether anything but line ends has come of the next head."""
+        return self.scope is not (None if self.cycle is None else self.cycle.scope)
+
+    def _start_clock(self) -> None:
+        self._head_started = self.loop.time()
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_s, self._check_clock)
+
+    def _check_clock(self) -> None:
+        self._head_timer = None
+        if self._head_started is None or self._is_refused or self.transport.is_closing():
+            return
+        left_s = self._head_started + self.head_s - self.loop.time()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # The web server may not read on before that answer is complete, which is not the client's fault.
+            self._start_clock()
+        elif left_s > 0:
+            self._head_timer = self.loop.call_later(left_s, self._check_clock)
+        elif self._has_begun():
+            self._refuse(408, is_more_expected=False)
+        else:
+            # A browser may have opened the connection in advance; an answer would be to a later request.
+            self.transport.close()
+
+    def _refuse(self, status: int, *, is_more_expected: bool) -> None:
+        """Have the application answer the incomplete request with ``status``, after those before it.
+
+        The connection closes after that. If more data is expected, the client may close it first, within the
+        timeout of an idle connection.
+        """
+        self._is_refused = True
+        self.on_message_begin()
+        scope: Any = self.scope
+        scope |= {"method": "-", "path": "", "raw_path": b"", "query_string": b""}
+        scope[UNREADABLE] = status
+        transport = HalfClosing(self.transport) if is_more_expected else self.transport
+        before, self.cycle = self.cycle, self._last_cycle(transport)
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        elif not before.more_body:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+        elif before.response_started or self.pipeline:
+            # The fault is in a body, and its answer cannot be replaced any more.
+            self.cycle = before
+            self.transport.close()
+        else:
+            before.disconnected = True
+            before.message_event.set()
+            self._start_asgi_task(self.cycle, self.app)
+
+    def _last_cycle(self, transport: Any) -> RequestResponseCycle:
+        return RequestResponseCycle(
+            scope=self.scope,
+            transport=transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=False,
+            on_response=self.on_response_complete,
+        )
+
+
+@dataclass(frozen=True)
+class HalfClosing:
+    """A transport of which ``close`` ends only what we send.
+
+    To close a connection on which data still arrives resets it, and the client may lose the answer (RFC 9112,
+    section 9.6).
+    """
+
+    transport: asyncio.Transport
+
+    def write(self, data: bytes) -> None:
+        """Send ``data``."""
+        self.transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self.transport.is_closing()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+
+
+def _status_of(error: httptools.HttpParserError, piece: bytes) -> int:
+    """Return the status for what cannot be parsed.
+
+    That is 501 for a method that is not known (RFC 9110, section 9.1), and 400 for anything else.
+    """
+    is_method = isinstance(error, httptools.HttpParserInvalidMethodError)
+    return 501 if is_method and _REQUEST_LINE.search(piece) else 400
