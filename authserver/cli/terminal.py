@@ -24,7 +24,7 @@ from shared import schema
 from shared.settings import Settings
 
 Answer = TypeVar("Answer")
-Value = str | int | datetime | UUID | Sequence[str] | None
+Value = str | int | datetime | UUID | Sequence[str] | Sequence[int] | None
 """A value of a list."""
 
 
@@ -151,7 +151,7 @@ def _cell(column: Column, value: Value) -> str:
         case None:
             text = ""
         case _:
-            text = column.separator.join(value)
+            text = column.separator.join(map(str, value))
     return shortened(text or column.absent, column.longest or len(text or column.absent))
 
 
@@ -213,7 +213,7 @@ def second(at: datetime) -> str:
 
 
 def _until(at: datetime, precision: str) -> str:
-    return f"{at.replace(tzinfo=None).isoformat(' ', precision)}Z"
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(' ', precision)}Z"
 
 
 def counted(count: int, noun: str) -> str:

@@ -25,6 +25,8 @@ _RULE_COLUMNS: Final = tuple(
     map(Column, ("PRIORITY", "ID", "FIELD", "MATCH", "PATTERN", "CATEGORY"))
 )
 _SCORE_COLUMNS: Final = tuple(map(Column, ("CATEGORY", "SCORE", "MEANS", "USUALLY")))
+_SCORE_MEMBERS: Final = tuple(map(Column, ("CATEGORY", "SCORE", "USUALLY")))
+"""The same for JSON: the person's own score, if there is one, and the usual one."""
 _DEFAULT_COLUMNS: Final = tuple(map(Column, ("CATEGORY", "FIELD", "PATTERN")))
 _NAME_COLUMNS: Final = ("TIME", "SESSIONS", "NOW", "NAME")
 _REASONS: Final = {
@@ -108,6 +110,8 @@ def list_rules(
         lines = ((name, field, pattern) for field, pattern, name in found)
     elif not scores:
         columns, lines = _RULE_COLUMNS, ((n, *row) for n, row in enumerate(found, 1))
+    elif is_json:
+        columns, lines = _SCORE_MEMBERS, found
     terminal.print_list(columns, lines, is_json=is_json)
 
 

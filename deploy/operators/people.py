@@ -29,6 +29,13 @@ _GOAL_COLUMNS: Final = (
     *map(Column, ("ID", "TITLE", "METRIC", "TARGET", "EVERY")),
     Column("ONLY", separator=", "),
 )
+_GOAL_MEMBERS: Final = tuple(
+    map(
+        Column,
+        ("ID", "TITLE", "METRIC", "COMPARISON", "TARGET", "PERIOD", "DAYS OF WEEK", "FILTERS"),
+    )
+)
+"""What a goal is made of, for JSON; the table joins some of it for people."""
 _ORGANIZATION_COLUMNS: Final = (
     *map(Column, ("SLUG", "NAME", "TEAMS")),
     Column("MEMBERS", separator=", "),
@@ -218,7 +225,10 @@ def list_goals(chosen: Settings, email: str, *, is_json: bool) -> None:
     with owner(chosen) as connection:
         user_id = account(connection, email)
         found = connection.execute(SQL["goals"], {"user_id": user_id}).fetchall()
-    terminal.print_list(_GOAL_COLUMNS, map(_goal_cells, found), is_json=is_json)
+    if is_json:
+        terminal.print_list(_GOAL_MEMBERS, found, is_json=True)
+    else:
+        terminal.print_list(_GOAL_COLUMNS, map(_goal_cells, found), is_json=False)
 
 
 def _goal_cells(row: Sequence[Any]) -> Sequence[Value]:

@@ -1,5 +1,6 @@
 """Operators' commands about category rules and scores."""
 
+import json
 import re
 import shlex
 from typing import Any
@@ -66,6 +67,7 @@ def test_scores_are_set_listed_and_reset(deployment: Settings, alice: Person) ->
     message = output(deployment, f"category score {alice.email} Games 1")
     below = output(deployment, f"category score {alice.email} Sea -2")
     listed = table(deployment, f"category list {alice.email} --scores")
+    as_json = json.loads(output(deployment, f"category list {alice.email} --scores --json"))
     reset = output(deployment, f"category score {alice.email} Games --reset")
     again = table(deployment, f"category list {alice.email} --scores")
 
@@ -77,6 +79,8 @@ def test_scores_are_set_listed_and_reset(deployment: Settings, alice: Person) ->
         ["Business", "1", "productive", "-"],
     ]
     assert ["Games", "1", "productive", "-2"] in listed
+    assert as_json[0] == {"category": "Design", "score": None, "usually": 2}
+    assert {"category": "Games", "score": 1, "usually": -2} in as_json
     assert ["Sea", "-2", "very distracting", "0"] in listed
     assert reset == "Games is as usual\n"
     assert ["Games", "-2", "very distracting", "-"] in again

@@ -1,5 +1,6 @@
 """Operators' commands about people: goals, organizations, teams and summaries."""
 
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -53,6 +54,7 @@ def test_a_goal_is_added_listed_and_removed(
         " --project svc --language Python",
     ).strip()
     listed = table(deployment, "goal list alice@example.org")
+    (as_json,) = json.loads(output(deployment, "goal list alice@example.org --json"))
     (goal,) = get(api, alice, "/api/v1/goals")
     removed = output(deployment, f"goal remove alice@example.org {goal_id}")
 
@@ -67,6 +69,16 @@ def test_a_goal_is_added_listed_and_removed(
             "svc, Python",
         ]
     ]
+    assert as_json == {
+        "id": goal_id,
+        "title": "Code 3 h a day",
+        "metric": "coding_ms",
+        "comparison": "at_least",
+        "target": 10_800_000,
+        "period": "day",
+        "days_of_week": [1, 2, 3, 4, 5],
+        "filters": ["svc", "Python"],
+    }
     assert {name: goal[name] for name in ("id", "title", "metric", "comparison", "target")} == {
         "id": goal_id,
         "title": "Code 3 h a day",
