@@ -1,6 +1,7 @@
 """Accounts: creation, password sign-in, password changes, invitations and deletion."""
 
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -189,15 +190,19 @@ async def authenticate(
         if user_id is None or not is_known
         else server.throttle.reserve_known(user_id)
     )
-    with reserved:
+    with ExitStack() as places:
+        places.enter_context(reserved)
         try:
             guess = await server.throttle.count_guess(
                 _folded(email), user_id, origin.address, known_browser=known_browser
             )
         except TooManyRequests:
             # Throttled attempts take no place in the hasher's queue, however many addresses send them. No
-            # event is recorded: strangers could fill the table with them.
-            await server.hasher.pause(is_known=is_known)
+            # event is recorded: strangers could fill the table with them. They keep no place of their address
+            # either: its other people can sign in meanwhile.
+            places.close()
+            with server.throttle.reserve_pause(origin.address):
+                await server.hasher.pause(is_known=is_known)
             raise
         try:
             with server.throttle.reserve_account(f"{_folded(email)} {known_browser or ''}"):

@@ -81,8 +81,10 @@ _FREE_PROVIDER_SIGN_INS: Final = 100
 
 _MAX_CONCURRENT: Final = 4
 """Most concurrent sign-ins of one address or account, so that one client cannot fill the hasher's queue."""
-_MAX_CONCURRENT_AROUND: Final = 8
+_MAX_CONCURRENT_IN_48: Final = 8
 """The same for an IPv6 /48 network."""
+_MAX_PAUSES: Final = 64
+"""The most throttled attempts of one address that wait for their answer at a time; they cost no work."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,8 +145,12 @@ class Throttle:
         here, around = network(address), network(address, ipv6_bits=48)
         places = {f"address {here}": _MAX_CONCURRENT}
         if around != here:
-            places[f"address {around}"] = _MAX_CONCURRENT_AROUND
+            places[f"address {around}"] = _MAX_CONCURRENT_IN_48
         return self._reserve(places)
+
+    def reserve_pause(self, address: str | None) -> AbstractContextManager[None]:
+        """Reserve one of the concurrent pauses of ``address``. Raises TooManyRequests if none is free."""
+        return self._reserve({f"pause {network(address)}": _MAX_PAUSES})
 
     def reserve_known(self, user_id: UUID) -> AbstractContextManager[None]:
         """Reserve one of the concurrent sign-ins of a known person. Raises TooManyRequests."""

@@ -728,6 +728,35 @@ def test_a_fifth_concurrent_sign_in_of_one_address_or_account_is_refused_and_not
     anyio.run(crowd)
 
 
+def test_throttled_attempts_keep_no_place_of_their_address(home: Place, settings: Settings) -> None:
+    hasher = Hasher(CHEAP)
+    # So long are pauses.
+    hasher.durations_s.append(3600)
+    origin = RequestOrigin(None, HOME)
+    entered = []
+
+    async def crowd() -> None:
+        async with serving_with(settings, hasher) as this, anyio.create_task_group() as attempts:
+            running = this.throttle.running
+            for _ in range(5):
+                await this.throttle.count_guess("carol@example.org", None, HOME)
+            for _ in range(4):
+                attempts.start_soon(accounts.authenticate, this, "carol@example.org", WRONG, origin)
+            await wait_for_async(
+                lambda: list(running.values()) == [4] and "address" not in str(running),
+                "four attempts that wait for their answer alone",
+                limit_s=10,
+            )
+
+            entered.append(await accounts.authenticate(this, "alice@example.org", PASSWORD, origin))
+
+            attempts.cancel_scope.cancel()
+
+    anyio.run(crowd)
+
+    assert [account and account.email for account in entered] == ["alice@example.org"]
+
+
 def test_the_ninth_concurrent_sign_in_of_an_ipv6_prefix_is_refused(settings: Settings) -> None:
     async def crowd() -> None:
         async with rows.connected(settings) as connection:
