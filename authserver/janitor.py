@@ -5,8 +5,8 @@ Each statement is a short transaction on a batch of rows and skips locked rows. 
 at once and beside requests, and rows that one run skips are left for the next. A kind that cannot be
 deleted does not prevent the others.
 
-Rows that replay detection needs are kept: a spent code as long as its grant, a rotated refresh token until
-it would have expired.
+Rows that replay detection needs are kept: a spent code as long as its grant, and a rotated refresh token that
+does not name its grant until it would have expired. One that names its grant (lineage.py) is kept for a day.
 """
 
 import asyncio

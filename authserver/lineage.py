@@ -26,7 +26,10 @@ _SIGNED_BYTES: Final = 24
 
 @dataclass(frozen=True)
 class GrantRange:
-    """The ids that begin with the 8 bytes by which a token names its grant; one person has one of them."""
+    """The ids that begin with the 8 bytes by which a token names its grant.
+
+    At most one grant of a person is in this range.
+    """
 
     first_grant_id: UUID
     last_grant_id: UUID

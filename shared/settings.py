@@ -70,8 +70,8 @@ class Settings:
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
     """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_WORKER_...: by role."""
     cookie_key: str | None = field(default=None, repr=False)
-    """SVC_COOKIE_KEY: signs cookies and hides what attempts are counted under; the same on every
-    authorization server of a deployment."""
+    """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and hides what attempts are counted under; the
+    same on every authorization server of a deployment."""
     full_urls: bool = False
     """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
     loopback_port_may_vary: bool = False

@@ -2,13 +2,16 @@
 
 A token's text is
 
-    prefix + base62(16 bytes of user id) + base62(32 random bytes) + base62(CRC32 of all before)
+    prefix + base62(16 bytes of user id) + base62(32 secret bytes) + base62(CRC32 of all before)
     svc_dt_  22 characters                 43 characters             6 characters
 
 The user id stands in the token so that its row is found under ``(user_id, hash)`` in one look-up,
 wherever that user's rows lie. It proves nothing by itself: a forged id finds no row. The checksum
 lets a scanner recognise a leaked token offline, and keeps a mistyped one away from the database.
 At rest only the SHA-256 of the whole text is kept.
+
+The secret bytes are random, except that those of codes and refresh tokens contain half of their grant's id,
+and those of refresh tokens a signature (authserver/lineage.py); at least 16 of them are always random.
 """
 
 import hashlib
