@@ -8,6 +8,8 @@ status in the scope.
     connection ──► head arrives ──► body, answer ──► idle ──► next head ...
                    HEAD_S,          the routes'      the web server's
                    MAX_HEAD_BYTES   own limits       timeout_keep_alive
+
+The bound on connections replaces the web server's ``limit_concurrency``, whose answer is plain text.
 """
 
 import asyncio

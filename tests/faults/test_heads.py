@@ -110,7 +110,9 @@ def test_a_head_on_a_kept_connection_has_its_own_time(port: int) -> None:
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         connection.sendall(GET)
 
-        assert split(received(connection))[0] == 408
+        answer = received(connection)
+
+    assert split(answer[answer.rindex(b"HTTP/1.1 ") :])[0] == 408
 
 
 @pytest.mark.parametrize(
@@ -119,6 +121,8 @@ def test_a_head_on_a_kept_connection_has_its_own_time(port: int) -> None:
 def test_a_head_of_65_kib_is_refused_before_its_end(port: int, line: bytes) -> None:
     with connected(port) as connection:
         connection.sendall(line + b"a" * (MAX_HEAD_BYTES + 1024 - len(line)))
+        # What still comes does not reset the connection before the answer has arrived.
+        connection.sendall(b"a" * 64 * MAX_HEAD_BYTES)
 
         status, body = split(received(connection))
 
