@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from authserver import janitor
+from authserver import janitor, trials
 from authserver.errors import UNREADABLE, HeadersTooLarge, HostUnclear, ServerError
 from authserver.oauth import authorize, consent, metadata, registration, revocation, token
 from authserver.pages import (
@@ -53,7 +53,8 @@ def create(
 ) -> Starlette:
     """Return the application for the settings ``chosen``, by default those of the environment.
 
-    While it runs, the janitor runs about every ``clean_every``, unless the setting ``jobs`` is off.
+    While it runs, the janitor and the trials of rules run about every ``clean_every``, unless the
+    setting ``jobs`` is off.
     ``hasher`` hashes passwords, by default with the recommended parameters.
     """
     this = server(chosen or settings.read(), hasher)
@@ -64,7 +65,8 @@ def create(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with workers, jobs.running(this.settings, workers, [janitor.job(clean_every)]):
+        background = [janitor.job(clean_every), trials.job(clean_every)]
+        async with workers, jobs.running(this.settings, workers, background):
             yield
         this.database.close()
         this.slow.close()

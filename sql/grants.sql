@@ -31,6 +31,7 @@ grant execute
     on function svc.forget_security_events,
                 svc.delete_account,
                 svc.forget_departed,
+                svc.try_rules,
                 svc.mark_all_summaries
     to svc_authserver;
 -- Each asks for the sign-in of the person that it is about (categories.sql).
@@ -40,6 +41,8 @@ grant execute
                 svc.uncategorized_time,
                 svc.preview_category_rule,
                 svc.add_category_rule,
+                svc.switched_off_rules,
+                svc.replace_category_rule,
                 svc.remove_category_rule,
                 svc.move_category_rule,
                 svc.score_category

@@ -77,6 +77,7 @@ _DONE: Final = {
     "put": "Done. It applies to everything that was ever recorded.",
     "removed": "The rule is removed.",
     "restored": "The rule is back in its place.",
+    "saved": "The rule is saved. It applies to everything that was ever recorded.",
     "moved": "The rule is moved.",
     "scored": "The score is saved. It applies to everything that was ever recorded.",
 }
@@ -91,6 +92,8 @@ class Rule:
     match: str
     pattern: str
     category: str
+    is_off: bool
+    """Whether it was switched off, because it takes too long."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,8 @@ class Draft:
     match: str = "exact"
     pattern: str = ""
     category: str = ""
+    replaces: str = ""
+    """The id of the rule that the form changes; empty: it adds one."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ async def add(server: Server, request: Request) -> Response:
         if rule and by:
             await _query(server, visit, _Change, "move", {"rule": UUID(rule), "by": by})
         return server.pages.redirect_browser(f"{PATH}?done=restored#rules", visit.browser)
-    query = urlencode({"done": "added", "rule": rule})
+    query = urlencode({"done": "saved"} if draft.replaces else {"done": "added", "rule": rule})
     return server.pages.redirect_browser(f"{PATH}?{query}", visit.browser)
 
 
@@ -222,12 +227,16 @@ async def put(server: Server, request: Request) -> Response:
 
 
 async def change(server: Server, request: Request) -> Response:
-    """Move a rule up or down, or remove it."""
+    """Move a rule up or down, remove it, or fill the form with it."""
     form, visit = await _read_form(server, request)
     what, rule = _requested_change(form)
     if _is_stale(server, request, form, visit):
         return await _out_of_date(server, visit)
     before = await _rules(server, visit)
+    if what == "edit":
+        return await _edit(
+            server, visit, next((r for r in before if r.category_rule_id == rule), None)
+        )
     statement, given = ("remove", {}) if what == "remove" else ("move", {"by": _STEPS[what]})
     try:
         (changed,) = await _query(server, visit, _Change, statement, {"rule": rule, **given})
@@ -247,6 +256,13 @@ async def change(server: Server, request: Request) -> Response:
         )
         return await _answer(server, visit, done=_DONE["removed"], removed=removed)
     return server.pages.redirect_browser(f"{PATH}?done=moved#rules", visit.browser)
+
+
+async def _edit(server: Server, visit: Visit, rule: Rule | None) -> Response:
+    if rule is None:
+        return await _answer(server, visit, problem=_GONE, status=409)
+    draft = Draft(rule.field, rule.match, rule.pattern, rule.category, str(rule.category_rule_id))
+    return await _answer(server, visit, draft)
 
 
 async def score(server: Server, request: Request) -> Response:
@@ -292,16 +308,16 @@ def _requested_place(form: Form) -> int:
     return int(place)
 
 
-def _requested_change(form: Form) -> tuple[Literal["up", "down", "remove"], UUID]:
+def _requested_change(form: Form) -> tuple[Literal["up", "down", "remove", "edit"], UUID]:
     """Return the action and the rule of a button. Raises InvalidRequest for other values."""
-    for what in ("up", "down", "remove"):
+    for what in ("up", "down", "remove", "edit"):
         rule = form.get(what)
         if rule is not None:
             try:
                 return what, UUID(rule)
             except ValueError:
                 break
-    raise InvalidRequest("one of the parameters up, down and remove must name a rule")
+    raise InvalidRequest("one of the parameters up, down, remove and edit must name a rule")
 
 
 async def _read_form(server: Server, request: Request) -> tuple[Form, Visit]:
@@ -325,7 +341,10 @@ def _draft(form: Form) -> Draft:
         form.get("match") or "",
         form.get("pattern") or "",
         recorded_name(form.get("category") or "", MAX_CATEGORY),
+        form.get("replaces") or "",
     )
+    if not re.fullmatch("([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?", draft.replaces):
+        raise InvalidRequest("the parameter replaces must be that of the page")
     if draft.field not in FIELDS:
         raise InvalidRequest(f"the parameter field must be one of {', '.join(FIELDS)}")
     if draft.match not in MATCHES:
@@ -385,8 +404,8 @@ def _category_problem(category: str) -> str | None:
 
 
 async def _add(server: Server, visit: Visit, draft: Draft) -> str | None:
-    """Add a rule, or return the problem."""
-    return await _outcome(server, visit, "add", vars(draft))
+    """Add or replace a rule, or return the problem."""
+    return await _outcome(server, visit, "replace" if draft.replaces else "add", vars(draft))
 
 
 def _session_parameters(visit: Visit) -> Parameters:

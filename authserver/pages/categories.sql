@@ -11,7 +11,8 @@ select category_rule_id,
        field,
        match,
        pattern,
-       category
+       category,
+       category_rule_id in (select svc.switched_off_rules(%(user_id)s, %(session_hash)s)) as is_off
   from svc.category_rules(%(user_id)s, %(session_hash)s)
 
 -- name: scores
@@ -52,6 +53,18 @@ select problem,
 select svc.add_category_rule(
            %(user_id)s,
            %(session_hash)s,
+           %(field)s,
+           %(match)s,
+           %(pattern)s,
+           %(category)s
+       ) as problem
+
+-- name: replace
+-- Puts a rule into the place of another. Answers its problem, or null.
+select svc.replace_category_rule(
+           %(user_id)s,
+           %(session_hash)s,
+           %(replaces)s::uuid,
            %(field)s,
            %(match)s,
            %(pattern)s,

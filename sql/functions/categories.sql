@@ -691,6 +691,119 @@ begin
 end
 $$;
 
+-- Replaces a rule at its place, or adds one as the last if the rule is gone. `problem` is that of svc.insert_rule, and
+-- then nothing is changed.
+create or replace function svc.replace_rule(
+    p_user_id          uuid,
+    p_category_rule_id uuid,
+    p_field            text,
+    p_match            text,
+    p_pattern          text,
+    p_category         text
+)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    place   integer;
+    problem text;
+begin
+    if not svc.begin_category_change(p_user_id) then
+        return 'no_account';
+    end if;
+    place := array_position(svc.rules_in_order(p_user_id), p_category_rule_id);
+    perform svc.delete_rule(p_user_id, p_category_rule_id);
+    problem := (
+        select inserted.problem
+          from svc.insert_rule(p_user_id, p_field, p_match, p_pattern, p_category, place) as inserted
+    );
+    if problem is not null then
+        -- Undoes the deletion, and nothing else: the block is a transaction within the transaction.
+        raise exception using errcode = 'SV422';
+    end if;
+    return null;
+exception
+    when sqlstate 'SV422' then
+        return problem;
+end
+$$;
+
+-- Tries ten expressions of one person that were saved before there were trials, in their order. Those that are too
+-- slow, by themselves or together with those before, are switched off: they keep their places and decide nothing.
+-- Returns how many were switched off; null: nobody has such rules, or all of them are being changed right now.
+create or replace function svc.try_rules()
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    who          uuid;
+    titles       uuid[];
+    rule         record;
+    taken        integer;
+    together     integer;
+    is_off       boolean;
+    switched_off integer := 0;
+begin
+    -- In random order, so that a person whose trial fails keeps nobody waiting. The locks are those of
+    -- svc.begin_category_change.
+    select person.user_id
+      into who
+      from identity.user as person
+     where person.user_id in (
+               select untried.user_id
+                 from activity.category_rule as untried
+                where untried.match = 'regex'
+                  and untried.reading_us is null
+           )
+     order by random()
+     limit 1
+       for no key update skip locked;
+    if who is null or not pg_try_advisory_xact_lock(hashtextextended('summaries of ' || who, 0)) then
+        return null;
+    end if;
+    titles := svc.title_rules(who);
+    together := (
+        select coalesce(sum(known.reading_us), 0)
+          from activity.category_rule as known
+         where known.user_id = who
+           and known.switched_off_at is null
+    );
+    for rule in
+        select untried.category_rule_id,
+               untried.pattern
+          from activity.category_rule as untried
+         where untried.user_id = who
+           and untried.match = 'regex'
+           and untried.reading_us is null
+         order by untried.priority,
+                  untried.category_rule_id
+         limit 10
+    loop
+        taken := svc.reading_us(rule.pattern);
+        is_off := taken > (svc.most_reading_us()).one or together + taken > (svc.most_reading_us()).together;
+        update activity.category_rule as tried
+           set reading_us = taken,
+               switched_off_at = case when is_off then now() end
+         where tried.user_id = who
+           and tried.category_rule_id = rule.category_rule_id;
+        if is_off then
+            switched_off := switched_off + 1;
+        else
+            together := together + taken;
+        end if;
+    end loop;
+    if switched_off > 0 then
+        perform svc.end_category_change(who, titles);
+        insert into identity.security_event (user_id, event)
+        values (who, 'rules_switched_off');
+    end if;
+    return switched_off;
+end
+$$;
+
 -- Removes a rule and returns its pattern; null: they have no such rule.
 create or replace function svc.delete_rule(p_user_id uuid, p_category_rule_id uuid)
 returns text
@@ -843,6 +956,21 @@ begin atomic
      limit 1000;
 end;
 
+-- The rules of the signed-in person that are switched off (svc.try_rules); no row: none, or the session is not valid.
+create or replace function svc.switched_off_rules(p_user_id uuid, p_session_hash bytea)
+returns setof uuid
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select rule.category_rule_id
+      from activity.category_rule as rule
+     where rule.user_id = p_user_id
+       and rule.switched_off_at is not null
+       and svc.is_signed_in(p_user_id, p_session_hash);
+end;
+
 -- The scores of categories for the signed-in person; no row: the session is not valid.
 create or replace function svc.category_scores(p_user_id uuid, p_session_hash bytea)
 returns table (category text, own integer, usual integer)
@@ -958,6 +1086,29 @@ begin
         select problem
           from svc.insert_rule(p_user_id, p_field, p_match, p_pattern, p_category)
     );
+end
+$$;
+
+-- Replaces a rule of the signed-in person (svc.replace_rule); the problem may also be signed_out.
+create or replace function svc.replace_category_rule(
+    p_user_id          uuid,
+    p_session_hash     bytea,
+    p_category_rule_id uuid,
+    p_field            text,
+    p_match            text,
+    p_pattern          text,
+    p_category         text
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.begin_signed_in_change(p_user_id, p_session_hash) then
+        return 'signed_out';
+    end if;
+    return svc.replace_rule(p_user_id, p_category_rule_id, p_field, p_match, p_pattern, p_category);
 end
 $$;
 

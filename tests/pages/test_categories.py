@@ -1,9 +1,12 @@
 """Settings → Categories: time without a category, rules and scores."""
 
+import asyncio
 import html
 import re
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote_plus
 from uuid import UUID
@@ -13,8 +16,13 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+import authserver.app
+from authserver import trials
 from authserver.pages import categories
-from shared import pipeline
+from shared import database, pipeline
+from shared.pool import Connection
+from shared.settings import Settings
+from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import Welcome
 from tests.oauth.visitor import Form, Visitor, forms
@@ -398,6 +406,121 @@ def test_the_removal_of_a_rule_can_be_undone(
     assert left == [(1, "a"), (2, "c")]
     assert "The rule is back in its place." in alice_browser.follow(restored).text
     assert patterns(owner, alice) == [(1, "a"), (2, '"<b>'), (3, "c")]
+
+
+SLOW = "[xy]*x[xy]{230}z|mystery"
+"""It takes a millisecond to read a long title of x and y."""
+
+
+def old_rules(owner: Rows, person: Person, *given: tuple[str, str]) -> list[str]:
+    """Write expressions for applications as older versions did, without a trial, and return their ids."""
+    return [
+        str(row[0])
+        for n, (expression, category) in enumerate(given, 1)
+        for row in owner.execute(
+            "insert into activity.category_rule (user_id, priority, field, match, pattern, category) "
+            "values (%s, %s, 'app', 'regex', %s, %s) returning category_rule_id",
+            [person.user_id, n, expression, category],
+        )
+    ]
+
+
+def try_rules(settings: Settings) -> int:
+    async def run() -> int:
+        login = database.login(settings, "authserver")
+        async with await Connection.connect(
+            login, autocommit=True, prepare_threshold=None
+        ) as connection:
+            return await trials.try_rules(connection)
+
+    return asyncio.run(run())
+
+
+def decided(api: TestClient, person: Person) -> list[str]:
+    listed = api.get(
+        "/api/v1/sessions/apps",
+        params={"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"},
+        headers=person.headers("read:activity"),
+    )
+    return [row["category"] for row in listed.json()["data"]]
+
+
+def test_an_older_rule_that_is_too_slow_is_switched_off_and_its_owner_learns_it(
+    alice_browser: Visitor,
+    owner: Rows,
+    alice: Person,
+    bob: Person,
+    api: TestClient,
+    settings: Settings,
+) -> None:
+    record(owner, alice, "Mystery")
+    old_rules(owner, alice, ("first", "A"), (SLOW, "Slow"), ("myst", "Fast"))
+    old_rules(owner, bob, ("first", "A"))
+    before = decided(api, alice)
+
+    runs = [try_rules(settings) for _ in range(2)]
+
+    assert runs == [1, 0]
+    assert (before, decided(api, alice)) == (["Slow"], ["Fast"])
+    assert re.findall(
+        r"(\d)\. \S+ matches the expression \S+ → (\w+) (Switched off)?",
+        section(alice_browser.get(PATH), "Your rules"),
+    ) == [("1", "A", ""), ("2", "Slow", "Switched off"), ("3", "Fast", "")]
+    happened = alice_browser.get("/settings/account/events").text
+    assert happened.count("Category rules that take too long were switched off") == 1
+    assert owner.execute(
+        "select user_id from identity.security_event where event = 'rules_switched_off'"
+    ).fetchall() == [(alice.user_id,)]
+
+
+def test_the_server_tries_older_rules(settings: Settings, owner: Rows, alice: Person) -> None:
+    old_rules(owner, alice, ("first", "A"))
+    app = authserver.app.create(
+        replace(settings, jobs=True), clean_every=timedelta(milliseconds=100)
+    )
+    tried = "select reading_us is not null from activity.category_rule"
+
+    with AppClient(app):
+        wait_for(lambda: owner.execute(tried).fetchone() == (True,), "the rule to be tried")
+
+
+def test_a_rule_that_was_switched_off_is_changed_at_its_place(
+    alice_browser: Visitor, owner: Rows, alice: Person, api: TestClient, settings: Settings
+) -> None:
+    record(owner, alice, "Mystery")
+    slow = old_rules(owner, alice, (SLOW, "Slow"), ("myst", "Fast"))[0]
+    try_rules(settings)
+
+    editing = send(alice_browser, "order", None, edit=slow)
+    chosen = {"what": "add", "field": "app", "match": "regex"}
+    refused = send(alice_browser, "rules", editing, **chosen)
+    left = stored(owner, alice)
+    saved = send(alice_browser, "rules", refused, **chosen, pattern="[xy]*z|mystery")
+
+    assert "Change a rule" in editing.text
+    assert refused.status_code == 400
+    assert "Some texts take too long" in problem(refused, "pattern")
+    assert left == [("app", "regex", SLOW, "Slow"), ("app", "regex", "myst", "Fast")]
+    assert "The rule is saved." in alice_browser.follow(saved).text
+    assert stored(owner, alice) == [
+        ("app", "regex", "[xy]*z|mystery", "Slow"),
+        ("app", "regex", "myst", "Fast"),
+    ]
+    assert decided(api, alice) == ["Slow"]
+    assert "Switched off" not in alice_browser.get(PATH).text
+
+
+def test_all_expressions_of_a_person_share_one_limit(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    insert(owner, alice, "title", "regex", "slow", "Own")
+    owner.execute("update activity.category_rule set reading_us = 1500")
+
+    refused = rule(alice_browser, match="regex", pattern="github")
+
+    assert refused.status_code == 400
+    assert "together" in problem(refused, "pattern")
+    assert [row[2] for row in stored(owner, alice)] == ["slow"]
 
 
 @pytest.mark.parametrize("added_by", ["rules", "put"])

@@ -532,7 +532,10 @@ FUNCTIONS = {
         "move_category_rule",
         "preview_category_rule",
         "remove_category_rule",
+        "replace_category_rule",
         "score_category",
+        "switched_off_rules",
+        "try_rules",
         "uncategorized_time",
     },
     "svc_worker": {

@@ -33,8 +33,8 @@ def test_the_resource_server_writes_last_uses_summaries_and_rollups(jobs: bool, 
     assert asyncio.run(tasks_of(app)) == tasks
 
 
-@pytest.mark.parametrize(("jobs", "tasks"), [(True, 1), (False, 0)], ids=["on", "off"])
-def test_the_authorization_server_has_its_janitor(jobs: bool, tasks: int) -> None:
+@pytest.mark.parametrize(("jobs", "tasks"), [(True, 2), (False, 0)], ids=["on", "off"])
+def test_the_authorization_server_has_its_janitor_and_tries_rules(jobs: bool, tasks: int) -> None:
     app = authserver.app.create(replace(CHOSEN, jobs=jobs))
 
     assert asyncio.run(tasks_of(app)) == tasks

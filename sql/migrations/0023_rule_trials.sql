@@ -5,7 +5,10 @@
 -- expression without a trial, which a job makes up for.
 alter table activity.category_rule
     add column reading_us integer,
-    add column switched_off_at timestamptz;
+    add column switched_off_at timestamptz,
+    add constraint category_rule_switched_off_year_has_four_digits check (
+        switched_off_at between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+    );
 
 create index category_rule_without_trial on activity.category_rule (user_id)
     where match = 'regex' and reading_us is null;
