@@ -195,21 +195,26 @@ def who_has_measured(owner: Rows, name: str) -> Person:
     return account
 
 
-def test_servers_without_a_version_are_refused_after_the_migration(
-    empty: Settings, owner: Rows, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    code = checked_out(UNGATED, tmp_path / "code")
+def migrate_by(code: Path, chosen: Settings) -> None:
+    """Bring the schema to the version of ``code``."""
     subprocess.run(
         [sys.executable, "-m", "deploy.cli", "migrate"],
         cwd=code,
         env={
-            "DATABASE_URL": empty.database_url or "",
-            "SVC_DATA_DIR": str(empty.data_dir),
+            "DATABASE_URL": chosen.database_url or "",
+            "SVC_DATA_DIR": str(chosen.data_dir),
             "PATH": "",
         },
         check=True,
         capture_output=True,
     )
+
+
+def test_servers_without_a_version_are_refused_after_the_migration(
+    empty: Settings, owner: Rows, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    code = checked_out(UNGATED, tmp_path / "code")
+    migrate_by(code, empty)
     alice = who_has_measured(owner, "alice")
     marking = schemas.with_migrations(tmp_path)
     with (marking / "migrations" / "0019_schema_version.sql").open("a") as gate:
@@ -253,7 +258,7 @@ def test_servers_of_the_first_version_are_refused_beside_a_raised_schema(
     empty: Settings, owner: Rows, tmp_path: Path
 ) -> None:
     code = checked_out(first_gated(), tmp_path / "code")
-    migrate(empty, lambda _: None)
+    migrate_by(code, empty)
     alice = who_has_measured(owner, "alice")
     raised = schemas.with_migrations(
         tmp_path, **{"9000_test": f"-- Usable from version 9000 on.\n{MARK}"}
