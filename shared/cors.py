@@ -1,6 +1,6 @@
 """Cross-origin access to the routes for machines (the CORS protocol of the Fetch standard).
 
-They use no cookies: whoever calls them has a token of their own, or needs none. So pages of any origin may
+They use no cookies: a caller has a token of its own, or needs none. So pages of any origin may
 call them and read every answer, without credentials in the sense of the standard. Pages for people have no
 CORS headers: no other site may read the page of a signed-in person. The MCP endpoint has a list of origins.
 """

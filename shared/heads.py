@@ -55,6 +55,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
 
+    # uvicorn declares the narrower transport too.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a head."""
         super().connection_made(transport)
@@ -98,6 +99,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_bytes = 0
         self._head_started = None
         if len(self.connections) > self.max_connections:
+            # ASGI allows further keys; uvicorn's type of a scope does not name ours.
             self.scope[UNREADABLE] = 503  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 

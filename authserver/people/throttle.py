@@ -159,7 +159,7 @@ class Throttle:
     def reserve_account(self, email: str) -> AbstractContextManager[None]:
         """Reserve one of the concurrent verifications for ``email``, whether or not it has an account.
 
-        Whoever knows a password of their own is not delayed by counts. Raises TooManyRequests.
+        A person who gives the right password is not delayed by counts. Raises TooManyRequests.
         """
         return self._reserve({f"account {email}": _MAX_CONCURRENT})
 
