@@ -48,6 +48,8 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
         *("resourceserver.ingest", "resourceserver.mcp", "shared"),
     },
+    "resourceserver.integrations": set(),
+    "resourceserver.integrations.formats": {"resourceserver.integrations"},
     "resourceserver.trackers": {"resourceserver.ingest", "shared"},
     "resourceserver.app": {
         *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),

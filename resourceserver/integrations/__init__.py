@@ -1,0 +1,1 @@
+"""How data comes in from other services: files that people already have, connections and receivers."""

@@ -1,0 +1,84 @@
+"""What readers of several formats share: streams of text, tables and JSON, and instants."""
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final, TextIO, cast
+
+import ijson
+
+from resourceserver.integrations.format import File, Unreadable
+
+LINE_LENGTH: Final = 8 * 1024 * 1024
+"""Most characters of one cell of a table."""
+
+
+@contextmanager
+def binary(file: File) -> Iterator[BinaryIO]:
+    """Open a file behind its byte order mark, if it begins with that of UTF-8."""
+    with file.open() as stream:
+        buffered = io.BufferedReader(cast("io.RawIOBase", stream), 256 * 1024)
+        if buffered.peek(3)[:3] == b"\xef\xbb\xbf":
+            buffered.read(3)
+        yield buffered
+
+
+@contextmanager
+def text(file: File) -> Iterator[TextIO]:
+    """Open a file as text: UTF-16 with a byte order mark, else UTF-8; other bytes become U+FFFD."""
+    with file.open() as stream:
+        buffered = io.BufferedReader(cast("io.RawIOBase", stream), 256 * 1024)
+        marked = buffered.peek(2)[:2] in {b"\xff\xfe", b"\xfe\xff"}
+        yield io.TextIOWrapper(
+            buffered, "utf-16" if marked else "utf-8-sig", errors="replace", newline=""
+        )
+
+
+def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:
+    """Yield the rows of a table with a header: the cells, without white space, by the names of their columns.
+
+    Cells that a row lacks are empty, and cells beyond the header are left out. Raises Unreadable where a
+    row cannot be read.
+    """
+    csv.field_size_limit(LINE_LENGTH)
+    with text(file) as lines:
+        rows = csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
+        try:
+            header = [name.strip() for name in next(rows, [])]
+            for row in rows:
+                if row:
+                    cells = [cell.strip() for cell in row]
+                    cells += [""] * (len(header) - len(cells))
+                    yield dict(zip(header, cells, strict=False))
+        except csv.Error as error:
+            raise Unreadable(f"line {rows.line_num} is no row of a table: {error}") from error
+
+
+def items(file: File, prefix: str) -> Iterator[Any]:
+    """Yield the values of a JSON file that lie at ``prefix`` (as ijson writes it, ``locations.item``).
+
+    Numbers with a fraction are floats. Raises Unreadable where the file is no JSON.
+    """
+    with binary(file) as stream:
+        try:
+            yield from ijson.items(stream, prefix, use_float=True)
+        except (ijson.JSONError, ValueError, RecursionError) as error:
+            raise Unreadable(f"the file is no JSON from here on: {str(error)[:200]}") from error
+
+
+def instant(text: str) -> datetime:
+    """Return the instant that an ISO 8601 text with an offset names. Raises ValueError."""
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError("the time has no offset")
+    return parsed.astimezone(UTC)
+
+
+def instant_ms(at: datetime) -> int:
+    """Return milliseconds since 1970-01-01T00:00:00Z, for keys."""
+    return int((at - _EPOCH).total_seconds() * 1000)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,362 @@
+"""The records that integrations bring: one type for each kind of thing that can be written.
+
+A record is what a reader found in one line, row or element of a file, in the units of the API: instants
+are aware datetimes, durations are milliseconds, distances metres, energy kilojoules. Optional values are
+None where the file says nothing; a reader never guesses one.
+
+Every record begins with its ``key``: what makes it the same record when it comes again from the same
+source, in this file or in a newer export. A key is made of the source's own id where there is one that
+lasts, else of instants and names, never of a local time or a position in the file. It is at most
+``KEY_LENGTH`` characters long.
+
+They are named tuples because a file can hold millions of them: a tuple costs a third of a frozen
+dataclass, and the writer sends it as a row. Their values are checked before they are written
+(``imports/checks.py``), so a reader checks only what it needs for reading.
+"""
+
+from datetime import date, datetime
+from typing import Final, Literal, NamedTuple
+
+KEY_LENGTH: Final = 200
+"""Most characters of a key."""
+
+
+class Listen(NamedTuple):
+    """One play of a track; ``listened_at`` is when it began."""
+
+    key: str
+    listened_at: datetime
+    track: str
+    artist: str
+    artists: tuple[str, ...] = ()
+    album: str | None = None
+    played_ms: int | None = None
+    duration_ms: int | None = None
+    is_skipped: bool | None = None
+    spotify_uri: str | None = None
+    isrc: str | None = None
+    recording_mbid: str | None = None
+
+
+class Sensor(NamedTuple):
+    """What measured: a watch, a phone, a scale. ``device`` is its model, as the source names it."""
+
+    name: str
+    device: str | None = None
+    kind: Literal["watch", "phone", "other"] = "other"
+    platform: str | None = None
+
+
+class Sample(NamedTuple):
+    """One measurement of a metric that METRICS names, between two instants, which may be the same."""
+
+    key: str
+    metric_type: str
+    started_at: datetime
+    ended_at: datetime
+    value: float
+    sensor: Sensor
+    utc_offset: str | None = None
+    is_daily_total: bool = False
+
+
+class HeartRate(NamedTuple):
+    """The heart rate at an instant, in beats per minute."""
+
+    key: str
+    recorded_at: datetime
+    bpm: int
+    sensor: Sensor
+    rr_intervals_ms: tuple[int, ...] = ()
+
+
+class Recovery(NamedTuple):
+    """How well a body had recovered after a sleep, as its source scored it."""
+
+    state: Literal["scored", "pending", "unscorable"]
+    score: float | None = None
+    resting_heart_rate_bpm: float | None = None
+    hrv_rmssd_ms: float | None = None
+    spo2_percent: float | None = None
+    skin_temperature_c: float | None = None
+
+
+class Cycle(NamedTuple):
+    """The physiological day that began with a sleep, and what it demanded of the body."""
+
+    started_at: datetime
+    ended_at: datetime | None
+    strain: float | None = None
+    strain_scale_max: float | None = None
+    energy_kj: float | None = None
+    average_heart_rate_bpm: float | None = None
+    max_heart_rate_bpm: float | None = None
+
+
+class Sleep(NamedTuple):
+    """One sleep or nap, with the recovery and the cycle that its source computed from it.
+
+    ``utc_offset`` is None where the file does not say it; the importer then takes the offset of the place
+    where the person was that night, else of the zone of the profile.
+    """
+
+    key: str
+    started_at: datetime
+    ended_at: datetime
+    sensor: Sensor
+    in_bed_ms: int
+    asleep_ms: int
+    utc_offset: str | None = None
+    is_nap: bool = False
+    awake_ms: int | None = None
+    light_ms: int | None = None
+    deep_ms: int | None = None
+    rem_ms: int | None = None
+    no_data_ms: int | None = None
+    latency_ms: int | None = None
+    disturbance_count: int | None = None
+    cycle_count: int | None = None
+    efficiency_percent: float | None = None
+    performance_percent: float | None = None
+    consistency_percent: float | None = None
+    need_ms: int | None = None
+    debt_ms: int | None = None
+    respiratory_rate_bpm: float | None = None
+    average_heart_rate_bpm: float | None = None
+    lowest_heart_rate_bpm: float | None = None
+    recovery: Recovery | None = None
+    cycle: Cycle | None = None
+
+
+class Point(NamedTuple):
+    """Where the person was at an instant, in degrees of WGS 84."""
+
+    key: str
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    accuracy_m: float | None = None
+    altitude_m: float | None = None
+    vertical_accuracy_m: float | None = None
+    speed_mps: float | None = None
+    course_deg: float | None = None
+    battery_percent: int | None = None
+    activity: str | None = None
+    device: str | None = None
+
+
+class Place(NamedTuple):
+    """A place with a name. ``key`` is the source's id of it, else its name and coordinates."""
+
+    key: str
+    name: str
+    category: str | None = None
+    latitude: float | None = None
+    longitude: float | None = None
+    address: str | None = None
+    city: str | None = None
+    country_code: str | None = None
+
+
+class PlaceEvent(NamedTuple):
+    """A check-in at a place, or a visit to one. A check-in is always confirmed."""
+
+    key: str
+    type: Literal["check_in", "visit"]
+    status: Literal["suggested", "confirmed", "declined"]
+    started_at: datetime
+    ended_at: datetime | None
+    place: Place
+    utc_offset: str | None = None
+    note: str | None = None
+
+
+class Title(NamedTuple):
+    """A film or a show, with its genres in lower case."""
+
+    kind: Literal["movie", "show"]
+    name: str
+    genres: tuple[str, ...] = ()
+
+
+class Play(NamedTuple):
+    """One time that a film or an episode of a show was watched."""
+
+    key: str
+    title: Title
+    watched_at: datetime
+    watch_ms: int
+    season: int | None = None
+    episode: int | None = None
+
+
+class Calendar(NamedTuple):
+    """A calendar. ``key`` is what stays the same when its name changes, else its name."""
+
+    key: str
+    name: str
+    timezone: str = "UTC"
+
+
+class CalendarEvent(NamedTuple):
+    """One event, or one instance of an event that recurs.
+
+    An event of whole days has dates, the last of them excluded, and its instants are the local midnights
+    in the calendar's zone.
+    """
+
+    key: str
+    calendar: Calendar
+    starts_at: datetime
+    ends_at: datetime
+    status: Literal["confirmed", "tentative", "cancelled"]
+    title: str | None = None
+    description: str | None = None
+    location: str | None = None
+    start_date: date | None = None
+    end_date: date | None = None
+    timezone: str | None = None
+    response: Literal["accepted", "declined", "tentative", "needs_action"] | None = None
+    organizer_name: str | None = None
+    organizer_is_self: bool = False
+    attendee_count: int = 0
+    series_id: str | None = None
+    conference_url: str | None = None
+    updated_at: datetime | None = None
+
+
+class TranscriptSegment(NamedTuple):
+    """A part of a transcript, in milliseconds from the beginning of the recording."""
+
+    start_ms: int
+    end_ms: int
+    speaker: str | None
+    text: str
+
+
+class Recording(NamedTuple):
+    """A recording of speech, of which only the transcript is kept."""
+
+    key: str
+    recorded_at: datetime
+    duration_ms: int
+    title: str | None = None
+    language: str | None = None
+    transcript: str | None = None
+    segments: tuple[TranscriptSegment, ...] = ()
+
+
+class CodeEvent(NamedTuple):
+    """One thing that happened in a repository; counts of lines are None where the source gives none."""
+
+    key: str
+    type: Literal["commit", "pull_request", "review"]
+    action: str
+    occurred_at: datetime
+    repository: str
+    is_private: bool | None = None
+    title: str | None = None
+    url: str | None = None
+    ref: str | None = None
+    sha: str | None = None
+    number: int | None = None
+    state: str | None = None
+    additions: int | None = None
+    deletions: int | None = None
+    changed_files: int | None = None
+
+
+class AppSession(NamedTuple):
+    """Time that an application was used, as an event of ingest (contract, chapter 3)."""
+
+    key: str
+    started_at: datetime
+    ended_at: datetime
+    device: str
+    app: str
+    title: str | None = None
+    url: str | None = None
+    category: str | None = None
+    is_idle: bool = False
+    utc_offset: str | None = None
+
+
+class CodingSession(NamedTuple):
+    """Time in an editor, as an event of ingest (contract, chapter 3)."""
+
+    key: str
+    started_at: datetime
+    ended_at: datetime
+    device: str
+    project: str
+    language: str | None = None
+    file: str | None = None
+    branch: str | None = None
+    editor: str | None = None
+    activity: str | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    is_write: bool | None = None
+    utc_offset: str | None = None
+
+
+Record = (
+    Listen
+    | Sample
+    | HeartRate
+    | Sleep
+    | Point
+    | PlaceEvent
+    | Play
+    | CalendarEvent
+    | Recording
+    | CodeEvent
+    | AppSession
+    | CodingSession
+)
+"""What a reader yields and a writer writes."""
+
+
+class Refused(NamedTuple):
+    """What a reader could not make a record of.
+
+    ``reason`` is a code in snake_case, the same for all of a kind; ``example`` quotes at most 200
+    characters of the file, so that the person finds it there.
+    """
+
+    reason: str
+    example: str
+
+
+METRICS: Final[dict[str, tuple[str, Literal["sum", "avg"]]]] = {
+    "steps": ("count", "sum"),
+    "distance_m": ("m", "sum"),
+    "floors": ("count", "sum"),
+    "active_energy_kj": ("kJ", "sum"),
+    "basal_energy_kj": ("kJ", "sum"),
+    "exercise_ms": ("ms", "sum"),
+    "stand_ms": ("ms", "sum"),
+    "water_ml": ("mL", "sum"),
+    "weight_kg": ("kg", "avg"),
+    "height_m": ("m", "avg"),
+    "body_mass_index": ("kg/m2", "avg"),
+    "body_fat_percent": ("percent", "avg"),
+    "lean_body_mass_kg": ("kg", "avg"),
+    "blood_oxygen_percent": ("percent", "avg"),
+    "blood_pressure_systolic_mmhg": ("mmHg", "avg"),
+    "blood_pressure_diastolic_mmhg": ("mmHg", "avg"),
+    "blood_glucose_mmol_per_l": ("mmol/L", "avg"),
+    "body_temperature_c": ("degC", "avg"),
+    "respiratory_rate_bpm": ("bpm", "avg"),
+    "resting_heart_rate_bpm": ("bpm", "avg"),
+    "walking_heart_rate_bpm": ("bpm", "avg"),
+    "hrv_sdnn_ms": ("ms", "avg"),
+    "hrv_rmssd_ms": ("ms", "avg"),
+    "vo2_max": ("mL/kg/min", "avg"),
+    "walking_speed_mps": ("m/s", "avg"),
+    "environmental_sound_db": ("dB", "avg"),
+    "headphone_sound_db": ("dB", "avg"),
+    "mindful_ms": ("ms", "sum"),
+    "stress_score": ("score", "avg"),
+}
+"""Unit and aggregation of each metric that formats bring; a reader converts values into this unit."""
