@@ -31,7 +31,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -463,7 +463,7 @@ def make_rollups(deployment: Settings) -> MakeRollups:
     """
 
     async def make() -> int:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
             return await rollups.make_due(worker, quiet=timedelta(0))
 
     return lambda: asyncio.run(make())

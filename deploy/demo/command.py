@@ -25,7 +25,7 @@ from deploy.demo import body, standing
 from deploy.demo.days import Life
 from deploy.demo.life import Piece, Story, memberships
 from deploy.demo.world import AMSTERDAM
-from resourceserver.timeline import jobs, rollups, summaries
+from resourceserver.timeline import rollups, rounds, summaries
 from shared import database, queries, schema
 from shared.settings import Settings
 
@@ -163,7 +163,7 @@ def _write(
 
 async def _compute(login: str, user_id: UUID) -> None:
     """Make rollups and summaries, so that no answer has to wait for the jobs of a server."""
-    async with jobs.connected(login) as worker:
+    async with rounds.connected(login) as worker:
         await rollups.rebuild(worker, user_id)
         await summaries.make_all(worker, user_id)
 

@@ -18,7 +18,7 @@ from authserver.cli import terminal
 from authserver.cli.terminal import Column, Value
 from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
-from resourceserver.timeline import jobs, summaries
+from resourceserver.timeline import rounds, summaries
 from resourceserver.timeline.metrics import ActivityMetric
 from shared import database, queries, schema
 from shared.settings import Settings
@@ -424,7 +424,7 @@ def make_summaries(chosen: Settings, email: str | None, *, is_for_all: bool) -> 
                 people = [row[0] for row in connection.execute(SQL["accounts"])]
 
     async def make() -> int:
-        async with jobs.connected(database.login(chosen, "worker")) as worker:
+        async with rounds.connected(database.login(chosen, "worker")) as worker:
             if people is None:
                 return await summaries.make_due(worker)
             return sum([await summaries.make_all(worker, user_id) for user_id in people])

@@ -12,7 +12,7 @@ import psycopg
 
 from authserver.cli import terminal
 from deploy.operators import people
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.pool import Connection
@@ -79,7 +79,7 @@ def _run(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
     """Return the result of ``work`` on a connection of the worker role. Raises ClickException."""
 
     async def connected() -> int:
-        async with jobs.connected(database.login(chosen, "worker")) as worker:
+        async with rounds.connected(database.login(chosen, "worker")) as worker:
             return await work(worker)
 
     try:

@@ -9,7 +9,7 @@ rollups, so answers are the same at every moment, and we make them fast. A day t
 minute is left alone until it is quiet.
 
 Every server does this. A person is one server's at a time, and the others go on to the next. People take
-turns (jobs.py), so that one with years of marks keeps nobody waiting.
+turns (rounds.py), so that one with years of marks keeps nobody waiting.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from uuid import UUID
 import psycopg
 from psycopg.errors import QueryCanceled
 
-from resourceserver.timeline import jobs
+from resourceserver.timeline import rounds
 from shared import pipeline, queries, schema
 from shared.jobs import Job
 from shared.pool import Connection
@@ -39,7 +39,7 @@ QUIET: Final = timedelta(minutes=2)
 """How long nothing was written to a day before it is made; trackers send something every minute."""
 _PATIENCE: Final = timedelta(minutes=10)
 """After which days are tried again that could not be made."""
-_DAYS: Final = jobs.MONTH
+_DAYS: Final = rounds.MONTH
 """Made in one transaction. Whoever writes to one of them waits for its end."""
 _MOST_EDGES: Final = 10_000
 """How many edges of quarters of an hour sessions of a day may reach over: as a hundred that last all day."""
@@ -74,7 +74,7 @@ class _Progress:
 
 
 async def make_due(
-    worker: Connection, quiet: timedelta = QUIET, turn: timedelta = jobs.TURN
+    worker: Connection, quiet: timedelta = QUIET, turn: timedelta = rounds.TURN
 ) -> int:
     """Make the days whose marks have been quiet for so long; return how many that were.
 
@@ -87,7 +87,7 @@ async def make_due(
         with pipeline.first_statement():
             cursor = await worker.execute(
                 SQL["people_due"],
-                {"after": after, "quiet": quiet, "limit": jobs.PEOPLE, **schema.VERSION},
+                {"after": after, "quiet": quiet, "limit": rounds.PEOPLE, **schema.VERSION},
             )
         return [user_id for (user_id,) in await cursor.fetchall()]
 
@@ -107,7 +107,7 @@ async def make_due(
         days += made
         return rest
 
-    await jobs.go_round(due, take_turn)
+    await rounds.go_round(due, take_turn)
     return days
 
 
@@ -252,13 +252,13 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
     One that took ``too_long`` is left raw, however many sessions it has.
     """
     crowded = {day for day in dates if day == too_long}
-    for first, last in jobs.in_a_row(dates):
+    for first, last in rounds.in_a_row(dates):
         days = {"user_id": user_id, "from": first, "to": last}
         await worker.execute(SQL["forget_days"], days)
         if first != too_long and await _value(worker, "may_be_crowded", **days, most=_MOST_EDGES):
             crowded.update(await _dates(worker, "crowded_days", **days, most=_MOST_EDGES))
     complete = [day for day in dates if day not in crowded]
-    for first, last in jobs.in_a_row(complete):
+    for first, last in rounds.in_a_row(complete):
         days = {"user_id": user_id, "from": first, "to": last}
         for statement in ("add_labels", "make_app_quarters", "make_coding_quarters"):
             await worker.execute(SQL[statement], days)

@@ -7,7 +7,7 @@
 Whoever writes measurements marks the days in the same transaction. We read the marks, sum their days up,
 and remove those that nobody has set again meanwhile, so nothing is missed; and no tracker waits, since we
 lock marks only at the very end. Every server does this; a person is one server's at a time, and the others
-go on to the next. People take turns (jobs.py), so that one with years of marks keeps nobody waiting. Days
+go on to the next. People take turns (rounds.py), so that one with years of marks keeps nobody waiting. Days
 are those of the person's own zone as it is when they are summed up.
 """
 
@@ -23,8 +23,8 @@ from uuid import UUID
 
 import psycopg
 
-from resourceserver.timeline import jobs
-from resourceserver.timeline.jobs import Days
+from resourceserver.timeline import rounds
+from resourceserver.timeline.rounds import Days
 from shared import pipeline, queries, schema
 from shared.jobs import Job
 from shared.pool import Connection
@@ -41,7 +41,7 @@ SQL: Final = queries.load(
 
 INTERVAL: Final = timedelta(minutes=5)
 """A tracker that sends something every minute has its day summed up no more often."""
-_MARKS: Final = jobs.MONTH
+_MARKS: Final = rounds.MONTH
 """Read in one transaction, so that it does not take long."""
 _DOMAINS: Final = ("app_time", "coding", "switches", "focus")
 """Of what a summary is made."""
@@ -65,7 +65,7 @@ class _Progress:
     at_once: int = _MARKS
 
 
-async def make_due(worker: Connection, turn: timedelta = jobs.TURN) -> int:
+async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
     """Sum up what is marked, and what has been provisional long enough; return how many days that were.
 
     People take turns of about a month of days. Days that take longer than ``turn`` are summed up one by one,
@@ -77,7 +77,7 @@ async def make_due(worker: Connection, turn: timedelta = jobs.TURN) -> int:
     async def due(after: UUID) -> list[UUID]:
         with pipeline.first_statement():
             cursor = await worker.execute(
-                SQL["people_due"], {"after": after, "limit": jobs.PEOPLE, **schema.VERSION}
+                SQL["people_due"], {"after": after, "limit": rounds.PEOPLE, **schema.VERSION}
             )
         return [user_id for (user_id,) in await cursor.fetchall()]
 
@@ -93,7 +93,7 @@ async def make_due(worker: Connection, turn: timedelta = jobs.TURN) -> int:
         days += made
         return rest
 
-    await jobs.go_round(due, take_turn)
+    await rounds.go_round(due, take_turn)
     return days
 
 
@@ -127,11 +127,11 @@ async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> i
         await _forget(worker, user_id, EVER)
         return 0
     due = set(await _dates(worker, "days_whose_time_has_come", user_id=user_id))
-    for first, last in jobs.in_a_row(marks):
+    for first, last in rounds.in_a_row(marks):
         days = {"from": first, "to": last}
         affected = await _row(worker, "affected_days", user_id=user_id, tz=person[0], **days)
         due.update(_every_day(*affected) if affected is not None else ())
-    return await _make(worker, user_id, person[0], jobs.in_a_row(due))
+    return await _make(worker, user_id, person[0], rounds.in_a_row(due))
 
 
 async def make_all(worker: Connection, user_id: UUID) -> int:
@@ -150,7 +150,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
         else:
             extent = {"user_id": user_id, "from": person[1], "to": person[2]}
             await worker.execute(SQL["forget_other_days"], extent)
-            parts = list(jobs.in_a_row(_every_day(person[1], person[2])))
+            parts = list(rounds.in_a_row(_every_day(person[1], person[2])))
     count = 0
     for part in parts:
         async with _turn(worker, user_id):

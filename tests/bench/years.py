@@ -35,7 +35,7 @@ import psycopg
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.ingest.events import APP_SESSIONS, MAX_EVENTS
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from shared import database, queries
 from shared.listening import port_of
 from shared.settings import Settings
@@ -197,7 +197,7 @@ def make_rollups(chosen: Settings) -> int:
     """Make what is marked, as the job does; return how many days that were."""
 
     async def make() -> int:
-        async with jobs.connected(database.role_url(chosen, "worker")) as worker:
+        async with rounds.connected(database.role_url(chosen, "worker")) as worker:
             return await rollups.make_due(worker, quiet=timedelta(0))
 
     return asyncio.run(make())
@@ -244,7 +244,7 @@ def keep_making(chosen: Settings, is_ready: Event, is_wanted: Event) -> None:
     """Make rollups of whatever is marked, again and again while that is wanted."""
 
     async def make() -> None:
-        async with jobs.connected(database.role_url(chosen, "worker")) as worker:
+        async with rounds.connected(database.role_url(chosen, "worker")) as worker:
             is_ready.set()
             while is_wanted.wait():
                 await rollups.make_due(worker, quiet=timedelta(0))

@@ -18,7 +18,7 @@ import authserver.app
 import resourceserver.app
 from deploy.migrate import _STANDING, SQL_DIR, MigrationError, migrate
 from resourceserver.description import probes
-from resourceserver.timeline import jobs, rollups, summaries
+from resourceserver.timeline import rollups, rounds, summaries
 from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.pool import Connection
 from shared.settings import Settings
@@ -292,7 +292,7 @@ def test_jobs_and_exports_report_a_schema_without_versions(
         owner.execute("drop function svc.people_with_summaries_due, svc.people_with_rollups_due")
 
     async def run(work: Callable[[Connection], Awaitable[int]]) -> None:
-        async with jobs.connected(database.login(chosen, "worker")) as worker:
+        async with rounds.connected(database.login(chosen, "worker")) as worker:
             await work(worker)
 
     with servers(chosen) as (_, resource):

@@ -20,7 +20,7 @@ import pytest
 from psycopg import sql
 
 from deploy.migrate import migrate
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from shared import database, tokens
 from shared.settings import Settings
 from tests import processes
@@ -177,7 +177,7 @@ def differences(chosen: Settings, alice: Person) -> list[rollups.Difference]:
     """Make all rollups that are due, and return in what they are not what they should be."""
 
     async def compared() -> list[rollups.Difference]:
-        async with jobs.connected(database.login(chosen, "worker")) as worker:
+        async with rounds.connected(database.login(chosen, "worker")) as worker:
             await rollups.make_due(worker, timedelta(0))
             return [found async for found in rollups.check(worker, alice.user_id)]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import resourceserver.ingest.route
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from shared import database, queries
 from shared.settings import Settings
 from tests.conftest import Person, person
@@ -79,7 +79,7 @@ def stage(deployment: Settings, api: TestClient, owner: Owner) -> Iterator[Stage
     with asyncio.Runner() as runner:
         open_ends = AsyncExitStack()
         worker = runner.run(
-            open_ends.enter_async_context(jobs.connected(database.login(deployment, "worker")))
+            open_ends.enter_async_context(rounds.connected(database.login(deployment, "worker")))
         )
         yield Stage(
             api,

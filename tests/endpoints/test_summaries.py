@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from authserver.people import accounts
-from resourceserver.timeline import jobs, rollups, summaries
-from resourceserver.timeline.jobs import in_a_row
+from resourceserver.timeline import rollups, rounds, summaries
+from resourceserver.timeline.rounds import in_a_row
 from shared import database, queries, schema
 from shared.pool import Connection
 from shared.settings import Settings
@@ -52,7 +52,7 @@ def job(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
     """Return what ``work`` answers, done on a connection of the worker."""
 
     async def run() -> int:
-        async with jobs.connected(database.login(chosen, "worker")) as worker:
+        async with rounds.connected(database.login(chosen, "worker")) as worker:
             return await work(worker)
 
     return asyncio.run(run())
@@ -456,7 +456,7 @@ def test_two_jobs_at_once_share_the_work(deployment: Settings, owner: Rows, alic
 
     async def both() -> tuple[int, int]:
         url = database.login(deployment, "worker")
-        async with jobs.connected(url) as first, jobs.connected(url) as second:
+        async with rounds.connected(url) as first, rounds.connected(url) as second:
             return await asyncio.gather(summaries.make_due(first), summaries.make_due(second))
 
     made = asyncio.run(both())

@@ -12,7 +12,7 @@ from psycopg import sql
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.settings import Settings
@@ -55,7 +55,7 @@ def differences(deployment: Settings, person: Person) -> list[Difference]:
     """Return what `svc rollup check` would name."""
 
     async def found() -> list[Difference]:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
             return [each async for each in rollups.check(worker, person.user_id)]
 
     return asyncio.run(found())
@@ -217,7 +217,7 @@ def test_days_that_take_too_long_are_made_one_by_one_and_one_that_still_does_is_
     post(api, alice, "app-sessions", [event(at, timedelta(hours=1), app="Code") for at in noons])
 
     async def make() -> int:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
             await worker.execute("set statement_timeout = '2s'")
             return await rollups.make_due(worker, quiet=timedelta(0))
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import resourceserver.app
 from deploy.migrate import SQL_DIR
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from shared import database, schema
 from shared.settings import Settings
 from tests.client import AppClient
@@ -114,7 +114,7 @@ def make(deployment: Settings) -> int:
     """Do what a server does every few seconds."""
 
     async def work() -> int:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
             return await rollups.make_due(worker)
 
     return asyncio.run(work())

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from starlette.testclient import TestClient
 
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Connect, MakeRollups, Person
@@ -192,7 +192,7 @@ def test_who_reads_while_a_rebuild_waits_for_a_writer_misses_nothing(
     make_rollups()
 
     async def rebuild() -> int:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
             return await rollups.rebuild(worker, alice.user_id)
 
     with owner.transaction():
@@ -217,7 +217,7 @@ def test_nobody_makes_rollups_while_labels_are_forgotten(
     job = connect_as("worker")
 
     async def rebuild() -> int:
-        async with jobs.connected(database.login(deployment, "worker")) as worker:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
             return await rollups.rebuild(worker, alice.user_id)
 
     with owner.transaction():

@@ -23,7 +23,7 @@ import httpx2
 import psycopg
 import pytest
 
-from resourceserver.timeline import jobs, rollups
+from resourceserver.timeline import rollups, rounds
 from resourceserver.timeline.rollups import Difference
 from shared import database
 from shared.pool import Connection
@@ -296,7 +296,7 @@ class Story:
         """Do some work of the worker's until it is over; return what came of it each time."""
 
         async def found() -> list[T]:
-            async with jobs.connected(database.login(chosen, "worker")) as worker:
+            async with rounds.connected(database.login(chosen, "worker")) as worker:
                 results = []
                 while not self.is_over:
                     results.append(await work(worker))
@@ -426,7 +426,7 @@ def deadlocks(owner: Rows, connected: set[int]) -> int:
 
 
 @pytest.fixture
-def rounds(request: pytest.FixtureRequest) -> int:
+def repetitions(request: pytest.FixtureRequest) -> int:
     """How often all of it happens."""
     return ROUNDS[str(request.config.getoption("--hypothesis-profile") or "suite")]
 
@@ -435,7 +435,7 @@ def rounds(request: pytest.FixtureRequest) -> int:
 def test_answers_are_whole_batches_while_eight_clients_write_and_two_rebuild(
     deployment: Settings,
     owner: Rows,
-    rounds: int,
+    repetitions: int,
     tmp_path: Path,
     make_rollups: MakeRollups,
     record_property: Callable[[str, object], None],
@@ -444,7 +444,7 @@ def test_answers_are_whole_batches_while_eight_clients_write_and_two_rebuild(
     log, answers, connected = tmp_path / "resource.log", 0, writers(owner)
     before = deadlocks(owner, connected)
     with serving(deployment, log) as url:
-        for chance in range(rounds):
+        for chance in range(repetitions):
             alice = person(owner, f"alice{chance}")
             owner.cursor().executemany(
                 "insert into activity.category_score (user_id, category, score) values (%s, %s, 2)",

@@ -1,4 +1,4 @@
-"""What the jobs that work on days share: turns of people, a connection for commands, days in a row."""
+"""Rounds of the jobs that work on days: turns of people, a connection for commands, days in a row."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
