@@ -1,13 +1,13 @@
--- The values of all metrics for days, weeks and other stretches of days: one definition for correlation, goals,
--- summaries and tools, which is also that of the endpoints about a single domain.
+-- The values of all metrics for days, weeks and other slots. Correlation, goals, summaries and tools use them, with
+-- the same definitions as the endpoints about a single domain.
 --
--- Each domain has a statement of its own. It answers with the value of each day, with the values of periods of days,
--- or with the values that goals reached. Its parameters:
+-- Each domain has a statement of its own. It returns the value of each slot, the values of periods of days, and
+-- for activity the values that goals reached. Its parameters:
 --
---     dates, starts, ends    slots in order of time: days, or stretches of days with the date of their first one
+--     dates, starts, ends    slots in order of time: days, or longer slots with the date of their first day
 --     metrics                names of metrics of the domain
---     counters, reported     those that are counted, and the days on which any tracker reported anything:
---                            what is counted is 0 on these where there is none, and unknown on others
+--     counters, reported     metrics that are counted, and the days on which any tracker reported anything: on
+--                            those days a count without rows is 0, on other days it is unknown
 --     kinds, period_firsts, period_lasts    periods of days, by their names
 --     goals                  ids of goals in these metrics, in statements about activity
 
@@ -211,7 +211,7 @@ select days,
 --include end_of_answer
 
 -- name: measured_health
--- Metrics of a body.
+-- Metrics of health.
 --include answer
 with
 --include requested_slots
@@ -278,7 +278,7 @@ select days,
 --include end_of_answer
 
 -- name: measured_places
--- Metrics of places and ways.
+-- Metrics of places and distances.
 --include answer
 with
 --include requested_slots

@@ -2,7 +2,7 @@
 -- measures of slots by domain, and their sums and means.
 
 -- fragment: requested_days
--- `requested`: from the first day's start to the last one's end; nothing, where there is no day.
+-- `requested`: from the start of the first day to the end of the last; no row if there are no days.
 -- needs: slot (ends_at, starts_at)
 -- gives: requested (ends_at, starts_at)
 requested as (
@@ -12,8 +12,8 @@ requested as (
 ),
 
 -- fragment: stays
--- `stay`: the check-ins and visits of about the range of `requested`, but for those that were declined. Visits may be
--- long; see location_events.
+-- `stay`: check-ins and visits that overlap or lie near the range of `requested`, except those that were declined.
+-- Visits may be long; see location_events.
 -- needs: requested (ends_at, starts_at)
 -- gives: stay (ended_at, event_id, place_id, started_at)
 stay as (
@@ -41,7 +41,7 @@ stay as (
 ),
 
 -- fragment: steps
--- `step`: how far it is to each point that is exact enough from the one before, if it is of the same slot. Needs
+-- `step`: the distance from each sufficiently exact point to the one before, if both are in the same slot. Needs
 -- `requested` and `slots`.
 -- needs: requested (ends_at, starts_at)
 -- needs: slots (starts)
@@ -76,8 +76,8 @@ step as (
 ),
 
 -- fragment: meetings
--- `meeting`: the meetings of about the range of `requested` that the caller goes to. Events may be long; see
--- calendar_events.
+-- `meeting`: meetings that overlap or lie near the range of `requested` and that the caller attends. Events may be
+-- long; see calendar_events.
 -- needs: requested (ends_at, starts_at)
 -- gives: meeting (calendar_event_id, ends_at, starts_at)
 meeting as (
@@ -130,8 +130,8 @@ met as (
 ),
 
 -- fragment: health_measures
--- `health_measure`: what is measured of a body. Needs `requested_days`, `slots`, `recovery_days`, and
--- `health_amounts`, for which `metric` is what is wanted of it and adds up.
+-- `health_measure`: the measures of health in each slot. Needs `requested_days`, `slots`, `recovery_days`, and
+-- `health_amounts`, whose `metric` are those of the `wanted` metrics that add up.
 -- needs: amount (metric_type, position, value)
 -- needs: requested (ends_at, starts_at)
 -- needs: recovery_day (cycle, date, recovery, sleep)
@@ -217,7 +217,7 @@ health_measure as (
 ),
 
 -- fragment: added_up_metrics
--- `metric`: which of the measures of a body that are `wanted` add up.
+-- `metric`: those of the `wanted` measures of health that add up.
 -- needs: wanted (metric)
 -- gives: metric (metric_type)
 metric as (
@@ -251,8 +251,8 @@ period (kind, first_day, last_day) as (
 ),
 
 -- fragment: app_measures
--- `measure`: the activity of each slot, by what it can be filtered by; a metric's values for a slot add up to its
--- value of that slot. Needs `spent`.
+-- `measure`: the activity of each slot, with the columns that goals filter by. The values of a metric in a slot
+-- add up to its value for that slot. Needs `spent`.
 -- needs: score (category, score)
 -- needs: spent (app, category, continued, owned_ms, position, started)
 -- gives: measure (app, category, language, metric, position, project, value)
@@ -291,7 +291,7 @@ measure as (
 ),
 
 -- fragment: coding_measures
--- `measure`: the same of coding. Needs `coding_spent`.
+-- `measure`: the same for coding. Needs `coding_spent`.
 -- needs: coding_spent (language, owned_ms, position, project)
 -- gives: measure (app, category, language, metric, position, project, value)
 measure as (
@@ -309,7 +309,7 @@ measure as (
 ),
 
 -- fragment: switch_measures
--- `measure`: the same of switches. Needs `switched`.
+-- `measure`: the same for switches. Needs `switched`.
 -- needs: switched (app_switches, position)
 -- gives: measure (app, category, language, metric, position, project, value)
 measure as (
@@ -324,7 +324,7 @@ measure as (
 ),
 
 -- fragment: focus_measures
--- `measure`: the same of focus. Needs `focused`.
+-- `measure`: the same for focus. Needs `focused`.
 -- needs: focused (focus_ms, position)
 -- gives: measure (app, category, language, metric, position, project, value)
 measure as (
@@ -374,7 +374,7 @@ reached as (
 ),
 
 -- fragment: sums_of_periods
--- `summed`: what adds up in each period. Needs `measured`.
+-- `summed`: the sums of metrics that add up, for each period. Needs `measured`.
 -- needs: measured (metric, position, value)
 -- needs: period (first_day, kind, last_day)
 -- needs: slot (date, position)
@@ -391,8 +391,8 @@ summed as (
 ),
 
 -- fragment: measured_slots
--- `measured`: the value of each slot in each metric, where there is one. Floating point noise is cut off, so that
--- what is always the same is seen to be. Needs `measure`.
+-- `measured`: the value of each slot in each metric, where there is one. Values are rounded to remove floating point
+-- noise; otherwise a constant metric would seem to vary. Needs `measure`.
 -- needs: measure (metric, position, value)
 -- gives: measured (metric, position, value)
 measured as (
@@ -405,7 +405,7 @@ measured as (
 ),
 
 -- fragment: rendered_days
--- The answer of every statement: the values of slots in their order, and the values of periods.
+-- The result of every statement: the values of slots in their order, and the values of periods.
 -- needs: averaged (days, kind, metric)
 -- needs: period (kind)
 -- needs: summed (kind, metric)
@@ -429,7 +429,7 @@ rendered_days as (
 )
 
 -- fragment: rendered_goals
--- What goals reached, slot by slot: a column of statements about activity.
+-- The values that goals reached, slot by slot: a column of statements about activity.
 -- needs: reached (goal_id, position, target, value)
 (
     select json_object_agg(goal_id, slots)
@@ -449,8 +449,8 @@ rendered_days as (
 ) as goals
 
 -- fragment: values_of_days
--- `valued`: the value of each slot in each metric that is `wanted`; null where there is none. `averaged`: how it was
--- on the days of each period. Needs `measured`.
+-- `valued`: the value of each slot in each metric that is `wanted`; null where there is none. `averaged`: the number,
+-- mean and deviation of the days' values in each period. Needs `measured`.
 -- needs: measured (metric, position, value)
 -- needs: period (first_day, kind, last_day)
 -- needs: slot (date, position)

@@ -1,8 +1,8 @@
--- Which days were reported: what makes the difference between "nothing was done" and "nobody looked".
+-- The days on which any tracker reported anything. On other days, zero activity is unknown rather than measured.
 
 -- fragment: reported_days
--- `reported`: the days in `slot` (date, starts_at, ends_at) on which any tracker reported anything, if
--- %(is_counted)s says that they are needed.
+-- `reported`: the days in `slot` (date, starts_at, ends_at) on which any tracker reported anything; empty unless
+-- %(is_counted)s is true.
 -- needs: slot (date, ends_at, starts_at)
 -- gives: reported (date)
 possible_day as (
@@ -21,7 +21,7 @@ reported as (
 ),
 
 -- fragment: rendered_slots
--- The slots in `slot` (position, date, starts_at, ends_at), as the statements of metrics take them (metrics.py).
+-- The slots in `slot` (position, date, starts_at, ends_at), as parameters of the statements of metrics (metrics.py).
 -- needs: slot (date, ends_at, position, starts_at)
 (
     select json_build_object(

@@ -1,12 +1,12 @@
 -- The rollups of a person's days and months, which a job of the worker computes from raw sessions (rollups.py). One
 -- transaction is about one person, and begins with `begin_for`. Days and months are those of UTC.
 --
--- A transaction that writes measurements marks their days afterwards; and we lock the marks of the days that we
--- compute, in a statement before those that read sessions. So either a writer had committed
--- before we had the lock, and we see what it wrote; or it waits for us with its mark, and sets a new one.
+-- A transaction that writes sessions marks their days afterwards; and this job locks the marks of the days that it
+-- computes, in a statement before those that read sessions. So either a writer has committed before the lock was
+-- granted, and the job reads its rows; or the writer waits with its mark, and sets a new one afterwards.
 
 -- name: people_due
--- Some of the people who have marked days, after one of them (sql/functions/rollups.sql).
+-- Up to :limit people who have marked days, in order of their ids, after one id (sql/functions/rollups.sql).
 select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s, %(version)s)
 
 -- name: begin_for
@@ -14,19 +14,19 @@ select svc.people_with_rollups_due(%(after)s, %(quiet)s, %(limit)s, %(version)s)
 call svc.open_job(%(user_id)s, %(version)s)
 
 -- name: take_turn
--- Whether nobody else makes this person's rollups until the end of the transaction.
+-- Whether this transaction is the only one that writes the person's rollups; true reserves them until it ends.
 select pg_try_advisory_xact_lock(hashtextextended('rollups of ' || %(user_id)s::uuid, 0))
 
 -- name: await_turn
--- The same, but waits until nobody does.
+-- The same, but waits until no other transaction has them.
 select pg_advisory_xact_lock(hashtextextended('rollups of ' || %(user_id)s::uuid, 0))
 
 -- name: wait_longer
--- Has the transaction wait for others nearly as long as a statement may take.
+-- Sets the lock timeout of the transaction to just under the limit of a statement.
 set local lock_timeout = '50s'
 
 -- name: take_longer
--- Lets statements of the transaction take as long as an operator may want to wait.
+-- Raises the statement timeout of the transaction for commands that an operator runs.
 set local statement_timeout = '10min'
 
 -- name: mark_all_days
@@ -34,8 +34,8 @@ set local statement_timeout = '10min'
 select svc.mark_all_days(%(user_id)s)
 
 -- name: take_marks
--- Days after one of them whose marks have been quiet for so long, in order, locked until the end of the
--- transaction. One that a writer holds is passed over; so we wait for nobody.
+-- Marked days after one date, in order, whose marks are older than the quiet period, locked until the end of the
+-- transaction. Marks that a writer holds are skipped, so the job never waits.
 select date
   from activity.rollup_due
  where user_id = %(user_id)s
@@ -47,8 +47,8 @@ select date
    for update skip locked
 
 -- name: put_off
--- Marks days whose marks have been quiet for so long as if something were written to them in a while, so that
--- days that fail are not tried all the time.
+-- Dates the marks that are older than the quiet period into the future, so that days that fail are not retried at
+-- once.
 update activity.rollup_due
    set marked_at = now() + %(while)s::interval
  where user_id = %(user_id)s
@@ -65,8 +65,8 @@ update activity.rollup_due
        )
 
 -- name: may_be_crowded
--- Whether all sessions that may touch some days in a row last longer than so many quarters of an hour together.
--- If not, they reach over edges of quarters no more than so often, and once each.
+-- Whether all sessions that may touch a range of days last longer than :most quarter-hours together. If not, they
+-- cross at most :most quarter-hour boundaries in total.
 select coalesce(
            (
                select sum(ended_at - started_at)
@@ -89,9 +89,8 @@ select coalesce(
        ) > %(most)s * interval '15 minutes'
 
 -- name: crowded_days
--- Those of some days in a row on which sessions reach over edges of quarters of an hour more than so often, and
--- four times each. Then many lie side by side, and it takes more to say how they share each quarter than to
--- look at them.
+-- The days of a range on which sessions cross more than :most quarter-hour boundaries, and on average more than four
+-- each. Many sessions then overlap, and computing their shares of each quarter-hour costs more than reading them.
 select touched.date
   from (
            select started_at,
@@ -165,7 +164,7 @@ delete
    and date between %(from)s and %(to)s
 
 -- name: forget_month
--- Removes the rollups of a month.
+-- Removes the rollups of one month.
 with forgotten_apps as (
     delete
       from activity.app_time
@@ -180,7 +179,7 @@ delete
    and starts_at = %(from)s::date::timestamp at time zone 'UTC'
 
 -- name: has_marks
--- Whether any of some days in a row is marked.
+-- Whether any day of a range is marked.
 select exists (
            select
              from activity.rollup_due
@@ -189,7 +188,7 @@ select exists (
        )
 
 -- fragment: days_in_a_row
--- `day`: when all days from one to another begin.
+-- `day`: the start of each day of the range.
 -- gives: day (starts_at)
 day as (
     select %(from)s::date::timestamp at time zone 'UTC' + n * interval '24 hours' as starts_at
@@ -198,8 +197,8 @@ day as (
 
 -- fragment: rule_inputs
 -- `labelled`: the app sessions that may touch `day`, each with the first title rule that matches it; `label_key`
--- is what it shows to category rules in one text. `rule_inputs`: all that they show. Titles are looked through as in
--- the fragment `decided_category`.
+-- is the session's label in one text. `rule_inputs`: the distinct labels. Titles are matched as in the fragment
+-- `decided_category`.
 -- gives: labelled (app, category, domain, label_key, title_rule)
 -- gives: rule_inputs (app, category, domain, label_key, title_rule)
 session as (
@@ -275,9 +274,10 @@ rule_inputs as (
 ),
 
 -- fragment: quarter_rows
--- What the sessions of `numbered` add up to, which are numbered so that the owner of an instant comes last: `segment`,
--- what each of them owns, and `quarter_row`, a row for each quarter of an hour, label and session that reaches
--- over its edge, and one for all others of the label. Rollups of applications and of coding consist of these.
+-- Sums of the sessions of `numbered`, which are numbered so that the owner of an instant comes last: `segment`, the
+-- time that each session owns, and `quarter_row`, rows by quarter-hour and label: one for each session that crosses
+-- the edge of the quarter-hour, and one for all other sessions together. Rollups of applications and of coding
+-- consist of these.
 -- needs: numbered (ended_at, ends_at, label, lines_added, lines_removed, n, session_id, started_at, starts_at)
 -- gives: timeline (ends, sessions, starts)
 -- gives: segment (ends_at, n, starts_at)
@@ -297,7 +297,7 @@ segment as (
      cross join lateral svc.owned_segments(timeline.starts, timeline.ends) as segment
 ),
 -- Each session once for every quarter in which it counts, and once for every part of one that it owns. Quarters
--- are a set in the select list, which costs less than a join where most sessions lie in one.
+-- are a set in the select list, which costs less than a join because most sessions lie in one quarter.
 piece as (
     select session.quarter as starts_at,
            session.n,
@@ -321,7 +321,7 @@ piece as (
                select *,
                       generate_series(
                           date_bin('15 minutes', starts_at, '2000-01-01 00:00:00+00'),
-                          -- Its end is no part of a session.
+                          -- A session does not include its end.
                           greatest(ends_at - interval '1 millisecond', starts_at),
                           interval '15 minutes'
                       ) as quarter
@@ -393,12 +393,12 @@ quarter_row as (
 
 -- fragment: app_rollup
 -- The rollups of the days of `day`: `app_quarter`, rows of activity.app_time, and `app_day`, rows of
--- activity.app_timeline. Needs the fragment `rule_inputs`, and that its labels are there.
+-- activity.app_timeline. Needs the fragment `rule_inputs`; its labels must exist already.
 --
--- A session that midnight cuts is two, one in each day; so one sweep serves all days. Sessions are known by
--- their numbers in the order of the sweep. What belongs to a number is looked up in an array or
--- added by a union, and labels are looked up in a map: there is no join that a planner without statistics could
--- run as a nested loop.
+-- A session that crosses midnight is split into one for each day, so one sweep serves all days. Sessions are
+-- identified by their numbers in the order of the sweep. Values of a number are looked up in an array or added by
+-- a union, and labels are looked up in a map: the planner has no statistics here, and could run a join as a nested
+-- loop.
 -- needs: day (starts_at)
 -- needs: labelled (app, category, domain, label_key, title_rule)
 -- needs: rule_inputs (app, category, domain, label_key, title_rule)
@@ -538,9 +538,9 @@ app_day as (
                                  count(*) over () as count
                             from svc.switches(starts::bigint[], ends::bigint[], apps)
                       ) as switch_of_day
-                -- Segments outside the day can lengthen its first and its last spell, and nothing else. So runs
-                -- are certain from the second to the last but one. The second switch comes after that at the
-                -- earliest, and the last but one is at a run that ends in the day.
+                -- Segments outside the day can lengthen only its first and its last run. So runs are certain from
+                -- the second to the last but one. The second switch comes after that at the earliest, and the last
+                -- but one is at a run that ends in the day.
                 where n > 1
                   and n < switch_of_day.count
            ) as switches
@@ -624,9 +624,9 @@ coding_quarter as (
 ),
 
 -- fragment: sum_rows
--- `sum_row`: what the rows of `finer` add up to in each slot, which is a whole number of the slots that are one grain
--- finer. A session that reaches over the edge of a finer slot has rows of its own there, and has one here only if
--- it reaches over this slot's edge.
+-- `sum_row`: the sums of the rows of `finer` in each slot, which consists of whole slots of the next finer grain. A
+-- session that crosses the edge of a finer slot has rows of its own there, and has one here only if it crosses the
+-- edge of this slot.
 -- needs: finer (began_at, continued, ended_at, first_at, label, last_at, lines_added, lines_removed, longest_ms,
 --     owned_ms, session_id, slot, started, starts_at)
 -- gives: sum_row (began_at, continued, ended_at, first_at, label, last_at, lines_added, lines_removed, longest_ms,
@@ -649,7 +649,7 @@ finer_session as (
      group by slot,
               label,
               session_id,
-              -- Rows of several sessions are not added up to one.
+              -- Rows of several sessions stay apart.
               case when began_at is null then starts_at end
 ),
 sum_row as (
@@ -677,13 +677,13 @@ sum_row as (
      group by slot,
               label,
               own_id
-    -- What began before the slot and owns its time in another row leaves nothing here.
+    -- A session that began before the slot and owns time only in another row needs no row here.
     having sum(started) + sum(continued) + sum(owned_ms) > 0
 ),
 
 -- fragment: app_sum
--- `app_sum`: rows of activity.app_time that add up those of the next finer grain, in days in a row that are whole
--- units.
+-- `app_sum`: rows of activity.app_time, as sums of those of the next finer grain, for a range of days that consists of
+-- whole slots.
 -- gives: app_sum (began_at, continued, ended_at, first_at, label_id, last_at, longest_ms, owned_ms, session_id,
 --     started, starts_at)
 finer as (
@@ -768,7 +768,7 @@ coding_sum as (
 ),
 
 -- name: add_labels
--- Gives an id to what sessions on days in a row show to category rules and none showed before.
+-- Inserts the labels of sessions in a range of days that have no row in activity.label yet.
 with
 --include rule_inputs
 new as (
@@ -797,7 +797,7 @@ select %(user_id)s,
     on conflict do nothing
 
 -- name: make_app_quarters
--- Inserts the quarters and the timelines of consecutive days. Their labels exist already, and nothing else of theirs.
+-- Inserts the quarters and the timelines of a range of days. Their labels exist already; no other rollups of them do.
 with
 --include days_in_a_row
 --include rule_inputs
@@ -865,7 +865,7 @@ select %(user_id)s,
           session_id
 
 -- name: add_up_app
--- Makes the slots of a grain of those that are one grain finer.
+-- Inserts the rollups of a grain as sums of those of the next finer grain.
 with
 --include app_sum
 in_order as (
@@ -906,7 +906,7 @@ select %(user_id)s,
   from in_order
 
 -- name: make_coding_quarters
--- Makes the quarters of days in a row in coding.
+-- Inserts the quarters of coding for a range of days.
 with
 --include days_in_a_row
 --include coding_rollup
@@ -955,7 +955,7 @@ select %(user_id)s,
   from in_order
 
 -- name: add_up_coding
--- The same of coding.
+-- The same for coding.
 with
 --include coding_sum
 in_order as (
@@ -1003,14 +1003,15 @@ select %(user_id)s,
   from in_order
 
 -- name: forget_strays
--- Removes what lies on days, or in months, of which none is marked. Where all are that anything was measured on,
--- no session is read for it. A month that begins with such a day may be removed too: a marked day rebuilds it.
+-- Removes rollups of days, and of months, that have no mark. If every day with sessions is marked, this removes all
+-- rollups without sessions and reads no session. A month with marks may be removed too if its first day has none: a
+-- marked day rebuilds it.
 with marked as materialized (
     select date
       from activity.rollup_due
      where user_id = %(user_id)s
 ),
--- What lies between one marked day and the next, before the first one and after the last one.
+-- The gaps between marked days, before the first one and after the last one.
 gap as (
     select coalesce(
                (lag(date) over (order by date) + 1)::timestamp at time zone 'UTC',
@@ -1078,8 +1079,8 @@ delete
    and date not in (select date from marked)
 
 -- name: forget_unused_labels
--- Removes labels that no day shows any more. Both sides are gone through once, since there may be a hundred
--- thousand labels.
+-- Removes labels that no rollup uses any more. It reads both tables once instead of looking up each label: there may
+-- be a hundred thousand.
 delete
   from activity.label
  where user_id = %(user_id)s
@@ -1097,8 +1098,8 @@ delete
        )
 
 -- name: extent
--- The first and the last day on which anything was measured or is rolled up; no row: there is none. An index
--- gives the edges of each grain.
+-- The first and the last day on which anything was measured or is rolled up; no row if there is none. An index
+-- finds the edges of each grain.
 select (
            least(sessions.first_at, apps.first_at, coding.first_at, days.first_at) at time zone 'UTC'
        )::date as first,
@@ -1165,7 +1166,7 @@ select (
  where coalesce(sessions.first_at, apps.first_at, coding.first_at, days.first_at) is not null
 
 -- fragment: marked
--- `marked`: the days from one to another whose rollups nobody relies on.
+-- `marked`: the days of the range whose rollups are out of date.
 -- gives: marked (starts_at)
 marked as (
     select date::timestamp at time zone 'UTC' as starts_at
@@ -1175,7 +1176,7 @@ marked as (
 ),
 
 -- fragment: unmarked_days
--- `day`: when the other days begin. Needs the fragment `marked`.
+-- `day`: the start of each other day of the range. Needs the fragment `marked`.
 -- needs: marked (starts_at)
 -- gives: day (starts_at)
 day as (
@@ -1189,8 +1190,8 @@ day as (
 ),
 
 -- fragment: differences
--- Where `stored` and `expected` rows (key, row) differ: the row, if only one of them has it, else each column;
--- of so many rows at most.
+-- Where `stored` and `expected` rows (key, row) differ: the whole row if only one of them has it, else each column
+-- that differs. At most :most rows are reported.
 -- needs: expected (key, row)
 -- needs: stored (key, row)
 difference as (
@@ -1235,7 +1236,7 @@ select difference.key ->> 'at' as at,
           part.column
 
 -- name: check_app_quarters
--- Where quarters and timelines of days in a row are not what their sessions come to.
+-- Differences between the stored quarters and timelines of a range of days and those computed from sessions.
 with
 --include marked
 --include unmarked_days
@@ -1282,7 +1283,7 @@ stored as (
 --include differences
 
 -- name: check_app_sums
--- Where slots of a grain are not what those that are one grain finer come to; those with a marked day are
+-- Differences between the stored slots of a grain and the sums of the next finer grain; slots with a marked day are
 -- left out.
 with
 --include marked
@@ -1328,7 +1329,7 @@ stored as (
 --include differences
 
 -- name: check_coding_quarters
--- Where quarters of days in a row are not what their coding sessions come to.
+-- Differences between the stored quarters of a range of days and those computed from coding sessions.
 with
 --include marked
 --include unmarked_days
@@ -1365,7 +1366,7 @@ stored as (
 --include differences
 
 -- name: check_coding_sums
--- The same of coding sessions.
+-- The same for slots of coding.
 with
 --include marked
 --include coding_sum

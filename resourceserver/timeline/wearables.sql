@@ -1,14 +1,14 @@
--- What the questions about health share: whose measurement counts where several devices measured the same,
--- and which sleep belongs to which day.
+-- Fragments that statements about health share: the choice of a source where several devices measured the same, and
+-- the date of a sleep.
 
 -- fragment: health_amounts
--- `amount`: what adds up of each metric, by the position of a slot, with nothing counted twice. `sample`: the
--- samples behind it. Needs `requested`, `slot` (position, starts_at, ends_at), in order and without overlaps, and
+-- `amount`: the sum of each metric by the position of a slot, with nothing counted twice. `sample`: the samples that
+-- it consists of. Needs `requested`, `slot` (position, starts_at, ends_at), in order and without overlaps, and
 -- `metric` (metric_type).
 --
--- In each piece of time the best source owns what was measured: of those that have a sample there the one
--- with the smallest priority, then a watch before a phone before anything else. A sample counts with as much
--- of its value as its source owns of its time. One without length counts as one of a millisecond.
+-- At each instant, one source owns the measurement: of the sources with a sample there, the one with the smallest
+-- priority, then a watch before a phone before any other. The share of its value that a sample counts is the share of
+-- its time that its source owns. A sample without length counts as one of a millisecond.
 --
 -- The total that a provider gives for a day covers the whole day, so it is used instead of samples, or not at all.
 -- It is not used where the range contains only a part of the day and its provider has samples, which have exact times;
@@ -45,7 +45,8 @@ edge as (
 sample as (
     select taken.metric_type,
            taken.source_id,
-           -- Looked for in an array: the planner takes a year's samples for one and would join in a loop.
+           -- Searched in an array: the planner expects one sample where there is a year of them, and would run a
+           -- join as a nested loop.
            array_position((select array_agg(source_id order by rank) from ranked_source), taken.source_id)
                - case when taken.is_daily_total then 1000000 else 0 end as rank,
            taken.started_at,
@@ -93,7 +94,7 @@ sample as (
                   and (select starts_at < ends_at from requested)
            ) as taken
 ),
--- Cut at the edges of slots.
+-- Samples cut at the edges of slots.
 portion as (
     select sample.metric_type,
            sample.rank,
@@ -118,7 +119,7 @@ portion as (
      where not sample.is_void
        and sample.first_position < sample.last_position
 ),
--- Where more than one source measured, and so may have measured the same.
+-- The portions in slots where more than one source measured the metric, so that something may be counted twice.
 contested as (
     select portion.*
       from portion
@@ -160,8 +161,8 @@ covered as (
               rank,
               n
 ),
--- For each rank but the best, one after the other in time: where better ones begin and end, and where its
--- own portions do, weighed so that what better ones owned of a portion is subtracted by its two ends.
+-- For each rank but the best, in order of time: the edges of the times that better ranks own, and of its own samples.
+-- The weights subtract from a sample what better ranks own of it, by the difference between its two ends.
 point as (
     select level.metric_type,
            level.rank,
@@ -231,8 +232,8 @@ amount as (
 -- fragment: recovery_days
 -- `recovery_day`: for each date of `requested_date` (first, last) on which a sleep ended, by the local time of that
 -- sleep: the main sleep, the recovery after it, the strain of the day that began with it, and naps.
--- Where several providers know the day, the one with the smallest priority is used. A day with only naps has no main
--- sleep. Of two main sleeps that one provider has for a day, the longer one counts.
+-- If several providers have data for the day, the one with the smallest priority is used. A day with only naps has no
+-- main sleep. If one provider has two main sleeps for a day, the longer one counts.
 -- needs: requested_date (first, last)
 -- gives: recovery_day (cycle, date, nap_count, nap_ms, provider, recovery, sleep, utc_offset)
 ended_sleep as (
@@ -258,7 +259,7 @@ ended_sleep as (
         on source.user_id = %(user_id)s
        and source.source_id = sleep.source_id
      where sleep.user_id = %(user_id)s
-           -- No local date is further than a day from that in UTC.
+           -- A local date is at most one day away from the date in UTC.
        and sleep.ended_at > (select first::timestamp at time zone 'UTC' - interval '1 day' from requested_date)
        and sleep.ended_at < (select last::timestamp at time zone 'UTC' + interval '2 days' from requested_date)
 ),
