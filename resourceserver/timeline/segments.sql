@@ -1,10 +1,10 @@
 -- Statements about the order of segments: switches from one application to another, and streaks of focus.
--- Both are those of the whole timeline. A question about them defines `requested` and includes
+-- Both are computed on the whole timeline. A statement that needs them defines `requested` and includes
 --
---     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`, `decided_category`,
---     `decided_labels`, and of `walked_segments`, `walked_switches`, `switches` and `streaks` what it needs.
+--     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`,
+--     `decided_category`, `decided_labels`, and those of `walked_segments`, `walked_switches`, `switches` and `streaks` that it uses.
 --
--- It begins `with recursive`. A question about days includes `switched` and `focused`, which do so themselves.
+-- It begins `with recursive`. A statement about days includes `switched` and `focused` instead, which include these.
 -- All times are in milliseconds since 1970, and timestamps only in answers, since intervals cost several times as
 -- much to add and to compare.
 
@@ -17,19 +17,19 @@ reaching as (
 ),
 
 -- fragment: reach_of_streaks
--- `reaching`: the same for streaks, which only pauses of more than five minutes end for certain.
+-- `reaching`: the same for streaks. Only pauses of more than five minutes certainly end a streak.
 -- gives: reaching (is_over_by_switches)
 reaching as (
     select false as is_over_by_switches
 ),
 
 -- fragment: timeline_days
--- `timeline_day`: the days in UTC that have to be looked at, as activity.app_timeline has them, in order:
--- those of the range of `requested`, and on both sides all over which something may reach and the first other one.
--- `marked_session`: each session of the marked ones among them once for each of its days, numbered so that of
--- two with the same start the owner comes last. It is a label of its own, with the number's negative as its id.
+-- `timeline_day`: the days in UTC that must be read, in order, with the columns of activity.app_timeline: those of
+-- the range of `requested`, and on each side the days that a switch or streak can span, up to the first other day.
+-- `marked_session`: the sessions of marked days among them, once for each of their days, numbered so that of
+-- two with the same start the owner comes last. Each is a label of its own, with the negative number as its id.
 --
--- Of marked days nothing is taken from rollups.
+-- Nothing of a marked day is read from rollups.
 -- needs: requested (ends_at, starts_at)
 -- needs: reaching (is_over_by_switches)
 -- gives: reach (first, last)
@@ -177,7 +177,7 @@ timeline_day as materialized (
     select *,
            (date - date '1970-01-01') * bigint '86400000' as date_ms,
            cardinality(labels) as count,
-           -- The session that owns the last moment of a day and the first one of the next owns the midnight between.
+           -- The session that owns the end of a day and the start of the next one owns the midnight between.
            coalesce(
                lag(date) over days = date - 1 and lag(last_session) over days = first_session,
                false
@@ -255,12 +255,12 @@ rule_inputs as (
 ),
 
 -- fragment: decided_labels
--- `label_map`: in arrays, the ids of all labels in order, and by the place in it the numbers of their
--- applications and categories and what the latter score. `names`: applications and categories by number, in
+-- `label_map`: arrays with the ids of all labels in order and, at the same positions, the numbers of their
+-- applications and categories and the scores of the latter. `names`: applications and categories by number, in
 -- byte order. Needs the fragments `rule_inputs_in_days` and `decided_category`.
 --
--- A binary search finds a label's place. A join would have to guess how many rows there are, and where the
--- guess is wrong it is a loop in a loop.
+-- A binary search finds the position of a label. For a join, the planner would have to guess the number of rows,
+-- and a wrong guess gives a nested loop.
 -- needs: decided_category (app, known_as)
 -- needs: rule_inputs (label_id)
 -- needs: score (category, score)
@@ -289,11 +289,11 @@ label_map as (
 ),
 
 -- fragment: walked_segments
--- `walked`: the segments among which switches have to be looked for: of each day those before its first certain
--- switch and those from its last one on, and all of a day that has none. Needs the fragment `timeline_days`.
+-- `walked`: the segments that are searched for switches: of each day those before its first certain switch and those
+-- from its last one on, or all segments of a day without certain switches. Needs the fragment `timeline_days`.
 --
--- Clocks jump between the two parts of a day, so that no switch is counted between the one and the other.
--- The part before runs to the end of a run, and the part after begins with one (rollups.sql).
+-- The times of the second part of a day are moved on, so that no switch is counted between the two parts.
+-- The first part ends with the end of a run, and the second begins with a run (rollups.sql).
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts, switch_at)
 -- gives: walked (ends_ms, jump_ms, label_id, starts_ms)
 walked as (
@@ -335,8 +335,8 @@ walked as (
 ),
 
 -- fragment: walked_switches
--- `walked_switch`: the switches among what is `walked`. Needs the fragment `walked_segments`, and `label_map`
--- with applications.
+-- `walked_switch`: the switches among the segments of `walked`. Needs the fragment `walked_segments`, and
+-- `label_map` with applications.
 -- needs: label_map (apps, ids)
 -- needs: walked (ends_ms, jump_ms, label_id, starts_ms)
 -- gives: walked_switch (at_ms, before_ms, from_label, to_label)
@@ -362,7 +362,7 @@ walked_switch as (
 
 -- fragment: switched
 -- `switched`: the number of switches in each slot. Needs `slot` (position, starts_at, ends_at), numbered from
--- 1 in order of time without overlaps. Those that are certain are counted and not looked at.
+-- 1 in order of time without overlaps. Certain switches are counted without reading their segments.
 -- needs: slot (date, ends_at, position, starts_at)
 -- gives: switched (app_switches, position)
 switched as (
@@ -440,7 +440,7 @@ slots_ms as (
 
 -- fragment: switches
 -- `switch`: the switches of all of `timeline_day`, with the labels of the longest segments of the runs before
--- and after. Those at its edges may be wrong or missing, but not those of the range of `requested`. Needs the
+-- and after. Switches outside the range of `requested` may be wrong or missing; those in it are right. Needs the
 -- fragment `walked_switches`.
 -- needs: timeline_day (date_ms, switch_at, switch_before, switch_from, switch_to)
 -- needs: walked_switch (at_ms, before_ms, from_label, to_label)
@@ -486,25 +486,24 @@ segments as materialized (
                             -- Days in order have their segments in order, and nothing after this changes it.
                             from (select * from timeline_day order by date) as day
                       ) as segment
-                -- What begins before midnight is a part of the day before.
+                -- A segment that begins before midnight belongs to the day before.
                 where n > 1
                    or not is_continued
            ) as placed
 ),
 
 -- fragment: streaks
--- `segments`: the same. `streak`: the streaks of focus among them
--- (svc.focus_streaks), each whole, however much of it lies in the range, with the reason for its end. Those at
--- the edges may be wrong or missing, but not those that reach into the range of `requested`. Needs the fragment
--- `decided_labels`.
+-- `streak`: the streaks of focus (svc.focus_streaks) in `segments`, each whole even if only a part lies in the range,
+-- with the reason for its end. Streaks outside the range of `requested` may be wrong or missing; those that overlap it
+-- are right. Needs the fragment `decided_labels`.
 -- needs: label_map (ids, scores)
 -- needs: reach (last)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
 -- gives: segments (ends, places, scores, starts)
 -- gives: streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
 --include segments
--- Where something was used after the last of these days. A pause lies before that, since nothing reaches over
--- that day.
+-- The first use of an application after the last of these days. A pause lies before it, because nothing crosses the
+-- end of that day.
 followed as materialized (
     select (
                select (extract(epoch from started_at) * 1000)::bigint
@@ -559,7 +558,7 @@ streak as (
 ),
 
 -- fragment: focused
--- `streak`: the streaks of focus that overlap the slots, each whole. `focused`: how much of each lies in each
+-- `streak`: the streaks of focus that overlap the slots, each whole. `focused`: the part of each that lies in each
 -- slot. Needs `slot` as `switched` does, and the fragment `categories`.
 -- needs: rule (category, category_rule_id, field, match, pattern, position)
 -- needs: score (category, score)

@@ -2,7 +2,7 @@
 -- person, and begins with `begin_for`.
 
 -- name: people_due
--- Some of the people whose days have to be summed up, after one of them (sql/functions/summaries.sql).
+-- Up to :limit people with days to sum up, in order of their ids, after one id (sql/functions/summaries.sql).
 select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s)
 
 -- name: begin_for
@@ -10,17 +10,16 @@ select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s)
 call svc.open_job(%(user_id)s, %(version)s)
 
 -- name: take_turn
--- Whether the person is ours until the end of the transaction. Two who summed up the same days at once could
--- write what the one has read before the other.
+-- Whether this transaction is the only one that sums up the person's days; true reserves them until it ends. Two
+-- transactions that sum up the same days could overwrite a newer summary with an older one.
 select pg_try_advisory_xact_lock(hashtextextended('summaries of ' || %(user_id)s::uuid, 0))
 
 -- name: await_turn
--- The same, but waits until the person is ours.
+-- The same, but waits until no other transaction has them.
 select pg_advisory_xact_lock(hashtextextended('summaries of ' || %(user_id)s::uuid, 0))
 
 -- name: person
--- The person's own zone, and the first and the last day on which something was measured; no row: the
--- account is gone.
+-- The person's time zone, and the first and the last day with sessions. No row: the account is deleted.
 select person.timezone as tz,
        (extent.first_at at time zone person.timezone)::date as first,
        (extent.last_at at time zone person.timezone)::date as last
@@ -55,9 +54,9 @@ select person.timezone as tz,
  where person.user_id = %(user_id)s
 
 -- name: read_marks
--- Marked days after one of them, in order, and when they were marked. No lock is taken, so no tracker waits
--- while we compute. A mark is seen only when its transaction is over, so that the statements after this one
--- see what it wrote.
+-- Marked days after one date, in order, with the times of their marks. No lock is taken, so no tracker waits
+-- during the computation. A mark is visible only when its transaction is committed, so the statements after this
+-- one see the rows of that transaction.
 select date,
        marked_at
   from activity.summary_due
@@ -67,8 +66,8 @@ select date,
  limit %(limit)s::bigint
 
 -- name: remove_marks
--- Removes the marks that were read, the last thing in a transaction. One that was set again meanwhile, or is
--- being set at this moment, stays for the next turn: we may not have seen what it stands for.
+-- Removes the marks that were read, as the last statement of a transaction. A mark that has been set again since, or
+-- is being set now, stays for the next turn: its change may not have been read.
 delete
   from activity.summary_due
  where user_id = %(user_id)s
@@ -87,9 +86,9 @@ delete
 
 -- fragment: unbroken
 -- `bounds`: the range of `requested`, extended at both ends to the next break of more than five
--- minutes. Switches and streaks never reach over such a break, so from here on they are what they would be
--- on the whole timeline. A break is looked for from session to session; in a dense timeline the
--- neighbour already shows that there is none, which is why the session before is read first.
+-- minutes. Switches and streaks never cross such a break, so those of this range equal those of the whole
+-- timeline. The search for a break goes from session to session; in a dense timeline the session before already
+-- proves that there is none, which is why that one is read first.
 -- needs: requested (ends_at, starts_at)
 -- gives: bounds (ends_at, starts_at)
 bounds as (
@@ -147,9 +146,9 @@ bounds as (
 ),
 
 -- name: affected_days
--- The first and the last local day that may have changed when something was measured on days in UTC: those
--- of the sessions that began on them, and those of the time without a break around, over which switches and
--- streaks reach. A person who never took a break in a week is summed up wrong further away.
+-- The first and the last local day that sessions on these days of UTC may have changed: the days of sessions that
+-- began on them, and those of the stretch without a break around them, which switches and streaks may cross. It is
+-- limited to a week on each side; days further away in a longer stretch keep wrong summaries.
 with requested as (
     select %(from)s::date::timestamp at time zone 'UTC' as starts_at,
            (%(to)s::date + 1)::timestamp at time zone 'UTC' as ends_at
@@ -198,7 +197,7 @@ select (extent.starts_at at time zone %(tz)s)::date as first,
  cross join newest
 
 -- name: days_whose_time_has_come
--- The days whose provisional summaries have to become final.
+-- The days whose provisional summaries must now become final.
 select date
   from activity.daily_summary
  where user_id = %(user_id)s
@@ -207,21 +206,21 @@ select date
  order by date
 
 -- name: forget_days
--- Removes the summaries of days, before they are computed again.
+-- Removes the summaries of a range of days, before they are computed again.
 delete
   from activity.daily_summary
  where user_id = %(user_id)s
    and date between %(from)s and %(to)s
 
 -- name: forget_other_days
--- Removes the summaries of all days but these.
+-- Removes the summaries of all days outside a range.
 delete
   from activity.daily_summary
  where user_id = %(user_id)s
    and date not between %(from)s and %(to)s
 
 -- fragment: days
--- `slot`: the days that are summed up.
+-- `slot`: the days to sum up.
 -- gives: slot (date, ends_at, position, starts_at)
 slot as (
     select n as position,
@@ -232,7 +231,7 @@ slot as (
 ),
 
 -- fragment: tops
--- `top`: on what most of each day was spent, five at most of a kind. Needs `spent_on` (position, kind, name,
+-- `top`: the names with most time on each day, at most five of each kind. Needs `spent_on` (position, kind, name,
 -- total_ms).
 -- needs: spent_on (kind, name, position, total_ms)
 -- gives: top (kind, position, rows)
@@ -314,7 +313,7 @@ select coalesce(json_agg(day), '[]')::text
   from day
 
 -- name: sum_coding
--- The same of coding.
+-- The same for coding.
 with
 --include days
 --include spans
@@ -347,7 +346,7 @@ select coalesce(json_agg(day), '[]')::text
   from day
 
 -- name: sum_switches
--- The same of switches.
+-- The same for switches.
 with
 --include days
 --include switched
@@ -361,7 +360,7 @@ select coalesce(json_agg(day), '[]')::text
   from day
 
 -- name: sum_focus
--- The same of streaks of focus.
+-- The same for streaks of focus.
 with
 --include days
 --include categories

@@ -1,13 +1,13 @@
--- What the questions about activity share: what falls into which category, what days, hours and other slots
--- come to, and how a list is cut into pages.
+-- Fragments that statements about activity share: the decision for a category, sums of days, hours and other slots,
+-- and the pages of a list.
 --
--- A question about sums defines `slot` and includes `spans`, `categories`, `rule_inputs_in_spans`, `decided_category` and
--- `app_time`, in this order, or `spans` and `coding_time`. It finds whatever is rolled up in rollups and the
--- rest in raw sessions, all in one statement and so at one moment.
+-- A statement with sums defines `slot` and includes `spans`, `categories`, `rule_inputs_in_spans`, `decided_category`
+-- and `app_time`, in this order, or `spans` and `coding_time`. It reads rollups where they are valid and sessions
+-- elsewhere, in one statement and so in one snapshot.
 
 -- fragment: categories
--- `rule`: the caller's own category rules. `score`: how productive time in each category is, the caller's
--- own opinion before the service's; a category that is not there scores 0.
+-- `rule`: the caller's own category rules. `score`: the score of each category, the caller's own before the service's
+-- default. A category without a row scores 0.
 -- gives: rule (category, category_rule_id, field, match, pattern, position)
 -- gives: score (category, score)
 rule as (
@@ -40,9 +40,9 @@ score as (
 
 -- fragment: spans
 -- `span`: the pieces of each `slot` (svc.cover): spans of grain 0, for which sessions are read, and runs of
--- whole quarters of an hour, hours, days or months, for which rollups are. `raw_span`: those of grain 0, each
--- with the end of the one before. `run`: those of another grain, as one where they follow one another. Needs
--- `slot` (position, starts_at, ends_at), numbered from 1 in order of time without overlaps.
+-- whole quarters of an hour, hours, days or months, for which rollups are read. `raw_span`: spans of grain 0, each
+-- with the end of the one before. `run`: spans of the other grains, adjacent ones joined. Needs `slot` (position,
+-- starts_at, ends_at), numbered from 1 in order of time without overlaps.
 -- needs: slot (ends_at, position, starts_at)
 -- gives: slots (ends, starts)
 -- gives: span (ends_at, grain, is_first, position, starts_at)
@@ -85,7 +85,7 @@ due_days as (
 ),
 
 -- fragment: spans_over_raw_days
--- The same, for who says which `raw_days` (dates) there are. Needs `slots`.
+-- The same, for a statement that defines `raw_days` (dates) itself. Needs `slots`.
 -- needs: raw_days (dates)
 -- needs: slots (ends, starts)
 -- gives: span (ends_at, grain, is_first, position, starts_at)
@@ -141,10 +141,10 @@ run as (
 ),
 
 -- fragment: raw_rule_inputs
--- `raw_rule_inputs`: the sessions of raw spans, as `rule_inputs` has them.
+-- `raw_rule_inputs`: the sessions of raw spans, with the columns of `rule_inputs`.
 --
--- Whatever is looked for in a span is a subquery of its own that cannot be taken apart, by its groups or by
--- `offset`. That holds the planner to one search of an index for each span, however many it expects.
+-- Each search in a span is a subquery of its own, which its `group by` or `offset` keeps the planner from merging
+-- into the outer one. So it runs one index search for each span, however many rows it expects.
 -- needs: raw_span (before_ends_at, ends_at, starts_at)
 -- gives: raw_rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id,
 --     started_at, title, title_rule)
@@ -165,7 +165,7 @@ raw_rule_inputs as (
                       device_id
                  from activity.app_session
                 where user_id = %(user_id)s
-                      -- One that reaches into several spans is found with the first of them.
+                      -- A session that overlaps several spans is read with the first of them.
                   and started_at >= raw_span.before_ends_at
                       -- No session is longer than a day, so the index on its start bounds the search.
                   and started_at > raw_span.starts_at - interval '24 hours'
@@ -177,8 +177,8 @@ raw_rule_inputs as (
 ),
 
 -- fragment: rule_inputs_in_spans
--- `rolled`: what rollups say of each span by label and session (0016_rollups.sql). Of sessions that began
--- before it, only those of a slot's first span count. `rule_inputs`: the inputs of category rules, which are the
+-- `rolled`: the sums of rollups in each span by label and session (0016_rollups.sql). Sessions that began before a
+-- span are counted only in the first span of a slot. `rule_inputs`: the inputs of category rules, which are the
 -- labels of `rolled` and the sessions of raw spans. Needs the fragment `spans`.
 -- needs: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
 -- needs: span (ends_at, grain, is_first, position, starts_at)
@@ -235,8 +235,8 @@ rule_inputs as (
 ),
 
 -- fragment: rule_inputs_in_runs
--- `rule_inputs`: the same, where rollups are read by `run` and slot by slot. The index alone gives
--- their labels; for grains finer than a day, the rollups of the days do.
+-- `rule_inputs`: the same for statements that read rollups by `run` and slot by slot. An index-only scan returns the
+-- labels; for grains finer than a day, they are read from the rollups of the days.
 -- needs: raw_span (before_ends_at, ends_at, starts_at)
 -- needs: run (ends_at, grain, starts_at)
 -- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
@@ -276,12 +276,12 @@ rule_inputs as (
 ),
 
 -- fragment: raw_time
--- `raw_spent`: what raw sessions own in each slot, as `spent` has it (fragment `app_time`). Needs the fragments
--- `raw_rule_inputs` and `decided_category`.
+-- `raw_spent`: the time that raw sessions own in each slot, with the columns of `spent` (fragment `app_time`). Needs
+-- the fragments `raw_rule_inputs` and `decided_category`.
 --
--- Raw sessions are numbered so that of two with the same start the owner comes last. Nothing is known of how
--- many there are, and a join of thousands of rows that are taken for one is a loop in a loop, unless it is a
--- full one, which is never done that way. Here all rows have a partner on the other side.
+-- Raw sessions are numbered so that of two with the same start the owner comes last. The planner cannot know their
+-- number; where it expects one row, it joins thousands in a nested loop. A full join is never done that way, so the
+-- join is a full one, although every row has a partner on the other side.
 -- needs: decided_category (app, domain, known_as)
 -- needs: raw_spans (are_first, ends, positions, starts)
 -- gives: raw_spent (app, category, continued, device, domain, first_at, last_at, longest_ms, owned_ms, position,
@@ -338,10 +338,10 @@ raw_spent as (
 ),
 
 -- fragment: app_time
--- `spent`: how much time applications and categories own in each slot, in parts that add up: how many sessions
--- start in it, how many go on from before it, and milliseconds. Parts of one session have its id, those of
--- several together the nil UUID and the time of the longest one. The device is known of raw sessions alone.
--- Needs the fragments `spans`, `rule_inputs_in_spans` and `decided_category`. As in `raw_time`, all rows of the join have a partner.
+-- `spent`: the time that applications and categories own in each slot, in parts that add up: the number of sessions
+-- that start in it, the number that continue from before it, and milliseconds. A part of one session has its id; a
+-- part of several has the nil UUID and the time of the longest one. Only parts of raw sessions have a device.
+-- Needs the fragments `spans`, `rule_inputs_in_spans` and `decided_category`. As in `raw_time`, the join is a full one.
 -- needs: decided_category (app, domain, known_as)
 -- needs: raw_spans (are_first, ends, positions, starts)
 -- needs: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
@@ -378,8 +378,8 @@ spent as (
 ),
 
 -- fragment: coding_time
--- `coding_spent`: the same of coding sessions, which own time among themselves, by project and language, with
--- the lines of sessions that start in the slot. A session without a language has the name that answers show
+-- `coding_spent`: the same for coding sessions, which own time among themselves, by project and language, with
+-- the lines of sessions that start in the slot. A session without a language has the name that answers use
 -- for it. Needs the fragment `spans`.
 -- needs: raw_span (before_ends_at, ends_at, position, starts_at)
 -- needs: raw_spans (are_first, ends, positions, starts)
@@ -489,9 +489,9 @@ coding_spent as (
 ),
 
 -- fragment: touched_days
--- `requested`, and as `slot` the days that a range of instants touches; the first and the last may be cut off.
--- A range that begins or ends where clocks went back over midnight touches a day beside that of its
--- edge's date, so one day more is looked at. A day within the range that the zone skipped has no length.
+-- `requested`, and as `slot` the days that a range of instants overlaps; the first and the last may be partial. If
+-- the clocks went back over midnight at an edge of the range, the neighbour of the edge's date overlaps it too, so one
+-- more day is read. A day within the range that the zone skipped has no length.
 -- gives: slot (date, ends_at, position, starts_at)
 -- gives: requested (ends_at, starts_at)
 requested as (
@@ -515,7 +515,7 @@ slot as (
 ),
 
 -- fragment: per_category
--- `per_category`: what is in `spent` by slot and category, with the category's score. Needs the fragment
+-- `per_category`: the sums of `spent` by slot and category, with the category's score. Needs the fragment
 -- `app_time`.
 -- needs: score (category, score)
 -- needs: spent (category, continued, first_at, last_at, owned_ms, position, started)
@@ -538,7 +538,7 @@ per_category as (
 ),
 
 -- fragment: per_session
--- `per_session`: the parts of `spent`, those of one session in a slot as one. Needs the fragment `app_time`.
+-- `per_session`: `spent` with the parts of a session in a slot added up. Needs the fragment `app_time`.
 -- needs: spent (app, category, continued, first_at, last_at, longest_ms, owned_ms, position, session_id, started)
 -- gives: per_session (app, category, first_at, last_at, longest_ms, position, session_count, total_ms)
 per_session as (
@@ -561,8 +561,8 @@ per_session as (
 ),
 
 -- fragment: apps
--- `per_app`: each application's sessions and what they own in the one slot. Its category is the one with most
--- of its time. `total`: their sums. Needs the fragment `per_session`.
+-- `per_app`: the sessions of each application and the time that they own in the one slot. Its category is the one with
+-- most of its time. `total`: their sums. Needs the fragment `per_session`.
 -- needs: per_session (app, category, first_at, last_at, longest_ms, session_count, total_ms)
 -- gives: per_app (app, category, first_at, last_at, longest_ms, session_count, total_ms)
 -- gives: total (app_count, session_count, tracked_ms)
