@@ -1,4 +1,4 @@
-"""Where time went: sums of one kind of time, by up to two keys."""
+"""The tool get_time_breakdown: sums of one kind of time by up to two keys."""
 
 import json
 from pathlib import Path
@@ -45,25 +45,25 @@ _OF_BOTH: Final = (*_OF_TIME, "device")
 
 MOST: Final = 100
 FEW: Final = 20
-"""Rows where nobody says how many, unless they are nothing but days, weeks and the like."""
+"""The default number of rows, unless all keys are of time."""
 _ROOM: Final = MOST_BYTES - 4 * 1024
-"""Bytes for rows, beside which there are totals and gaps."""
+"""Bytes for rows; the rest of the limit is for totals and gaps."""
 
 
 class Breakdown(Filtered):
-    """Which time to add up, by what, and how much of it to show."""
+    """Which time to add up, by which keys, and how many rows to return."""
 
     group_by: Annotated[list[Key], Field(min_length=1, max_length=2)] = Field(
         default=["app"],
-        description="What a row is: one of these, or two for each combination. app, domain and category"
-        " go with kind app; project and language with kind coding; the rest with both. Rows come in the"
-        " order of time where a key is of time, else most time first. device of kind app looks at the"
-        f" last 184 days at most, hour at the last {parameters.MOST_DAYS + 1}.",
+        description="What a row is: one of these, or one for each combination of two. app, domain and"
+        " category need kind app; project and language need kind coding; the rest work with both. Rows are in"
+        " the order of time if a key is of time, else most time first. device with kind app covers at most"
+        f" the last 184 days, hour the last {parameters.MOST_DAYS + 1}.",
     )
     top: Annotated[int, Field(ge=1, le=MOST), WHOLE] | None = Field(
         default=None,
-        description=f"Most rows; what is left is added up in other. Default: {FEW}, or {MOST_ROWS} where"
-        " group_by is of nothing but time. Of days, weeks and months the last ones are shown.",
+        description=f"Most rows; other has the sum of the rest. Default: {FEW}, or {MOST_ROWS} if all keys"
+        " of group_by are of time. Of days, weeks and months the last ones are returned.",
     )
 
     @model_validator(mode="after")
@@ -84,13 +84,13 @@ class Breakdown(Filtered):
         return self
 
     def chosen_kind(self) -> Kind:
-        """Return the kind that is asked for, or the one that the keys belong to."""
+        """Return the requested kind, or the one that the keys need."""
         if self.kind is None and set(self.group_by) & set(_OF_KIND["coding"]):
             return "coding"
         return super().chosen_kind()
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, how many rows to show."""
+        """Return the values with the number of rows."""
         is_of_time = set(self.group_by) <= set(_OF_TIME)
         top = self.top or (MOST_ROWS if is_of_time else FEW)
         return super().values() | {
@@ -101,20 +101,20 @@ class Breakdown(Filtered):
 
 
 class BreakdownRow(Body):
-    """What one key, or a combination of two, comes to."""
+    """The time of one key, or of a combination of two."""
 
     by: dict[Key, str | None]
-    """Each key of group_by. A week is called by its first day, which may lie before the range; null is no
-    site."""
+    """The value of each key of group_by. A week is the date of its first day, which may lie before the range;
+    null means no site."""
     total_ms: Milliseconds
     percent: Percent | None
-    """Of the total; null where that is none."""
+    """Share of the total; null if the total is 0."""
     session_count: Count
-    """What lasts over midnight counts in both days, and once in the total."""
+    """A session that lasts over midnight counts in both days, and once in the total."""
 
 
 class OtherTime(Body):
-    """What the rows leave out."""
+    """Sums of the rows that were left out."""
 
     rows: Count
     total_ms: Milliseconds
@@ -123,7 +123,7 @@ class OtherTime(Body):
 
 
 class TimeTotals(Body):
-    """All that fits the filter; rows and other add up to total_ms."""
+    """Sums of all time that matches the filter, which are those of rows and other together."""
 
     total_ms: Milliseconds
     session_count: Count
@@ -134,7 +134,7 @@ class TimeTotals(Body):
 
 
 class BreakdownAnswer(Answer):
-    """Time by what was asked for."""
+    """Time by the requested keys."""
 
     kind: Kind
     group_by: list[Key]
@@ -142,7 +142,7 @@ class BreakdownAnswer(Answer):
     other: OtherTime
     totals: TimeTotals
     unmatched: list[names.Unmatched]
-    """Names of the filter that occur nowhere in the person's data."""
+    """Names in the filter that occur nowhere in the person's data."""
 
 
 def _has_names(given: Arguments) -> bool:
@@ -154,9 +154,9 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with as many rows as there is room for, and the rest in ``other``."""
+    """Return the answer with as many rows as fit, and the rest in ``other``."""
     rows, other = answer["data"], answer["other"]
-    # As SQL cuts them: of what comes in the order of time the last ones are kept.
+    # SQL cuts them in the same way: in the order of time, the last ones are kept.
     keeps_last = set(answer["group_by"]) <= {"day", "week", "month"}
     sizes = [len(json.dumps(durations.add_texts(row), ensure_ascii=False).encode()) for row in rows]
     room = _ROOM

@@ -1,6 +1,6 @@
 -- name: breakdown_frame
--- The days of the period, or as many of the last of them as are read. Hours are read in as many days as a request
--- may name by their dates, because "all" may begin with a wrong year.
+-- The days of the period, or as many of the last of them as are read. Hours cover at most as many days as a request
+-- with dates may have, because the first day of "all" may have a wrong year.
 --include answer
 with
 --include today
@@ -32,7 +32,7 @@ select frame.tz,
 --include end_of_answer
 
 -- fragment: breakdown_slots
--- `wanted`: the keys. `slot`: the longest stretches of the period that each have one name by every key that is of time.
+-- `wanted`: the keys. `slot`: the longest parts of the period that have one name for each key of time.
 -- needs: frame (ends_at, first_day, last_day, starts_at, tz, week_starts_on)
 -- gives: wanted (is_in_order, is_of_time, keys, slot)
 -- gives: first_weekday (first)
@@ -54,7 +54,7 @@ first_weekday as (
     select week_starts_on as first
       from frame
 ),
--- One day more, as of the fragment `touched_days`.
+-- One day more than the range, as in the fragment `touched_days`.
 bucket as (
     select day.date,
            null as hour,
@@ -126,11 +126,11 @@ slot as materialized (
 ),
 
 -- name: get_time_breakdown
--- Time of one kind, added up by up to two keys. Slots are as long as the keys let them be, so that rollups of
--- days and months are enough where no key is an hour or a day. A day is one slot even where the key is the weekday,
--- so a session that continues over midnight counts in both.
+-- Time of one kind, added up by up to two keys. Slots are as long as the keys allow, so that rollups of days and
+-- months are enough if no key is an hour or a day. For the key weekday, each day is a slot, so a session that
+-- continues over midnight counts in both days.
 --
--- Rollups do not know devices, so those are read from raw sessions, and of no more than half a year.
+-- Rollups have no devices, so devices need raw sessions, and cover at most half a year.
 --include answer
 with
 --include frame
@@ -197,7 +197,7 @@ part as materialized (
               session.project,
               session.language
 ),
--- What each slot is called by each key that is of time, and in which order.
+-- The name of each slot for each key of time, and its place in the order.
 named_slot as (
     select slot.position,
            key.n,
@@ -223,7 +223,7 @@ named_slot as (
      cross join wanted
      cross join lateral unnest(wanted.keys) with ordinality as key (name, n)
 ),
--- A session that goes on from one slot to the next of the same name is one session of that name.
+-- A session that continues into the next slot with the same name is counted once for that name.
 keyed_slot as materialized (
     select *,
            (places, names) is distinct from (lag(places) over ordered, lag(names) over ordered) as is_first

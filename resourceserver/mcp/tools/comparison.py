@@ -1,4 +1,4 @@
-"""Two periods side by side, what has changed most first."""
+"""The tool compare_periods: two periods side by side, the largest changes first."""
 
 import math
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ PERIODS: Final = get_args(Period)
 MOST_METRICS: Final = 30
 ACTIVITY: Final = [name for name, known in METRICS.items() if known.scope == ENTRY]
 FEWEST_DAYS: Final = 3
-"""Days of either period that it takes to call a change notable."""
+"""The fewest days of either period for a change to be notable."""
 
 
 def _days(text: str) -> tuple[date, date] | None:
-    """Return the first and the last day of a period; None for one that has a name. Raises ValueError."""
+    """Return the first and the last day of a period, None for a named one. Raises ValueError."""
     if text in PERIODS:
         return None
     first_text, slash, last_text = text.partition("/")
@@ -80,7 +80,7 @@ MetricName = Annotated[
 
 
 class Comparison(InZone):
-    """Which days to compare with which, and by what."""
+    """Which days to compare with which, and by which metrics."""
 
     a: Days = Field(
         default="this_week",
@@ -89,13 +89,13 @@ class Comparison(InZone):
     )
     b: Days | None = Field(
         default=None,
-        description="What to compare it with, likewise. Default: what came before a. For this_week,"
-        " this_month and this_year those are the same days of the one before, so that nothing unfinished is"
-        " held against something whole.",
+        description="The period to compare it with, in the same forms. Default: the period before a. For"
+        " this_week, this_month and this_year those are the same days of the week, month or year before, so"
+        " that an unfinished period is not compared with a whole one.",
     )
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] = Field(
         default=ACTIVITY,
-        description="What to compare by; each needs the scope of its own domain. Besides the names here,"
+        description="Metrics to compare; each needs the scope of its domain. Besides the names here,"
         " health:NAME for any metric of health, such as health:steps. Default: all of activity. Names: "
         + "; ".join(
             f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
@@ -112,13 +112,13 @@ class Comparison(InZone):
         return self
 
     def scopes(self) -> tuple[str, ...]:
-        """Return the scopes of the domains that the metrics are of."""
+        """Return the scopes of the metrics' domains."""
         return tuple(
             dict.fromkeys((metrics.find(name) or OF_HEALTH).scope for name in self.metrics)
         )
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the days of periods without a name."""
+        """Return the values with the days of periods that have no name."""
         names = list(dict.fromkeys(self.metrics))
         ends: dict[str, Any] = {}
         for side, text in (("a", self.a), ("b", self.b)):
@@ -143,7 +143,7 @@ class Compared(Body):
     active_days: Count
     """Days with any tracked or coding time."""
     is_over: bool
-    """Whether its last day lies in the past; else it may still become more."""
+    """Whether its last day lies in the past; if not, values may still grow."""
 
 
 class Periods(Body):
@@ -154,17 +154,17 @@ class Periods(Body):
 
 
 class Value(Body):
-    """What one period came to."""
+    """The value of a metric in one period."""
 
     value: float | None
-    """The sum of what is counted, the longest of what is a length, else the mean of the days on which it
-    was measured; null where nothing is known."""
+    """The sum of a count or duration, the maximum of a longest length, else the mean of the days with data;
+    null if there is no data."""
     value_text: str | None
     per_active_day: float | None
-    """What adds up, divided by the active days; null for the rest."""
+    """The sum divided by the active days; null for metrics that do not add up."""
     per_active_day_text: str | None
     days: Count
-    """On how many days it is known."""
+    """The number of days with data."""
 
 
 class Change(Body):
@@ -181,26 +181,26 @@ class Change(Body):
     """a less b."""
     change_text: str | None
     percent: float | None
-    """The change in percent of b; null where b is nothing or not known."""
+    """The change in percent of b; null if b is 0 or null."""
     percent_per_active_day: float | None
-    """The same of what an active day came to, which is to be told of periods that are not of one length."""
+    """The same for values per active day; use it for periods of different lengths."""
 
 
 class ComparisonAnswer(Answer):
-    """Every metric in both periods. The range is all from the first day of the earlier one to the last day
-    of the later one."""
+    """Every metric in both periods. The range begins with the first day of the earlier one and ends with the
+    last day of the later one."""
 
     periods: Periods
     data: list[Change]
-    """Notable ones first, of them the clearest first; then the rest, by percent."""
+    """Notable changes first, the clearest first; then the others by percent."""
 
 
 _TRACKED: Final = ("measured_app_time", "measured_coding")
-"""Statements that tell on which days anything was tracked."""
+"""Statements that return the days with tracked or coding time."""
 
 
 def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
-    """Return what is asked of both periods."""
+    """Return the metrics to compute for both periods."""
     periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in ("a", "b")}
     return MetricRequest(
         given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED
@@ -208,7 +208,7 @@ def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricReques
 
 
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with changes in numbers and in words, what has changed most first."""
+    """Return the answer with changes as numbers and as phrases, the largest first."""
     frame = answer["frame"]
     for side in ("a", "b"):
         tool.check_begun(frame[f"{side}_first"], frame["today"])
@@ -234,7 +234,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_period(row: dict[str, Any], active_days: int) -> dict[str, Any]:
-    """Return what a period came to in a metric: the sum of what is counted, else the mean."""
+    """Return the value of a metric in a period: the sum of what is counted, else the mean."""
     value = row["mean"]
     if row["days"] > 0 and metrics.is_counter(row["metric"]):
         value = row["sum"] or 0
@@ -255,7 +255,7 @@ def _standard_errors(a: dict[str, Any], b: dict[str, Any]) -> float:
         return 0.0
     away = abs(a["mean"] - b["mean"])
     error = math.sqrt(sum(each["deviation"] ** 2 / each["days"] for each in (a, b)))
-    # Days that were always the same, and now are always something else.
+    # Without any deviation in either period, every difference is notable.
     return away / error if error else math.inf if away else 0.0
 
 
@@ -276,7 +276,7 @@ def _percent(a: float | None, b: float | None) -> float | None:
 
 
 def _rate(row: dict[str, Any]) -> float | None:
-    """Return the percentage that says most: of an active day where there is such a thing."""
+    """Return the percentage to sort and phrase by: per active day if there is one."""
     per_day = _percent(_per_active_day(row, "a"), _per_active_day(row, "b"))
     return _percent(row["a"]["value"], row["b"]["value"]) if per_day is None else per_day
 

@@ -1,6 +1,6 @@
 -- name: comparison_frame
--- The days of both periods, and those between them. If the request does not name the other one, it is the one
--- before: the same days of the week, the month or the year before, or as many days.
+-- The days of both periods, and those between them. If the request does not name the second period, it is the one
+-- before the first: the same days of the week, month or year before, or the same number of days.
 --include answer
 with
 --include today
@@ -60,7 +60,7 @@ extent as (
            min(last_day) filter (where kind = 'b') as b_last
       from period
 ),
--- The days of both, and all that lies between them as one slot.
+-- The days of both periods, and all days between them as one slot.
 slot as (
     select row_number() over (order by piece.starts_at, piece.ends_at)::integer as position,
            piece.date,

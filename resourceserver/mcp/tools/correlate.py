@@ -1,8 +1,8 @@
-"""Correlation, as an assistant tells of it: how sure one may be, and of what one may not.
+"""The tool correlate: how two metrics go together, with the caution that this is no cause.
 
-Most metrics have a weekly rhythm, so by default days are compared with the mean of their weekday. Days in a
-row are alike, so many of them count as fewer; and of many comparisons some stand out by chance alone. All of
-this is taken into account before anything is said to be more than chance.
+Most metrics have a weekly rhythm, so by default days are compared with the mean of their weekday. Consecutive
+days are alike, so they count as fewer independent days; and of many comparisons some are strong by chance
+alone. Both are taken into account before a result is called more than chance.
 """
 
 from collections.abc import Mapping
@@ -30,26 +30,26 @@ SQL: Final = tool.load(Path(__file__).with_name("correlate.sql"), _TIMELINE / "r
 
 MOST_PARTNERS: Final = 10
 FEWEST_DAYS: Final = 10
-"""On which both are known, for a partner to be looked at; with fewer, the strongest are those of chance."""
+"""Days with both values that a partner needs; with fewer days, chance gives the strongest ones."""
 HEART_RATE: Final = "health:heart_rate"
-"""Of all metrics of health the one that is not listed with the others."""
+"""The metric of health that stands for those that are not listed by name."""
 MOST_DAYS: Final = 366
-"""Of a search for partners, the last ones: more would take too long, and a year has all its seasons."""
+"""The most days of a search for partners, the last ones of a period: more would take too long."""
 LEVEL: Final = 0.05
-"""Of a corrected p-value; below, something is told to be more than chance."""
+"""Below this corrected p-value, a result is called more than chance."""
 
 MetricName = Annotated[endpoint.MetricName, TEXT]
 
 
 class Correlate(InPeriod):
-    """Two metrics, or one that all others are compared with."""
+    """Two metrics, or one to compare with all others."""
 
     DEFAULT: ClassVar[Period] = "last_90_days"
 
     period: Period | None = Field(
         default=None,
         description="Which days, counted in tz. Today is not over and always left out. Default:"
-        " last_90_days, since few days say little. Not together with from and to.",
+        " last_90_days, because few days say little. Not together with from and to.",
     )
     metric_a: MetricName | None = Field(
         default=None,
@@ -62,19 +62,19 @@ class Correlate(InPeriod):
     with_: MetricName | None = Field(
         default=None,
         alias="with",
-        description="One metric, to be compared with all others that this assistant may see, over 366 days"
-        " at most; the 10 that go most closely with it are told. Those that measure the same thing in part"
+        description="One metric to compare with all others that this assistant may read, over at most 366"
+        " days; the answer has the 10 that correlate most. Metrics that partly measure the same thing"
         " (own_family) are left out. In place of metric_a and metric_b. Default: productive_ms.",
     )
     method: Method = Field(
         default="pearson",
-        description="pearson of the values themselves, or spearman of their ranks, which a few"
-        " extraordinary days do not move.",
+        description="pearson of the values themselves, or spearman of their ranks, on which a few"
+        " extraordinary days have little effect.",
     )
     lag: Annotated[int, Field(ge=-30, le=30), WHOLE] = Field(
         default=0,
-        description="How many days after metric_a's (or with's) day the other metric's value is taken:"
-        " 1 compares each day with the next.",
+        description="By how many days the other metric is later than metric_a (or with): 1 compares each"
+        " day with the next.",
     )
     adjust: Adjust = Field(
         default="weekday",
@@ -101,12 +101,12 @@ class Correlate(InPeriod):
         return (self.with_ or "productive_ms",)
 
     def scopes(self) -> tuple[str, ...]:
-        """Return the scopes of the metrics that are named."""
+        """Return the scopes of the named metrics."""
         known = [metrics.find(name) for name in self._pair()]
         return tuple(dict.fromkeys(metric.scope for metric in known if metric is not None))
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of the metrics, the names and scopes of those that are to be compared."""
+        """Return the values with the names and scopes of the metrics to compare."""
         rest = super().values()
         for name in ("metric_a", "metric_b", "with"):
             del rest[name]
@@ -128,13 +128,13 @@ class Correlate(InPeriod):
 
 
 class Described(endpoint.Described):
-    """One metric over all days on which it is known."""
+    """One metric over all days with a value."""
 
     average_text: str | None
 
 
 class Pairing(endpoint.Found):
-    """How two metrics go together on the days on which both are known."""
+    """How two metrics go together on the days on which both have a value."""
 
     metric_a: Described
     metric_b: Described
@@ -144,7 +144,7 @@ class Pairing(endpoint.Found):
 
 
 class CorrelateAnswer(Answer):
-    """One pair of metrics, or the strongest partners of one."""
+    """One pair of metrics, or those that correlate most with one."""
 
     method: Method
     adjust: Adjust
@@ -152,27 +152,27 @@ class CorrelateAnswer(Answer):
     days: Count
     """Days of the range."""
     comparisons: Count
-    """How many pairs were looked at, also those that are not shown."""
+    """The number of pairs that were compared, including those that are not in the answer."""
     data: list[Pairing]
     """The strongest first, 10 at most."""
     not_compared: list[str]
-    """Metrics that are known together with the one that was asked for on too few days, or never vary."""
+    """Metrics with too few days in common with the requested one, or that never vary."""
     own_family: list[str]
-    """Metrics that were not looked at because they measure the same thing in part, such as tracked and
+    """Metrics that were not compared because they partly measure the same thing, such as tracked and
     productive time."""
     missing_scopes: list[str]
-    """Scopes with which there would be more metrics to compare."""
+    """Missing scopes, with which there would be more metrics to compare."""
     caution: str
 
 
 def _request(frame: Mapping[str, Any], _: Mapping[str, Any]) -> MetricRequest:
-    """Return what is asked of all metrics that are to be compared."""
+    """Return all metrics to compare."""
     names = [metric["name"] for metric in frame["metrics"]]
     return MetricRequest(names, frame["slots"], frame["reported"])
 
 
 def _compared(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with what is found in the days that the queries found."""
+    """Return the answer with the correlations of the days that the statements returned."""
     values = {
         name: of_days
         for found in measures.taken(answer)
@@ -214,13 +214,13 @@ def _compared(answer: dict[str, Any]) -> dict[str, Any]:
 def _paired(
     first: dict[str, Any], other: dict[str, Any], dates: list[str], answer: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a Pairing without its phrase; its adjusted p-value is that of one comparison as yet."""
+    """Return a Pairing without its phrase; its adjusted p-value is still that of one comparison."""
     days, lag = answer["days"], answer["lag_days"]
-    # The values of both begin with the first day that either of them is wanted of.
+    # The values of both begin with the first day that is read for either.
     begins = max(-lag, 0)
     left = first["values"][begins : begins + days]
     right = other["values"][begins + lag : begins + lag + days]
-    # Those of a day that is not over yet are not there at all.
+    # Values of a day that is not over are missing.
     right += [None] * (len(left) - len(right))
     compared = endpoint.compared(
         left, right, dates[begins : begins + days], answer["method"], answer["adjust"]

@@ -1,5 +1,5 @@
 -- name: correlate_frame
--- The days of the period that are over: the last of them, where there are too many.
+-- The days of the period that are over; the last of them if there are too many.
 --include answer
 with
 --include today
@@ -17,7 +17,7 @@ cut as (
            greatest(requested_first_day, last_day - %(most_days)s::integer + 1) as first_day
       from requested
 ),
--- Those of health that nobody knows but the person's own trackers come after all others.
+-- Metrics of health that are not listed by name come after all others.
 wanted as (
     select known.metric as name,
            min(known.n) as n
@@ -92,7 +92,7 @@ select framed.*,
 --include end_of_answer
 
 -- name: correlate
--- What is compared, and what the token may not see. Python compares the values of days (correlate.py).
+-- The metrics to compare, and the scopes that are missing. Python compares the values of days (correlate.py).
 --include answer
 with
 --include frame

@@ -1,4 +1,4 @@
-"""A day as a whole, beside what is usual."""
+"""The tool get_day: one day as a whole, beside the 28 days before it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,9 +35,9 @@ SQL: Final = tool.load(_HERE / "day.sql", _TIMELINE / "reported.sql")
 
 MOST_TOPS: Final = 5
 MOST: Final = 10
-"""Streaks, goals, events and other rows of a kind."""
+"""The most streaks, goals, events and other rows of a kind."""
 LONGEST_TEXT: Final = 200
-"""Letters of a title, of which there may be many in an answer that has to stay short."""
+"""The most characters of a title; an answer has many titles and must stay short."""
 
 SectionName = Literal["commits", "sleep", "meetings", "music"]
 SECTIONS: Final[dict[SectionName, tuple[str, ...]]] = {
@@ -46,7 +46,7 @@ SECTIONS: Final[dict[SectionName, tuple[str, ...]]] = {
     "meetings": ("meeting_ms",),
     "music": ("listened_ms", "play_count"),
 }
-"""The metrics of each part that needs a scope of its own."""
+"""The metrics of each section that needs a scope of its own."""
 
 
 def _scope(section: SectionName) -> str:
@@ -65,7 +65,7 @@ class OneDay(InZone):
     )
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, what to compare by, and where the lists of endpoints begin and end."""
+        """Return the values with the metrics to compare and the limits of the endpoints' lists."""
         names = [*ACTIVITY, *(name for section in SECTIONS.values() for name in section)]
         return (
             super().values()
@@ -80,7 +80,7 @@ class OneDay(InZone):
 
 
 class Top(Body):
-    """One of what most time was spent on."""
+    """An application, category or project with much time."""
 
     name: str
     total_ms: Milliseconds
@@ -88,7 +88,7 @@ class Top(Body):
 
 
 class Streak(Body):
-    """A stretch of productive work, whole even where it reaches out of the day."""
+    """A streak of focus, whole even if only a part lies in the day."""
 
     started_at: Timestamp
     ended_at: Timestamp
@@ -99,7 +99,7 @@ class Streak(Body):
 
 
 class GoalOfDay(Body):
-    """How far a goal has come in the period to which the day belongs."""
+    """The progress of a goal in the period to which the day belongs."""
 
     title: str
     metric: ActivityMetric
@@ -115,7 +115,7 @@ class GoalOfDay(Body):
 
 
 class Happened(Body):
-    """A commit, or what became of a pull request."""
+    """A commit, or an event of a pull request."""
 
     occurred_at: Timestamp
     type: str
@@ -125,14 +125,14 @@ class Happened(Body):
 
 
 class Commits(Body):
-    """What happened at code hosts, the newest first."""
+    """Events of code hosts, the newest first."""
 
     totals: list[Measure]
     recent: list[Happened]
 
 
 class Night(Body):
-    """The main sleep that ended on the day; null for what is not known."""
+    """The main sleep that ended on the day; null for what was not measured."""
 
     started_at: Timestamp | None
     ended_at: Timestamp | None
@@ -141,11 +141,11 @@ class Night(Body):
     deep_ms: Milliseconds | None
     rem_ms: Milliseconds | None
     nap_ms: Milliseconds
-    """Asleep in naps, no part of asleep_ms."""
+    """Asleep in naps, which asleep_ms does not include."""
 
 
 class SleepOfDay(Body):
-    """How the person slept before the day."""
+    """The sleep before the day."""
 
     totals: list[Measure]
     night: Night | None
@@ -160,45 +160,45 @@ class Meeting(Body):
     duration_ms: Milliseconds
     all_day: bool
     response: str | None
-    """The person's own. Only what they accepted counts as a meeting in the totals."""
+    """The person's own response. Only accepted events count as meetings in the totals."""
     attendee_count: Count
 
 
 class Meetings(Body):
-    """What stood in calendars, in order."""
+    """Events of calendars, in order."""
 
     totals: list[Measure]
     events: list[Meeting]
 
 
 class Music(Body):
-    """What was listened to."""
+    """Music that was played."""
 
     totals: list[Measure]
     top_artist: TopArtist | None
 
 
 class Omitted(Body):
-    """A part that this assistant may not see."""
+    """A part whose scope this assistant lacks."""
 
     section: SectionName
     scope: str
-    """What it lacks."""
+    """The missing scope."""
 
 
 class DayAnswer(Answer):
-    """One day. A part whose scope is missing is null and stands in omitted."""
+    """One day. A part whose scope is missing is null and is listed in omitted."""
 
     date: CalendarDay
     is_over: bool
-    """Until it is, the day may still become more than it is."""
+    """Until then, values may still grow."""
     first_activity_at: Timestamp | None
     last_activity_at: Timestamp | None
     totals: list[Measure]
     top_apps: list[Top]
     top_categories: list[Top]
     top_projects: list[Top]
-    """By time coded; the five with most, as of the others."""
+    """The five projects with most coding time."""
     focus: StreakTotals
     streaks: list[Streak]
     """The newest first."""
@@ -211,7 +211,7 @@ class DayAnswer(Answer):
 
 
 def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
-    """Return what is asked of the day beside the four weeks before it, as far as the token may see it."""
+    """Return the metrics of the day and the four weeks before it that the token may read."""
     return MetricRequest(
         [name for name in given["metrics"] if METRICS[name].scope in frame["scopes"]],
         frame["slots"],
@@ -224,7 +224,7 @@ def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricReques
 
 
 def _compared(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Take what metrics came to out of the answer, and return it by their names."""
+    """Remove the results of metrics from the answer, and return them by name."""
     rows = [row for found in measures.taken(answer) for row in found["periods"]]
     values = {row["metric"]: row["mean"] for row in rows if row["kind"] == "day"}
     return {
@@ -241,7 +241,7 @@ def _compared(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _tops(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Return the rows of an endpoint with most time, under the name that they all have here."""
+    """Return the rows of an endpoint with most time, with their names as ``name``."""
     return [
         _short({"name": row[name], "total_ms": row["total_ms"], "percent": row["percent"]})
         for row in rows[:MOST_TOPS]
@@ -250,7 +250,7 @@ def _tops(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with measures in words, and with no more of each part than is of interest."""
+    """Return the answer with measures as phrases, and with a few rows of each part."""
     found = _compared(answer)
     is_over = answer["is_over"]
     apps, categories = answer.pop("app_usage")["data"], answer.pop("categories")["data"]
@@ -292,7 +292,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``row`` with no text that is longer than there is room for."""
+    """Return ``row`` with long texts cut."""
     return {
         name: f"{value[: LONGEST_TEXT - 1]}…"
         if isinstance(value, str) and len(value) > LONGEST_TEXT
@@ -356,7 +356,7 @@ def _meetings(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _music(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    # A day that the zone skipped is none.
+    # A day that the zone skipped has no row.
     best = rows[0]["top_artist"] if rows else None
     return {"top_artist": None if best is None else _short(best)}
 

@@ -1,5 +1,5 @@
 -- name: day_frame
--- The requested day, else today; and the 28 days before it, with those that were reported.
+-- The requested day, or today; and the 28 days before it, with the days on which a tracker reported anything.
 --include answer
 with
 --include today
@@ -39,7 +39,7 @@ select frame.*,
 --include end_of_answer
 
 -- name: get_day
--- Which day it is, and whether it is over.
+-- The date of the day, and whether it is over.
 --include answer
 with
 --include frame
