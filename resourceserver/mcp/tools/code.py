@@ -1,4 +1,4 @@
-"""What happened at code hosts, as an assistant tells of it."""
+"""The tool get_code_activity: commits, pull requests and reviews."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -26,21 +26,21 @@ MOST_REPOSITORIES: Final = 20
 
 
 class CodeActivity(InPeriod):
-    """What of it is asked for, and how much is listed."""
+    """Which events to count, and how many to list."""
 
     repository: Text | None = Field(
         default=None,
-        description="Only what happened in this repository: its whole name, such as alice/site, or the"
-        " last part of it. Case counts for nothing.",
+        description="Only events of this repository: its whole name, such as alice/site, or the last part of"
+        " it, in upper or lower case.",
     )
     type: EventType | None = Field(default=None, description="Only events of this type.")
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=20, description="How many of the newest events are listed. Counts are of all."
+        default=20, description="How many of the newest events to list. Counts include all."
     )
 
 
 class ActionCount(Body):
-    """How often something was done."""
+    """The number of events with an action."""
 
     type: EventType
     action: Action
@@ -49,7 +49,7 @@ class ActionCount(Body):
 
 
 class RepositoryCount(Body):
-    """How much happened in one repository; lines are those of commits."""
+    """The events of one repository; lines are those of commits."""
 
     name: str
     provider: str
@@ -61,7 +61,7 @@ class RepositoryCount(Body):
 
 
 class RecentEvent(Body):
-    """One commit, or one thing that happened to a pull request or by a review."""
+    """One commit, or one event of a pull request or review."""
 
     id: str
     type: EventType
@@ -69,20 +69,20 @@ class RecentEvent(Body):
     occurred_at: Timestamp
     repository: str
     title: str | None
-    """The first 500 characters, as of the address."""
+    """The first 500 characters. The url is cut likewise."""
     url: str | None
     ref: str | None
     """The branch or tag."""
     number: int | None
-    """Of the pull request."""
+    """The title of the pull request."""
     additions: Count | None
-    """Lines; null where the provider did not say."""
+    """Changed lines; null if the provider did not report them."""
     deletions: Count | None
     changed_files: Count | None
 
 
 class CodeActivityAnswer(Answer):
-    """Counts and changed lines, all of the range, and its newest events."""
+    """Counts and changed lines of the whole range, and its newest events."""
 
     totals: CountTotals
     types: list[TypeCount]
@@ -93,7 +93,7 @@ class CodeActivityAnswer(Answer):
     actions: list[ActionCount]
     """The most frequent first."""
     repositories: list[RepositoryCount]
-    """The 20 in which most happened, these first."""
+    """The 20 with most events, most first."""
     recent: list[RecentEvent]
     """The newest first."""
 
@@ -116,7 +116,7 @@ TOOLS: Final = [
         description="Commits, pull requests and reviews of the person at code hosts in a period: how many,"
         " lines added and removed, in which repositories, and the newest ones with their titles. Use it for"
         " 'What did I ship this week?', 'How many pull requests did I merge?' and 'Which repository did I"
-        " work on most?'. Not for hours of coding or languages, which get_time_breakdown tells.",
+        " work on most?'. Not for hours of coding or languages, which are in get_time_breakdown.",
         scope="read:code",
         arguments=CodeActivity,
         answer=CodeActivityAnswer,

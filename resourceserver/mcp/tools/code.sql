@@ -1,5 +1,5 @@
 -- name: get_code_activity
--- The events of code hosts in a period that pass the filters: counts of each type as the endpoint has them, of each
+-- The events of code hosts in a period that match the filters: counts of each type as the endpoint has them, of each
 -- action and repository, and the newest events. A repository is given by its whole name or by the last part of it.
 -- Texts of code hosts have no maximum length, so they are cut.
 --include answer
@@ -36,7 +36,7 @@ action_count as (
      group by type,
               action
 ),
--- A pull request that is opened again, or of which two events tell, is one.
+-- A pull request that is reopened, or that has two events, counts once.
 pull_request as (
     select action,
            count(distinct (provider, repository, coalesce(number::text, event_id::text))) as count

@@ -1,4 +1,4 @@
-"""What somebody planned, recorded, was told of their weeks and watched, as an assistant tells of it."""
+"""The tool get_content: calendar events, recordings, weekly insights and films."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -18,45 +18,45 @@ KINDS: Final = ("calendar", "recordings", "insights", "watching")
 
 
 class Content(InPeriod):
-    """What to look for, and how much of it to show."""
+    """Which rows to search, and how many to return."""
 
     kind: Literal["calendar", "recordings", "insights", "watching"] | None = Field(
         default=None,
-        description="calendar for events and meetings, recordings for voice recordings and what was said in"
-        " them, insights for what was written about each week, watching for films and shows."
+        description="calendar for events and meetings, recordings for voice recordings and their"
+        " transcripts, insights for the texts about each week, watching for films and shows."
         " Leave it out for all of them.",
     )
     search: Text | None = Field(
         default=None,
-        description="Only what has this text in a title, description, place, organizer, transcript,"
-        " summary, name or genre, literally but for case: one word or a phrase finds more than a question.",
+        description="Only rows with this text in a title, description, place, organizer, transcript,"
+        " summary, name or genre, in upper or lower case: one word or a phrase matches more than a question.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
         default=20, description="Most rows, the newest first."
     )
     full: bool = Field(
         default=False,
-        description="Whether long texts come whole, as far as the answer has room; else there are 2,000"
-        " characters of each, from around where search is found. Ask with limit 1 for most room.",
+        description="Whether to return whole texts as far as the answer has room; if not, 2,000 characters"
+        " of each, from around the match of search. Use limit 1 for the longest texts.",
     )
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of a kind, those that are asked for."""
+        """Return the values with a list of kinds in place of one kind."""
         rest = super().values()
         kind = rest.pop("kind")
         return rest | {"kinds": list(KINDS) if kind is None else [kind]}
 
 
 class _Excerpt(Body):
-    """What is shown of a long text."""
+    """A part of a long text."""
 
     text: str | None
     text_from: Count | None
-    """Which character of the whole the text begins with, from 1."""
+    """The position of the first character in the whole text, from 1."""
     text_length: Count | None
-    """How many characters the whole has."""
+    """The number of characters of the whole text."""
     is_cut: bool
-    """Whether there is more of it."""
+    """Whether the whole text is longer."""
 
 
 class Event(_Excerpt):
@@ -68,7 +68,7 @@ class Event(_Excerpt):
     duration_ms: Milliseconds
     all_day: bool
     start_date: CalendarDay | None
-    """Only of events of whole days."""
+    """Only for all-day events."""
     end_date: CalendarDay | None
     """The day after the last one."""
     title: str | None
@@ -76,7 +76,7 @@ class Event(_Excerpt):
     calendar: str
     status: Literal["confirmed", "tentative"]
     response: Literal["accepted", "declined", "tentative", "needs_action"] | None
-    """The person's own."""
+    """The person's own response."""
     organizer: str | None
     organizer_is_self: bool
     attendee_count: Count
@@ -84,7 +84,7 @@ class Event(_Excerpt):
 
 
 class Recording(_Excerpt):
-    """A voice recording; its text is what was said."""
+    """A voice recording; its text is the transcript."""
 
     kind: Literal["recordings"]
     recorded_at: Timestamp
@@ -96,7 +96,7 @@ class Recording(_Excerpt):
 
 
 class Insight(_Excerpt):
-    """What was written about a week; its text is Markdown."""
+    """A text about one week; its text is Markdown."""
 
     kind: Literal["insights"]
     week_start: CalendarDay
@@ -104,7 +104,7 @@ class Insight(_Excerpt):
     """The last day of the week."""
     title: str
     model: str | None
-    """What wrote it."""
+    """The program that wrote it."""
 
 
 class Play(_Excerpt):
@@ -121,30 +121,30 @@ class Play(_Excerpt):
 
 
 class EventTotals(Body):
-    """Of all events of the range that fit, cancelled ones left out."""
+    """Of all matching events of the range, without cancelled ones."""
 
     event_count: Count
     meeting_count: Count
-    """Confirmed events that the person accepted, but for those of whole days."""
+    """Confirmed events that the person accepted, without all-day events."""
     meeting_ms: Milliseconds
-    """Within the range, times of meetings that overlap counted once."""
+    """Within the range; where meetings overlap, their time is counted once."""
 
 
 class RecordingTotals(Body):
-    """Of all recordings of the range that fit."""
+    """Of all matching recordings of the range."""
 
     recording_count: Count
     duration_ms: Milliseconds
 
 
 class InsightTotals(Body):
-    """Of all weeks that touch the range and fit."""
+    """Of all matching weeks that overlap the range."""
 
     insight_count: Count
 
 
 class PlayTotals(Body):
-    """Of all that was watched in the range and fits."""
+    """Of all matching films and episodes of the range."""
 
     play_count: Count
     title_count: Count
@@ -152,7 +152,7 @@ class PlayTotals(Body):
 
 
 class Totals(Body):
-    """Of each kind; null for one that was not asked for."""
+    """Totals of each kind; null for a kind that was not requested."""
 
     calendar: EventTotals | None
     recordings: RecordingTotals | None
@@ -161,16 +161,16 @@ class Totals(Body):
 
 
 class ContentAnswer(Answer):
-    """What fits, the newest first. Titles and names have 500 characters at most."""
+    """Matching rows, the newest first. Titles and names have at most 500 characters."""
 
     data: list[Annotated[Event | Recording | Insight | Play, Field(discriminator="kind")]]
     count: Count
-    """How many fit, shown or not."""
+    """The number of matching rows, including those that are not in data."""
     totals: Totals
 
 
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with rows in one piece, of which the first one has room in any case."""
+    """Return the answer with the rows of all kinds in one list; the first row always fits."""
     rows = [row["line"] | row["excerpt"] for row in answer["data"]]
     answer = answer | {"data": rows[:1]}
     while rows and rows[0]["text"] and tool.is_too_long(answer):
@@ -182,10 +182,10 @@ TOOLS: Final = [
     Tool(
         name="get_content",
         title="Calendar, recordings, weekly insights and watching",
-        description="What the person planned, said, read about their weeks and watched in a period: calendar"
-        " events and how many meetings for how long, voice recordings with transcripts, weekly insights,"
+        description="What the person planned, said, watched, and read about their weeks in a period: calendar"
+        " events, the number and time of meetings, voice recordings with transcripts, weekly insights,"
         " films and shows. Use it for 'How many meetings did I have?', 'What did I say about pricing?' (with"
-        " search, and period all if no time is named) and 'What did I watch?'. Not for music or for what was"
+        " search, and period all if no time is named) and 'What did I watch?'. Not for music or for windows"
         " on the screen.",
         scope="read:content",
         arguments=Content,

@@ -222,7 +222,7 @@ newest as (
      limit %(limit)s::integer
 ),
 --include content_rows
--- Of a long text what is around the first place where the search is found, else its beginning.
+-- Of a long text the part around the first match of the search, or its beginning.
 line as (
     select row.at,
            row.id,

@@ -1,8 +1,8 @@
--- What a filter lets through, in the questions that take one (`Filtered` of resourceserver/mcp/arguments.py).
--- A member that is not given is an empty list. Case counts for nothing in names.
+-- Conditions of a filter, in statements with one (`Filtered` of resourceserver/mcp/arguments.py). A member without a
+-- value is an empty list. Names are compared without regard to case.
 
 -- fragment: passing
--- `passing`: the pairs of an application and a category among `decided_category` that a filter lets through. Needs the
+-- `passing`: the pairs of an application and a category in `decided_category` that match a filter. Needs the
 -- fragments `categories` and `decided_category`.
 -- needs: decided_category (app, known_as)
 -- needs: score (category, score)
@@ -37,7 +37,7 @@ and (
 )
 
 -- fragment: passes_as_coding
--- A condition on the project and the language of a `session`; a language that is not known is `unknown`.
+-- A condition on the project and the language of a `session`; an unknown language is called `unknown`.
 (
     %(projects)s::text[] = '{}'
     or lower(session.project) = any (array(select lower(name) from unnest(%(projects)s::text[]) as name))

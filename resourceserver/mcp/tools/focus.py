@@ -1,4 +1,4 @@
-"""Attention, as an assistant tells of it: where it held, and what took it away."""
+"""The tool get_focus: streaks of focus, what broke them, and switches."""
 
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -38,31 +38,31 @@ class Focus(InPeriod):
 
     include_switches: StrictBool = Field(
         default=False,
-        description="Whether to list the newest switches between applications one by one as well.",
+        description="Whether to list the newest switches between applications as well.",
     )
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, what the endpoints' lists begin with."""
+        """Return the values with the first page of the endpoints' lists."""
         return super().values() | Listed().values() | {"limit": MOST_ROWS}
 
 
 class Breaker(Body):
-    """What broke streaks of focus."""
+    """A reason for the end of streaks of focus."""
 
     reason: Literal["distraction", "neutral", "idle"]
     """Too much distracting or too much neutral time, or a pause."""
     app: str | None
-    """The application that did; null for a pause."""
+    """The application in use; null for a pause."""
     category: str | None
     count: Count
     percent: Percent
-    """Of all streaks that were broken."""
+    """Share of all broken streaks."""
     average_before_ms: Milliseconds
-    """How long the streaks that it broke had lasted."""
+    """The total length of the streaks that it broke."""
 
 
 class Longest(Body):
-    """The longest streak, whole even where it reaches out of the range."""
+    """The longest streak, whole even if only a part lies in the range."""
 
     started_at: Timestamp
     ended_at: Timestamp
@@ -76,14 +76,14 @@ class FocusAnswer(Answer):
     longest: Longest | None
     """Null where there is none."""
     breakers: list[Breaker]
-    """The 20 most frequent ones, the most frequent first."""
+    """The 20 most frequent reasons, the most frequent first."""
     data: list[FocusStreak]
-    """Streaks that overlap the range, the newest first, 50 at most."""
+    """Streaks that overlap the range, the newest first, at most 50."""
     switch_totals: SwitchTotals
     pairs: list[SwitchPair]
-    """The 10 most frequent ones, the most frequent first."""
+    """The 10 most frequent pairs, the most frequent first."""
     switches: list[ContextSwitch]
-    """The newest first, 50 at most; none unless include_switches is true."""
+    """The newest first, at most 50; empty unless include_switches is true."""
 
 
 def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 -- name: get_focus
--- Streaks of focus of a period, as the endpoint has them, and what broke them, the most frequent first. The end of
--- the data broke nothing.
+-- Streaks of focus of a period, as the endpoint has them, and the reasons for their ends, the most frequent first.
+-- A streak that lasts until the end of the data was not broken.
 --include answer
 with recursive
 --include frame

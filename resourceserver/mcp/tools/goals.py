@@ -1,4 +1,4 @@
-"""Goals, as an assistant tells of them."""
+"""The tool get_goals: goals with their values in words."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ SQL: Final = tool.load(Path(__file__).with_name("goals.sql"))
 
 
 class Progress(goals.Progress):
-    """How far the period that is under way has come, in numbers and in words."""
+    """The progress in the current period, in numbers and in words."""
 
     value_text: str
     target_text: str
@@ -21,7 +21,7 @@ class Progress(goals.Progress):
 
 
 class Finished(goals.Finished):
-    """A period that is over, in numbers and in words."""
+    """A finished period, in numbers and in words."""
 
     value_text: str
 
@@ -34,14 +34,14 @@ class Goal(goals.Goal):
 
 
 class GoalsAnswer(Answer):
-    """All goals, the oldest first, and the days of the longest period that is under way."""
+    """All goals, the oldest first, and the days of the longest current period."""
 
     data: list[Goal]
     count: Count
 
 
 def _in_words(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with values in words. Their unit stands in the goal, and not in their names."""
+    """Return the answer with values in words. The unit is a member of the goal, not a part of other names."""
     goals = answer.pop("goals")
     return answer | {
         "data": [_goal_in_words(goal) for goal in goals["data"]],
@@ -62,10 +62,10 @@ TOOLS: Final = [
     Tool(
         name="get_goals",
         title="Goals and progress",
-        description="How far the person has come with the goals they set themselves, such as four hours"
-        " of coding a day or at most one hour of social media: the period under way, the last seven that"
-        " are over, and how many were met in a row. Use it for 'Am I on track?' and 'What are my goals?'."
-        " Not for time that no goal is about.",
+        description="The progress of the goals that the person has set, such as four hours of coding a day or"
+        " at most one hour of social media: the current period, the last seven finished ones, and how many"
+        " were met in a row. Use it for 'Am I on track?' and 'What are my goals?'."
+        " Not for time that has no goal.",
         scope=ENTRY,
         arguments=InZone,
         answer=GoalsAnswer,

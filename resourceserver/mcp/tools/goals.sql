@@ -1,5 +1,5 @@
 -- name: goals_frame
--- The days since the week or the month began, whichever is longer.
+-- The days since the week or the month began, whichever was earlier.
 --include answer
 with
 --include today

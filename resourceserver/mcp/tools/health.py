@@ -1,4 +1,4 @@
-"""What a body did, as an assistant tells of it: metrics against what is normal, and how nights were."""
+"""The tool get_health: metrics of health beside the 28 days before, and nights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,16 +27,16 @@ SQL: Final = tool.load(
 )
 
 PREFIX: Final = "health:"
-"""What metrics of devices are called with elsewhere, beside those of nights."""
+"""The prefix that metrics of devices have elsewhere; those of nights have none."""
 OF_NIGHTS: Final = tuple(
     name for name, metric in metrics.METRICS.items() if metric.scope == "read:health"
 )
-"""Metrics that have one value a day."""
+"""Metrics with one value a day."""
 MOST_METRICS: Final = 8
 
 
 def _named(name: str) -> str:
-    """Return the name under which every tool knows a metric; the prefix may be left out."""
+    """Return the name that every tool uses for a metric; callers may leave out the prefix."""
     if name in OF_NIGHTS:
         return name
     try:
@@ -54,26 +54,26 @@ MetricName = Annotated[
 
 
 class Health(InPeriod):
-    """What to tell of a body."""
+    """Which metrics of health to return, and in which resolution."""
 
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] | None = (
         Field(
             default=None,
             description=f"Which metrics: of each night and the day after it {', '.join(OF_NIGHTS)};"
-            " of devices whatever there is, such as steps or heart_rate. Leave it out for a list of what"
-            " there is and since when.",
+            " of devices any that they send, such as steps or heart_rate. Leave it out for a list of all"
+            " metrics and their first days.",
         )
     )
     resolution: Literal["day", "hour", "raw"] = Field(
         default="day",
-        description="What a value of a series is of. Many days are told by week or month instead. hour is"
-        " for eight days divided by the number of metrics at most; raw for the newest 50 readings of one"
-        " metric. Metrics of nights have day alone.",
+        description="The length of time of each value. For many days, weeks or months are used instead. hour"
+        " covers at most eight days divided by the number of metrics; raw is the newest 50 readings of one"
+        " metric. Metrics of nights have only day.",
     )
     include_recovery: bool | None = Field(
         default=None,
-        description="Whether recovery, strain and sleep of each day come along, the newest first."
-        " Default: true where metrics is left out, else false.",
+        description="Whether to return recovery, strain and sleep of each day, the newest first."
+        " Default: true if metrics is left out, else false.",
     )
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ class Health(InPeriod):
         return self
 
     def _contradiction(self) -> str | None:
-        """Return why resolution and metrics do not go together, if so."""
+        """Return why resolution and metrics contradict each other, or None."""
         requested = set(self.metrics or ())
         of_nights = sorted(requested.intersection(OF_NIGHTS))
         if self.resolution == "raw" and len(requested) != 1:
@@ -96,7 +96,7 @@ class Health(InPeriod):
         return None
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, what the endpoint's list of readings begins with."""
+        """Return the values with the first page of the endpoint's list of readings."""
         requested = list(dict.fromkeys(self.metrics or ()))
         is_raw = self.resolution == "raw"
         is_wanted = self.metrics is None if self.include_recovery is None else self.include_recovery
@@ -114,59 +114,60 @@ class Point(Body):
     """One value of a series."""
 
     at: str
-    """The day, the first one of a week or month, or the instant at which an hour begins."""
+    """The day, the first day of a week or month, or the start of an hour."""
     value: float
-    """Of a day or an hour; of a week or month the mean of its days that have one."""
+    """The value of a day or an hour; for a week or month, the mean of its days with data."""
 
 
 class DurationPoint(Point):
-    """One value of a series of durations, in words too."""
+    """One value of a series of durations, also in words."""
 
     value_text: str
 
 
 class MetricSummary(Body):
-    """All readings of the range and its days, in words where they are durations; null where there are none.
+    """All readings of the range and its days, durations also in words; null without any.
 
-    Of what adds up, and of nights, a day has one value, so mean, minimum and maximum are those of days.
+    A metric that adds up, or that is of nights, has one value a day; its mean, minimum and maximum are those of
+    days.
     """
 
     total: float | None
-    """Null for what does not add up."""
+    """The sum; null for a metric that does not add up."""
     total_text: str | None
     mean: float | None
     """Of all readings."""
     mean_text: str | None
     minimum: float | None
-    """The least reading."""
+    """The smallest reading."""
     minimum_text: str | None
     maximum: float | None
     """The largest reading."""
     maximum_text: str | None
     daily_mean: float | None
-    """The mean of the days that have a value, which normal and z are about."""
+    """The mean of the days with data; normal and z refer to it."""
     daily_mean_text: str | None
     daily_minimum: float | None
-    """The least value of a day; a day's value is the mean of its readings, or their sum."""
+    """The smallest value of a day, which is the mean or the sum of its readings."""
     daily_minimum_text: str | None
     daily_maximum: float | None
     daily_maximum_text: str | None
     days_with_data: Count
     latest: float | None
-    """Of the last day that has a value."""
+    """The value of the last day with data."""
     latest_text: str | None
     latest_day: CalendarDay | None
 
 
 class Normal(Body):
-    """What days came to in the 28 days before the range."""
+    """The values of the 28 days before the range."""
 
     mean: float
     mean_text: str | None
     deviation: float
-    """The standard deviation of days."""
+    """The standard deviation of the days' values."""
     days: Count
-    """How many of the 28 have a value; there is no normal of fewer than seven."""
+    """The number of these days with data; with fewer than seven there is no normal."""
 
 
 class Metric(Body):
@@ -174,17 +175,17 @@ class Metric(Body):
 
     metric: str
     unit: str | None
-    """Null for a metric that nobody measured."""
+    """Null for a metric without any data."""
     aggregation: Literal["sum", "avg"] | None
-    """Whether measurements of a day add up or have a mean; null for a metric that nobody measured."""
+    """Whether the readings of a day are added up or averaged; null for a metric without any data."""
     summary: MetricSummary
     normal: Normal | None
     z: float | None
-    """How many deviations of a day daily_mean lies above what is normal; null where nobody can tell. Of what
-    adds up only days that are over are compared."""
+    """By how many standard deviations daily_mean is above normal; null without enough data. For metrics that
+    add up, only finished days are compared."""
     phrase: str
     series: list[Point | DurationPoint]
-    """In order, days without a value left out; none where resolution is raw."""
+    """In order, without days that have no data; empty if resolution is raw."""
 
 
 class Reading(Body):
@@ -197,19 +198,19 @@ class Reading(Body):
 
 
 class Recovery(Body):
-    """How well somebody was after the main sleep."""
+    """The person's recovery after the main sleep."""
 
     score: Percent | None
     state: Literal["scored", "pending", "unscorable"]
     resting_heart_rate_bpm: float | None
     hrv_rmssd: float | None
-    """Heart rate variability in milliseconds: a measure and no duration."""
+    """Heart rate variability in milliseconds: a measure, not a duration."""
     spo2_percent: Percent | None
     skin_temperature_c: float | None
 
 
 class Day(Body):
-    """The day on which a main sleep was over, where the person then was."""
+    """The local date on which a main sleep ended."""
 
     date: CalendarDay
     provider: str | None
@@ -220,7 +221,7 @@ class Day(Body):
 
 
 class Averages(Body):
-    """Over the days that have a value; null where none has."""
+    """Means over the days with data; null without any."""
 
     recovery_score: float | None
     strain_score: float | None
@@ -231,7 +232,7 @@ class Averages(Body):
 
 
 class Available(Body):
-    """A metric that there is, and how much of it."""
+    """A metric with data, and how much there is."""
 
     metric: str
     unit: str | None
@@ -239,33 +240,33 @@ class Available(Body):
     first_day: CalendarDay
     last_day: CalendarDay
     days_measured: Count
-    """Days of the range on which a measurement began."""
+    """Days of the range on which a reading began."""
 
 
 class HealthAnswer(Answer):
-    """Metrics that were asked for, days if they were, and what there is if nothing else was named."""
+    """The requested metrics, the requested days, and the list of available metrics if none was requested."""
 
     resolution: Literal["day", "hour", "raw", "week", "month"]
-    """What the values of series are of; coarser than asked for where there would be too many."""
+    """The length of time of each value; longer than requested if there would be too many values."""
     metrics: list[Metric]
     samples: list[Reading]
-    """The newest readings, where resolution is raw."""
+    """The newest readings, if resolution is raw."""
     recovery: list[Day]
-    """The newest first, days of which nothing is known left out."""
+    """The newest first, without days that have no data."""
     recovery_averages: Averages | None
-    """Of all days of the range."""
+    """Means over all days of the range."""
     recovery_normal: Averages | None
-    """Of the 28 days before it."""
+    """Means over the 28 days before it."""
     available: list[Available]
-    """What there is; told where no metrics were asked for, or one that nobody measured."""
+    """Metrics with data; listed if no metrics were requested, or one without data."""
     unmatched: list[names.Unmatched]
-    """Requested metrics that nobody ever measured."""
+    """Requested metrics without any data."""
 
 
 def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with as many of the newest values of each series as there is room for."""
+    """Return the answer with as many of the newest values of each series as fit."""
     most = max((len(metric["series"]) for metric in answer["metrics"]), default=0)
-    # Days have what room is left, and are cut later.
+    # The rows of days get the rest of the room, and are cut later.
     while most > 1 and tool.is_too_long(answer | {"recovery": []}):
         most = most * 9 // 10
         reduced = [metric | {"series": metric["series"][-most:]} for metric in answer["metrics"]]
@@ -286,7 +287,7 @@ def _wants_recovery(given: Arguments) -> bool:
 
 
 def _hours(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what is asked of hours, where values of hours are shown."""
+    """Return the parameters of the statement of hours, or None for any other resolution."""
     if frame["resolution"] != "hour":
         return None
     return {**given, **{f"frame_{name}": value for name, value in frame.items()}}
@@ -339,7 +340,7 @@ def _is_known(metric: dict[str, Any]) -> bool:
 
 
 def _summary(of_days: dict[str, Any], readings: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a MetricSummary without words, of readings where a day has more than one."""
+    """Return a MetricSummary without words, of readings if a day has more than one."""
     own = ("mean", "minimum", "maximum")
     daily = {f"daily_{name}": of_days[name] for name in own}
     return {**of_days, **(readings or {}), **daily}
@@ -352,10 +353,10 @@ def _unit(metric: str) -> str | None:
 
 
 def _render(metric: dict[str, Any]) -> dict[str, Any]:
-    """Return a metric with its unit, durations in words, and how it compares with what is normal."""
+    """Return a metric with its unit, durations in words, and the comparison with normal."""
     name = metric["metric"]
     unit = metric["unit"] or _unit(name)
-    # Heart rate variability is a measure, though its unit is that of durations.
+    # Heart rate variability is no duration, although its unit is milliseconds.
     is_duration = unit == "ms" and name != "hrv_rmssd_ms"
 
     def words(value: float | None) -> str | None:
@@ -415,7 +416,7 @@ def _day(day: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measures(measured: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return an object in which heart rate variability has no name that ends as those of durations."""
+    """Return an object in which the name of heart rate variability does not end like that of a duration."""
     if measured is None:
         return None
     return {
@@ -427,11 +428,11 @@ TOOLS: Final = [
     Tool(
         name="get_health",
         title="Health",
-        description="What devices measured of the person's body in a period: sleep, recovery and strain by"
-        " day, and metrics such as steps, heart rate or weight, each against the 28 days before. Use it for"
+        description="The person's health in a period, measured by devices: sleep, recovery and strain by"
+        " day, and metrics such as steps, heart rate or weight, each beside the 28 days before. Use it for"
         " 'How did I sleep?' (without metrics), 'What was my resting heart rate?' and 'How many steps did I"
-        " take?'; without metrics it also lists which there are. Not for whether two things go together, and"
-        " not for medical advice.",
+        " take?'; without metrics it also lists the available ones. Not for whether two things go together,"
+        " and not for medical advice.",
         scope="read:health",
         arguments=Health,
         answer=HealthAnswer,

@@ -34,8 +34,8 @@ series as (
 
 -- fragment: measured_in_slots
 -- `measured`: the value of each requested metric in each `slot` (position, date, starts_at, ends_at). The days before
--- the range have slots of their own, so that the values of a range are those that the endpoints give: how much of a
--- day's total counts depends on where the range cuts the day.
+-- the range have slots of their own, so that the values of a range equal those of the endpoints: the part of a
+-- day's total that counts depends on where the range cuts the day.
 -- needs: slot (date, ends_at, position, starts_at)
 -- gives: point (at, change, metric_type, position, rank, weight)
 -- gives: measured (metric, position, value)
@@ -65,8 +65,8 @@ measured as (
 )
 
 -- name: health_frame
--- The days of a period, and the 28 days before it, which are what is normal. The answer has at
--- most a screen of values, so a value stands for several days in a long period.
+-- The days of a period, and the 28 days before it, whose values are the normal ones. An answer has a limited number
+-- of values, so in a long period each stands for several days.
 --include answer
 with
 --include today
@@ -92,8 +92,8 @@ select framed.*,
 --include end_of_answer
 
 -- name: get_health
--- The values of the requested metrics in a range, by day or coarser, and in the 28 days before it, which are what is
--- normal.
+-- The values of the requested metrics in a range, by day or coarser, and in the 28 days before it, which are the
+-- normal ones.
 --include answer
 with
 --include frame
@@ -134,7 +134,7 @@ before as (
       from measured
      group by metric
 ),
--- Today may still add to what adds up, and is not compared with days that are over.
+-- The sum of today may still grow, so it is not compared with those of finished days.
 summary as (
     select by_day.metric,
            sum(by_day.value) as total,
@@ -231,7 +231,7 @@ select %(frame_resolution)s::text as resolution,
 --include end_of_answer
 
 -- name: health_readings
--- The mean, the least and the largest of all readings of the requested metrics that do not add up, as in the
+-- The mean, the smallest and the largest of all readings of the requested metrics that do not add up, as in the
 -- endpoint's summary.
 --include answer
 with

@@ -1,4 +1,4 @@
-"""What was listened to, as an assistant tells of it."""
+"""The tool get_listening: music plays added up by artist, album, track or day."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -21,18 +21,18 @@ MOST_RECENT: Final = 5
 
 
 class Listening(InPeriod):
-    """What to add plays up by, and how much of it to show."""
+    """By what to add plays up, and how many rows to return."""
 
     group_by: Literal["artist", "album", "track", "day"] = Field(
         default="artist",
-        description="What a row is. Days come in order, the rest by time, most first.",
+        description="What a row is. Days are in order, the others by time, most first.",
     )
     top: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=10, description="Most rows; what is left is added up in other."
+        default=10, description="Most rows; other has the sum of the rest."
     )
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, what the endpoint's list of the newest plays begins with."""
+        """Return the values with the first page of the endpoint's list of plays."""
         return super().values() | Listed().values() | {"limit": MOST_RECENT}
 
 
@@ -41,15 +41,15 @@ class ListeningRow(Body):
 
     name: str
     artist: str | None
-    """Whose album or track it is; null for the rest."""
+    """The artist of the album or track; null for the rest."""
     listened_ms: Milliseconds
     play_count: Count
     percent: Percent | None
-    """Of all the time listened; null where that is none."""
+    """Share of all listening time; null if that is 0."""
 
 
 class OtherListening(Body):
-    """What the rows leave out."""
+    """Sums of the rows that were left out."""
 
     rows: Count
     listened_ms: Milliseconds
@@ -64,7 +64,7 @@ class ListeningAnswer(Answer):
     other: OtherListening
     totals: music.ListeningTotals
     recent: list[Listen]
-    """The newest plays of the range, five at most."""
+    """The newest plays of the range, at most five."""
 
 
 def _with_totals(answer: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 -- name: get_listening
--- Plays of a period, added up by artist, album, track or day; what a play counts for is the endpoint's. An album
--- without a name is no row.
+-- Plays of a period, added up by artist, album, track or day, with the endpoint's rule for the time of a play. Albums
+-- without a name are left out.
 --include answer
 with
 --include touched_days
