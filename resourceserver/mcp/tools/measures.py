@@ -1,4 +1,4 @@
-"""How values of metrics are written: rounded, in words, and beside what is usual."""
+"""Values of metrics in answers: rounded, in words, and beside what is usual."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from resourceserver.mcp.tool import Part
 from resourceserver.timeline import metrics
 
 FEWEST_DAYS: Final = 7
-"""Days that it takes to say what is usual."""
+"""The fewest days from which a normal value is computed."""
 
 
 @dataclass(frozen=True)
 class MetricRequest:
-    """Which metrics an answer needs, of which days."""
+    """The metrics that an answer needs, and their days."""
 
     names: Sequence[str]
     slots: metrics.Slots
     reported: Sequence[str]
     """Days on which any tracker reported anything."""
     periods: Mapping[str, tuple[str, str]] | None = None
-    """The first and the last day of each period by its name; None: values of days are wanted."""
+    """The first and the last day of each period by its name; None for the values of days."""
     always: tuple[str, ...] = ()
-    """Statements that run even if no metric of theirs is requested."""
+    """Statements that run even if none of their metrics is requested."""
 
 
 def parts(ask: Callable[[Mapping[str, Any], Mapping[str, Any]], MetricRequest]) -> tuple[Part, ...]:
-    """Return the statements of all metrics as parts. Those run of which ``ask`` names metrics."""
+    """Return the statements of all metrics as parts. One runs if ``ask`` names a metric of it."""
 
     def part(statement: str) -> Part:
         def values(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def parts(ask: Callable[[Mapping[str, Any], Mapping[str, Any]], MetricRequest]) 
 
 
 def taken(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Take the answers of these parts out of that of a tool."""
+    """Remove the results of these parts from the answer of a tool, and yield them."""
     for statement in metrics.SQL:
         measured = answer.pop(statement)
         if measured is not None:
@@ -54,32 +54,32 @@ def taken(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class Measure(Body):
-    """What a day came to in one metric, and what the 28 days before it came to on average."""
+    """The value of a metric on a day, and its mean on the 28 days before."""
 
     metric: str
     unit: str | None
     value: float | None
-    """Null where it is not known."""
+    """Null if there is no data."""
     value_text: str | None
     normal: float | None
-    """The mean of those days on which it is known; null where there is none."""
+    """The mean of those days with data; null without any."""
     normal_text: str | None
     days: Count
-    """How many these are."""
+    """The number of these days."""
     z: float | None
-    """How many standard deviations the value is above normal; null with fewer than seven days, where all
-    of them were the same, and for what the day may still add to."""
+    """How many standard deviations the value is above normal; null with fewer than seven days, if all of them
+    have the same value, and for sums of a day that is not over."""
     phrase: str
 
 
 def is_duration(name: str, unit: str | None) -> bool:
-    """Tell whether values are lengths of time; the variability of a heart is no such, though of that unit."""
+    """Tell whether values are durations; heart rate variability is none, although it is in milliseconds."""
     known = metrics.METRICS.get(name)
     return known is not None and unit == "ms" and known.decimals == 0
 
 
 def rounded(value: float | None, name: str, unit: str | None) -> float | None:
-    """Return a value with two decimals at most, a length of time with none."""
+    """Return a value with at most two decimals, a duration with none."""
     if value is None:
         return None
     if is_duration(name, unit):
@@ -91,8 +91,8 @@ def rounded(value: float | None, name: str, unit: str | None) -> float | None:
 def words(value: float | None, name: str, unit: str | None) -> str | None:
     """Return a rounded value in words.
 
-    Its unit is among them where it is one of ours: what a tracker calls its own may be any text, and words
-    may become part of a sentence of ours.
+    They include the unit only if it is one of the service's own: a tracker may send any text as a unit, and
+    the words become part of sentences that an assistant takes for the service's.
     """
     if value is None:
         return None
@@ -114,9 +114,9 @@ def distance(metres: float | None) -> str | None:
 
 
 def measure(compared: Mapping[str, Any], *, is_over: bool) -> dict[str, Any]:
-    """Return a Measure of what SQL found: ``value``, ``normal``, ``deviation`` and ``days`` of a metric.
+    """Return a Measure of the columns ``value``, ``normal``, ``deviation`` and ``days`` of a metric.
 
-    Until the day is over, what is counted on it may become more.
+    Until the day is over, its sums may still grow.
     """
     name: str = compared["metric"]
     known = metrics.METRICS[name]

@@ -1,8 +1,8 @@
--- Which of the names in a request the person's data has anywhere, not only in the requested days, and the known
+-- Which names of a request occur anywhere in the person's data, not only in the requested days, and the known
 -- names to suggest in place of others (resourceserver/mcp/names.py).
 
 -- fragment: checked_names
--- The columns of an answer about names: `given`, and of each argument with an unknown name up to 1,000 known ones.
+-- Columns of an answer about names: `given`, and up to 1,000 known names for each argument with an unknown one.
 -- needs: given (argument, is_known, n, name)
 -- needs: known_name (argument, name)
 select (
@@ -35,8 +35,8 @@ select (
        ) as known
 
 -- name: names_of_filter
--- Names of a filter (`Filtered` of resourceserver/mcp/arguments.py). Few names are looked up by indexes and in
--- rollups; sessions are read only for a name that is not among these.
+-- Names of a filter (`Filtered` of resourceserver/mcp/arguments.py). A few names are looked up with indexes and in
+-- rollups; sessions are read only for a name that is not found there.
 --include answer
 with recursive app (name) as (
     (
@@ -172,7 +172,7 @@ given as (
 --include end_of_answer
 
 -- name: names_of_repositories
--- A repository, which is given by its whole name or by the last part of it.
+-- A repository, given by its whole name or by the last part of it.
 --include answer
 with known_name as materialized (
     select distinct 'repository' as argument,
@@ -194,7 +194,7 @@ given as (
 --include end_of_answer
 
 -- name: names_of_places
--- Text that is searched for in places, and in the notes of stays.
+-- Text to search for in places, and in the notes of stays.
 --include answer
 with place as materialized (
     select place_id,

@@ -1,4 +1,4 @@
-"""An average week, as an assistant tells of it."""
+"""The tool get_patterns: an average week."""
 
 import calendar
 from pathlib import Path
@@ -18,26 +18,26 @@ SQL: Final = tool.load(Path(__file__).with_name("patterns.sql"))
 BEST_HOURS: Final = 5
 
 Day = Annotated[list[Milliseconds], Field(min_length=24, max_length=24)]
-"""Averages of a weekday's hours, from 0 to 23."""
+"""Means of a weekday's hours, from 0 to 23."""
 
 
 class Weeks(InZone):
-    """How many weeks to look back on."""
+    """How many weeks to average."""
 
     weeks: Annotated[int, Field(ge=1, le=52), WHOLE] = Field(
-        default=6, description="How many weeks to look back on; the last one ends yesterday."
+        default=6, description="How many weeks to average; the last one ends yesterday."
     )
 
 
 class DayPattern(Body):
-    """What one weekday looks like on average."""
+    """The averages of one weekday."""
 
     day_of_week: Weekday
     """An ISO weekday: 1 is Monday."""
     name: str
     average_ms: Milliseconds
     sample_count: Count
-    """How many such days there were since the first tracked one, empty ones too: what was divided by."""
+    """The number of such days since the first tracked one, including empty ones; sums are divided by it."""
     average_by_hour: Day
     """Milliseconds of tracked time in each hour from 0 to 23."""
     productive_by_hour: Day
@@ -60,15 +60,15 @@ class PatternsAnswer(Answer):
 
     weeks: Annotated[int, Field(ge=1, le=52)]
     weeks_with_data: Count
-    """How many of these weeks have any tracked or coding time."""
+    """The number of these weeks with any tracked or coding time."""
     phrase: str
     best_hours: list[BestHour]
-    """Most productive first; none where nothing productive was measured."""
+    """Most productive first; empty without productive time."""
     days: list[DayPattern]
 
 
 def _as_a_week(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with a row for each weekday in place of one for each of its hours."""
+    """Return the answer with a row for each weekday in place of a row for each of its hours."""
     week = answer.pop("hourly_patterns")
     rows, by_day = week["data"], week["by_day"]
     best = sorted(
@@ -112,7 +112,7 @@ def _day(day: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _name(row: dict[str, Any]) -> str:
-    # Not the words of this machine's locale, since nobody sets one here.
+    # strftime would use the locale of the machine.
     name: str = calendar.day_name[row["day_of_week"] - 1]
     return name
 

@@ -1,5 +1,5 @@
 -- name: patterns_frame
--- The days over which the average week is taken: whole weeks that end yesterday.
+-- The days of the average week: whole weeks that end yesterday.
 --include answer
 with
 --include today

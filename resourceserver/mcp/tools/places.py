@@ -1,4 +1,4 @@
-"""Where somebody was, as an assistant tells of it."""
+"""The tool get_places: check-ins, visits, places and distances."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -21,7 +21,7 @@ SQL: Final = tool.load(
 )
 
 ROWS_BESIDE_POINTS: Final = 10
-"""How many check-ins and visits are told where points need the room."""
+"""The most check-ins and visits in an answer with points."""
 
 
 class Near(BaseModel):
@@ -29,32 +29,32 @@ class Near(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    latitude: Latitude = Field(description="Of its middle, in degrees of WGS 84.")
+    latitude: Latitude = Field(description="Latitude of its middle, in degrees of WGS 84.")
     longitude: Longitude = Field(description="Of its middle.")
     radius_m: Annotated[float, Field(ge=1, le=20_100_000)] = Field(
-        default=500, description="How far around it, in metres."
+        default=500, description="Its radius, in metres."
     )
 
 
 class Places(InPeriod):
-    """What to look for, and whether to tell of points."""
+    """Which stays to search, and whether to return points."""
 
     search: Text | None = Field(
         default=None,
         description="Only places that have this text in their name, kind, address or city, or whose country"
-        " has this two-letter code, and stays with it in their note; literally but for case.",
+        " has this two-letter code, and stays with it in their note; in upper or lower case.",
     )
     near: Annotated[Near, OBJECT] | None = Field(
-        default=None, description="Only what lies within a circle, points too."
+        default=None, description="Only stays and points within a circle."
     )
     raw: bool = Field(
         default=False,
-        description="Whether points of the location history come along, evenly chosen ones, 500 at most;"
-        " then there are ten rows of stays at most.",
+        description="Whether to return points of the location history, at most 500 evenly chosen ones;"
+        " then there are at most ten rows of stays.",
     )
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of the circle, each of its members; numbers with a fraction as text."""
+        """Return the values with the members of the circle; numbers with a fraction as text."""
         rest = super().values()
         near = rest.pop("near") or dict.fromkeys(Near.model_fields)
         circle = {
@@ -69,12 +69,12 @@ class Stay(Body):
 
     type: Literal["check_in", "visit"]
     status: Literal["suggested", "confirmed"]
-    """Visits may be a guess until the person says."""
+    """Visits may be guesses until the person confirms them."""
     started_at: Timestamp
     ended_at: Timestamp | None
     duration_ms: Milliseconds | None
     utc_offset: str | None
-    """Of local time at the place, such as +02:00."""
+    """The offset of local time at the place, such as +02:00."""
     name: str
     category: str | None
     address: str | None
@@ -86,22 +86,22 @@ class Stay(Body):
 
 
 class Place(Body):
-    """A place, and what stays there come to."""
+    """A place, with the number and the time of its stays."""
 
     name: str
     category: str | None
     city: str | None
     country_code: str | None
     stayed_ms: Milliseconds
-    """Within the range, times of visits that overlap counted once; check-ins take none."""
+    """Within the range; where visits overlap, their time is counted once. Check-ins have none."""
     visit_count: Count
     check_in_count: Count
     last_at: Timestamp
-    """When the last stay of the range began."""
+    """The start of the last stay of the range."""
 
 
 class OtherPlaces(Body):
-    """What the places leave out."""
+    """Sums of the places that were left out."""
 
     places: Count
     stayed_ms: Milliseconds
@@ -119,22 +119,22 @@ class Point(Body):
 
 
 class PlacesAnswer(Answer):
-    """Stays that fit, the newest first, and the ten places with most time. Texts have 500 characters at most,
+    """Matching stays, the newest first, and the ten places with most time. Texts have at most 500 characters,
     and those of places 200."""
 
     data: list[Stay]
     count: Count
-    """How many fit, shown or not."""
+    """The number of matching stays, including those that are not in data."""
     places: list[Place]
     other: OtherPlaces
     place_count: Count
     distance_text: str | None
     """distance_m in words."""
     distance_m: float | None
-    """All the way of each day of the range, whatever is searched for; null where no point is known, and for
-    more than 366 days."""
+    """The distance of all days of the range, whatever the search; null without any point, and for more than
+    366 days."""
     point_count: Count | None
-    """How many points fit, shown or not; null where they were not asked for."""
+    """The number of matching points, including those that are not listed; null if they were not requested."""
     points: list[Point]
     """In order of time."""
 
@@ -144,7 +144,7 @@ def _searches(given: Arguments) -> bool:
 
 
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with as many points as have room, evenly chosen."""
+    """Return the answer with as many evenly chosen points as fit."""
     names.unmatched(answer.pop("names"))
     answer["distance_text"] = measures.distance(answer["distance_m"])
     points = answer["points"]
@@ -160,10 +160,10 @@ TOOLS: Final = [
     Tool(
         name="get_places",
         title="Places",
-        description="Where the person was in a period: check-ins and visits, how long in each place, how many"
-        " places and how far they went. Use it for 'When was I last in Rome?' (search, and period all: the"
-        " first row is the newest), 'How long was I at the office?' and 'Where was I on Tuesday?'. Not for"
-        " planned trips, which are in the calendar.",
+        description="Where the person was in a period: check-ins and visits, the time in each place, the"
+        " number of places and the distance travelled. Use it for 'When was I last in Rome?' (search, and"
+        " period all: the first row is the newest), 'How long was I at the office?' and 'Where was I on"
+        " Tuesday?'. Not for planned trips, which are in the calendar.",
         scope="read:location",
         arguments=Places,
         answer=PlacesAnswer,

@@ -105,7 +105,7 @@ place as (
                  from unnest(been.times) as part
            ) as stayed
 ),
--- The points of the history that fit. How far away one is costs more to find out than how far north.
+-- The matching points of the history. The latitude is compared first, because computing a distance costs more.
 fitting as not materialized (
     select point.recorded_at,
            point.point_id,
@@ -135,7 +135,7 @@ extent as (
            svc.duration_ms(max(recorded_at) - min(recorded_at)) as length_ms
       from fitting
 ),
--- All of them, or where there are more than 500 the first one of each 500th of the time.
+-- All of them; if there are more than 500, the first point of each 500th of the time.
 point as (
     select fitting.*
       from fitting

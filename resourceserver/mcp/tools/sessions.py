@@ -1,4 +1,4 @@
-"""Sessions one by one, as an assistant looks for them."""
+"""The tool list_sessions: single sessions, by time or by text."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -43,15 +43,15 @@ class Sessions(Paged, Filtered):
     search: Text | None = Field(
         default=None,
         description="Only sessions with this text in the title of their window, or for coding in the name"
-        " of the file or branch. Case counts for nothing, and no character stands for others.",
+        " of the file or branch, in upper or lower case. There are no wildcards.",
     )
     at: Instant | None = Field(
         default=None,
-        description="Only sessions that were under way at this instant, ISO 8601 with an offset, such as"
+        description="Only sessions that ran at this instant, ISO 8601 with an offset, such as"
         " 2025-06-17T14:15:00+02:00. In place of period, from and to.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST), WHOLE] = Field(
-        default=50, description="Most rows; fewer come where they are long."
+        default=50, description="Most rows; there are fewer if they are long."
     )
 
     @model_validator(mode="after")
@@ -68,7 +68,7 @@ class Sessions(Paged, Filtered):
         return self
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the millisecond of an instant as the period."""
+        """Return the values with the millisecond of an instant as the period."""
         rest = super().values()
         at = rest.pop("at")
         if at is None:
@@ -84,7 +84,7 @@ class AppSession(Body):
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds
-    """From its start to its end, whatever else ran meanwhile."""
+    """From its start to its end, even if other sessions ran at the same time."""
     app: str
     title: str | None
     url: str | None
@@ -93,7 +93,7 @@ class AppSession(Body):
     category: str
     productivity: Productivity
     idle: bool
-    """Whether nobody was there; such time is not tracked time."""
+    """Whether the person was away; idle time is not tracked time."""
     device: str
 
 
@@ -104,7 +104,7 @@ class CodingSession(Body):
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds
-    """From its start to its end, whatever else ran meanwhile."""
+    """From its start to its end, even if other sessions ran at the same time."""
     project: str
     language: str | None
     branch: str | None
@@ -112,7 +112,7 @@ class CodingSession(Body):
     editor: str | None
     activity: Activity
     lines_added: Count | None
-    """Null where its tracker did not count."""
+    """Null if its tracker did not count lines."""
     lines_removed: Count | None
     device: str
 
@@ -123,7 +123,7 @@ class SessionsAnswer(Page):
     kind: Kind
     data: list[AppSession] | list[CodingSession]
     unmatched: list[names.Unmatched]
-    """Names of the filter that occur nowhere in the person's data."""
+    """Names in the filter that occur nowhere in the person's data."""
 
 
 def _has_names(given: Arguments) -> bool:
@@ -138,11 +138,10 @@ TOOLS: Final = [
     Tool(
         name="list_sessions",
         title="Sessions",
-        description="Single sessions, newest first: which window was open from when to when, or what was"
-        " coded in which file. Use it for 'What was I doing Tuesday at 14:15?' (at), 'When did I last look"
-        " at the budget sheet?' (search, period all) and 'What did I do between nine and ten?'. Where"
-        " several were under way at once, the first row that is not idle is the one that counts. Not for"
-        " sums of time: rows may overlap.",
+        description="Single sessions, newest first: which window was open from when to when, or which file"
+        " was edited. Use it for 'What was I doing Tuesday at 14:15?' (at), 'When did I last look at the"
+        " budget sheet?' (search, period all) and 'What did I do between nine and ten?'. If several ran at"
+        " once, the first row that is not idle owns the time. Not for sums of time: rows may overlap.",
         scope=ENTRY,
         arguments=Sessions,
         answer=SessionsAnswer,

@@ -1,7 +1,7 @@
 -- name: list_sessions
 -- Sessions of one kind that overlap a period, the newest first, each with its own whole duration. Without a
 -- filter by category or productivity, categories are decided only for the sessions of the page. Long texts are cut,
--- so that a row is never too long for an answer.
+-- so that every row fits into an answer.
 --include answer
 with
 --include frame

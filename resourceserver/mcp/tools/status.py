@@ -1,4 +1,4 @@
-"""What is known of somebody at all, from when to when, and what an assistant may see of it."""
+"""The tool get_data_status: which data there is, from when to when, and which scopes are missing."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -19,38 +19,38 @@ MOST_DEVICES: Final = 100
 
 
 class Status(InZone):
-    """Which zone days are counted in."""
+    """The time zone in which days are counted."""
 
     def values(self) -> dict[str, object]:
-        """Return, beside the rest, all scopes with which something can be read, and the page of devices."""
+        """Return the values with all scopes that allow reading, and the first page of devices."""
         readable = [scope for scope in SCOPES if scope.startswith("read:")]
         page = Listed().values() | {"limit": MOST_DEVICES}
         return super().values() | {"readable": readable} | page
 
 
 class Domain(Body):
-    """One kind of what may be known; all but its name and scope is null where the scope is missing."""
+    """One kind of data; all but its name and scope is null if the scope is missing."""
 
     domain: str
     scope: str
     is_visible: bool
-    """Whether the scope is held."""
+    """Whether the token has the scope."""
     rows: Count | None
     first_day: CalendarDay | None
     last_day: CalendarDay | None
     last_sync_at: Timestamp | None
-    """When a tracker sent something last, which need not have been new; null where nobody notes that."""
+    """When a tracker last sent any data, even if it was not new; null if this is not recorded."""
 
 
 class Scopes(Body):
-    """What the assistant was let in to read, and what it was not."""
+    """The scopes that the assistant has, and those that it lacks."""
 
     held: list[str]
     missing: list[str]
 
 
 class Person(Body):
-    """Whose data it is."""
+    """The person whose data this is."""
 
     display_name: str | None
     email: str
@@ -60,20 +60,20 @@ class Person(Body):
 
 
 class StatusAnswer(Answer):
-    """What there is, device by device and domain by domain, and the gaps of the last 14 days."""
+    """The data of each device and domain, and the gaps of the last 14 days."""
 
     domains: list[Domain]
     devices: list[Tracker]
-    """At most 100, the one that sent something last first."""
+    """At most 100, by the time of their last data, the latest first."""
     integrations: list[Integration] | None
-    """Null where the scope read:profile is missing."""
+    """Null if the scope read:profile is missing."""
     profile: Person | None
-    """Null where the scope read:profile is missing."""
+    """Null if the scope read:profile is missing."""
     scopes: Scopes
 
 
 def _unwrapped(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with the rows of both endpoints; of integrations only where they may be seen."""
+    """Return the answer with the rows of both endpoints; integrations only if the token may read them."""
     devices, integrations = answer.pop("devices"), answer.pop("integrations")
     return answer | {
         "devices": devices["data"],

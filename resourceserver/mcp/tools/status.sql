@@ -19,8 +19,7 @@ select frame.*,
 --include end_of_answer
 
 -- name: get_data_status
--- What is known of the caller, as far as the token may see it: how much there is of what it may not read, and
--- whether there is any, is nobody's business.
+-- The data of the caller that the token may read. Whether there is other data, and how much, is not disclosed.
 --include answer
 with
 --include frame
@@ -175,7 +174,7 @@ domain as (
       join counted using (name)
       left join synced using (name)
      cross join frame
-     -- An insight is of calendar days, which no zone moves.
+     -- An insight has calendar days, which do not depend on a time zone.
      cross join lateral (
                select case visible.name when 'insights' then 'UTC' else frame.tz end as tz
            ) as known_in
