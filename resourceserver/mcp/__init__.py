@@ -1,1 +1,1 @@
-"""The Model Context Protocol endpoint: how an assistant asks questions about its person's own life."""
+"""The Model Context Protocol endpoint, with which an assistant reads the data of its person."""

@@ -1,7 +1,7 @@
-"""The arguments of tools: what an assistant may write, and how a mistake is told so that it can mend it.
+"""The arguments of tools: their models, and the messages from which an assistant can correct a mistake.
 
 They are JSON where a query's parameters are text, and mean the same (``resourceserver/api/parameters.py``). A
-``null`` counts as left out, since many assistants write it for what they do not want to say.
+``null`` counts as left out, because many assistants write it for optional arguments.
 """
 
 import json
@@ -28,19 +28,19 @@ from resourceserver.api import parameters
 from resourceserver.mcp.protocol import quoted
 
 _MOST_PROBLEMS: Final = 10
-"""How many mistakes are told at once."""
+"""The most mistakes that one message lists."""
 
 
 MILLISECOND: Final = timedelta(milliseconds=1)
-"""How finely times are told apart."""
+"""The precision of times."""
 
 
 class ArgumentsProblem(Exception):
-    """Arguments that a tool does not take; the message says what it takes instead."""
+    """Arguments that a tool does not accept; the message says which values are valid."""
 
 
 def _text(value: Any) -> str:
-    """Return ``value``, which must be text that every encoding takes."""
+    """Return ``value``, which must be text that can be encoded as UTF-8."""
     if isinstance(value, str) and _is_encodable(value):
         return value
     raise PydanticCustomError("text", "must be a string")
@@ -68,7 +68,7 @@ def _object(value: Any) -> Any:
 
 
 def _parsed(parse: Callable[[str], date]) -> PlainValidator:
-    """Return the check of an argument that ``parse`` reads, whose ValueError says what is wrong with it."""
+    """Return the validator of an argument that ``parse`` reads; its ValueError is the message."""
 
     def check(value: Any) -> date:
         text = _text(value)
@@ -86,11 +86,11 @@ def _parse_day_or_instant(text: str) -> date:
 
 
 TEXT: Final = BeforeValidator(_text)
-"""Stands last in what is said of text that is read further."""
+"""The last part of the JSON Schema of a text that is parsed further."""
 WHOLE: Final = BeforeValidator(_whole)
-"""Stands last in what is said of an integer, behind its bounds."""
+"""The last part of the JSON Schema of an integer, after its bounds."""
 OBJECT: Final = BeforeValidator(_object)
-"""The same of an object."""
+"""The last part of the JSON Schema of an object."""
 Zone = Annotated[parameters.Zone, BeforeValidator(_text), AfterValidator(parameters.known_zone)]
 Text = Annotated[parameters.Text, BeforeValidator(_text)]
 Day = Annotated[
@@ -123,21 +123,21 @@ Period = Literal[
 
 
 class Arguments(BaseModel):
-    """The arguments of a tool: these and no others."""
+    """The arguments of a tool; others are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def scopes(self) -> tuple[str, ...]:
-        """Return the scopes that a call with these arguments needs beside the tool's own."""
+        """Return the scopes that a call with these arguments needs besides the tool's own."""
         return ()
 
     def values(self) -> dict[str, Any]:
-        """Return what the question's placeholders stand for, all but ``user_id``."""
+        """Return the parameters of the statements, all but ``user_id``."""
         return self.model_dump(by_alias=True)
 
 
 class InZone(Arguments):
-    """Arguments of a tool that always asks about the same days."""
+    """Arguments of a tool whose days are always the same."""
 
     tz: Zone | None = Field(
         default=None,
@@ -147,10 +147,10 @@ class InZone(Arguments):
 
 
 class InPeriod(InZone):
-    """Arguments of a tool that asks about any days: a period by name, or two ends."""
+    """Arguments of a tool for any days: a period by name, or two ends."""
 
     DEFAULT: ClassVar[Period] = "last_7_days"
-    """Another one needs another description of ``period``."""
+    """A subclass with another default also describes ``period`` anew."""
 
     period: Period | None = Field(
         default=None,
@@ -175,7 +175,7 @@ class InPeriod(InZone):
         return self
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of both ends, days or instants; the period where neither is given."""
+        """Return the values with days or instants in place of both ends, or else with the period."""
         rest = super().values()
         ends = {"first": rest.pop("from"), "last": rest.pop("to")}
         is_instant = isinstance(self.from_, datetime)
@@ -195,7 +195,7 @@ Kind = Literal["app", "coding"]
 
 
 class Filter(BaseModel):
-    """Of what something is asked; each list that is given has to hold a session's own value."""
+    """Which sessions to include: each list that is given must contain the session's own value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -207,14 +207,14 @@ class Filter(BaseModel):
         ]
         | None
     ) = Field(default=None, description="How productive the category is.")
-    projects: Names | None = Field(default=None, description="Names of projects, of coding alone.")
+    projects: Names | None = Field(default=None, description="Names of projects, only for coding.")
     languages: Names | None = Field(
         default=None,
-        description="Programming languages, of coding alone; unknown where none is known.",
+        description="Programming languages, only for coding; unknown for sessions without one.",
     )
 
     def members(self, kind: Kind) -> tuple[str, ...]:
-        """Return which members are given of those that only sessions of this kind have."""
+        """Return the members with a value that only sessions of this kind have."""
         of_kind = {
             "app": ("apps", "categories", "productivity"),
             "coding": ("projects", "languages"),
@@ -223,16 +223,16 @@ class Filter(BaseModel):
 
 
 class Filtered(InPeriod):
-    """Arguments of a tool that asks about sessions of applications or of coding, all of them or some."""
+    """Arguments of a tool for sessions of applications or of coding, with an optional filter."""
 
     kind: Kind | None = Field(
         default=None,
-        description="app for what had the focus on a device, coding for work on projects in editors."
-        " Default: app, but coding where filter asks for projects or languages.",
+        description="app for applications in use on a device, coding for work on projects in editors."
+        " Default: app, or coding if the filter has projects or languages.",
     )
     filter: Annotated[Filter, OBJECT] | None = Field(
         default=None,
-        description="Only sessions that fit each member given. Case counts for nothing in names.",
+        description="Only sessions that match every member given. Names match in upper or lower case.",
     )
 
     @model_validator(mode="after")
@@ -250,13 +250,13 @@ class Filtered(InPeriod):
         return self.filter is not None and any(getattr(self.filter, name) for name in lists)
 
     def chosen_kind(self) -> Kind:
-        """Return the kind that is asked for, or the one that what else is asked for belongs to."""
+        """Return the requested kind, or the one that the other arguments need."""
         if self.kind is not None:
             return self.kind
         return "coding" if self.filter is not None and self.filter.members("coding") else "app"
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of the filter, a list for each of its members (``mcp/tools/filter.sql``)."""
+        """Return the values with a list for each member of the filter (``mcp/tools/filter.sql``)."""
         given = self.filter or Filter()
         lists = {name: each or [] for name, each in given.model_dump().items()}
         rest = super().values()
@@ -265,18 +265,18 @@ class Filtered(InPeriod):
 
 
 class Paged(Arguments):
-    """Arguments of a tool whose rows have a time and an id, and that tells of them page by page.
+    """Arguments of a tool whose rows have a time and an id, and come in pages.
 
-    A cursor carries a mark of what was asked, so that one of another question is not taken for one of
-    this. It is a guard against mistakes: who makes one up finds rows of the same person's.
+    A cursor carries a hash of the other arguments, so that a cursor of another question is refused. That is a
+    guard against mistakes, not an access check: a forged cursor returns rows of the same person.
     """
 
     TIME: ClassVar[str] = "started_at"
-    """The member of a row that holds its time; another one is ``id``."""
+    """The member of a row that holds its time; its id is the member ``id``."""
 
     cursor: Annotated[str, BeforeValidator(_text)] | None = Field(
         default=None,
-        description="The next_cursor of the answer before, with all other arguments but limit as there.",
+        description="The next_cursor of the answer before, with the same other arguments except limit.",
     )
 
     @model_validator(mode="after")
@@ -298,7 +298,7 @@ class Paged(Arguments):
         return parameters.parse_cursor(cursor)
 
     def behind(self, row: Mapping[str, Any]) -> str:
-        """Return the cursor of the page that begins behind this row of an answer."""
+        """Return the cursor of the page that begins after this row of an answer."""
         at = parameters.parse_instant(row[self.TIME])
         return f"{self._mark()}.{parameters.cursor(at, row['id'])}"
 
@@ -307,7 +307,7 @@ class Paged(Arguments):
         return f"{zlib.crc32(json.dumps(filters, default=str).encode()):08x}"
 
     def values(self) -> dict[str, Any]:
-        """Return, in place of the cursor, the row after which the page begins."""
+        """Return the values with the row after which the page begins in place of the cursor."""
         rest = super().values()
         del rest["cursor"]
         at, row_id = self.place()
@@ -315,7 +315,7 @@ class Paged(Arguments):
 
 
 def _contradiction(period: str | None, first: date | None, last: date | None) -> str | None:
-    """Return why these do not go together, if so."""
+    """Return why these arguments contradict each other, or None."""
     if period is not None and (first is not None or last is not None):
         return "give either period, or from and to"
     if first is None or last is None:
@@ -338,7 +338,7 @@ def parse(model: type[Arguments], given: Mapping[str, Any]) -> Arguments:
     """Return the arguments of a call. Raises ArgumentsProblem."""
     known = _names(model)
     said = {
-        # Of half of a surrogate pair the validator could not say where it stands.
+        # For half of a surrogate pair, the validator could not say where it is.
         name if _is_encodable(name) else quoted(name): value
         for name, value in given.items()
         if value is not None or name not in known
@@ -356,7 +356,7 @@ def _names(model: type[BaseModel]) -> list[str]:
 
 
 def _holding(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the model of the object in which what stands at ``loc`` is a member."""
+    """Return the model of the object that has the member at ``loc``."""
     for name in loc[:-1]:
         fields = model.model_fields.items()
         (annotation,) = [each.annotation for own, each in fields if (each.alias or own) == name]
@@ -365,16 +365,16 @@ def _holding(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseMod
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """Return what an annotation is made of, such as the model of an object that may be left out."""
+    """Yield the parts of an annotation, such as the model of an optional object."""
     yield from (part for each in get_args(annotation) for part in _parts(each))
     yield annotation
 
 
 def _explain(model: type[Arguments], kind: str, loc: tuple[int | str, ...], message: str) -> str:
-    """Return what is wrong with one argument, or with how they go together."""
+    """Return what is wrong with one argument, or with a combination of arguments."""
     if not loc:
         return message
-    # Within an object which of its members it is, and within a list which of its items.
+    # For an object the message names the member, and for a list the item.
     more = (f"[{each}]" if isinstance(each, int) else f".{quoted(each)}" for each in loc[1:])
     name = quoted(str(loc[0])) + "".join(more)
     if kind == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""Durations in words beside those in milliseconds, in answers and in what describes them."""
+"""Durations in words beside those in milliseconds, in answers and in their schemas."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ _TEXT: Final = "_text"
 
 
 def text(duration_ms: int) -> str:
-    """Return a duration in words, such as ``2 h 31 min``; seconds are told below a minute alone."""
+    """Return a duration in words, such as ``2 h 31 min``; seconds are only for less than a minute."""
     sign = "-" if duration_ms < 0 else ""
     seconds = (abs(duration_ms) + 500) // 1000
     if seconds < 60:
@@ -36,7 +36,7 @@ def add_texts(value: Any) -> Any:
 
 
 def describe_texts(schema: Any) -> Any:
-    """Return a JSON Schema that describes what ``add_texts`` makes of what ``schema`` describes."""
+    """Return the JSON Schema of the values that ``add_texts`` returns for values of ``schema``."""
     if isinstance(schema, list):
         return [describe_texts(each) for each in schema]
     if not isinstance(schema, dict):
@@ -58,7 +58,7 @@ def describe_texts(schema: Any) -> Any:
 
 
 def _words(duration: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what describes the words for what ``duration`` describes; None where that is no duration."""
+    """Return the schema of the words for the duration that ``duration`` describes; None if it is none."""
     types = [each.get("type") for each in duration.get("anyOf", [duration])]
     if "integer" not in types:
         return None

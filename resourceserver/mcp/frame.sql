@@ -1,12 +1,12 @@
--- Which days a tool answers about. A statement of its own, the frame, says so first; the parts of the answer get
--- its columns as parameters. So what a part shares with an endpoint is the endpoint's own statement, though
--- only the database knows the person's time zone.
+-- The days of a tool's answer. A statement of its own, the frame, returns them first; the parts of the answer get
+-- its columns as parameters. So a part can be the very statement of an endpoint, although only the database knows
+-- the person's time zone.
 --
 -- A frame's statement begins with `today`, and has the columns tz, today, week_starts_on, first_day, last_day,
--- starts_at, ends_at and scopes, and what else its parts need.
+-- starts_at, ends_at and scopes, and those that its parts need.
 
 -- fragment: today
--- `today`: the present day in the requested zone, else in the caller's own.
+-- `today`: the current day in the requested zone, or in the caller's own.
 -- gives: today (date, tz, week_starts_on)
 today as (
     select tz,
@@ -21,8 +21,8 @@ today as (
 ),
 
 -- fragment: named_periods
--- `named_period`: the days of each period that has a name, but for the first day of everything. `known_since`: that
--- day. Only data that the token may read counts: the date of other data would reveal that there is some.
+-- `named_period`: the days of each period with a name; "all" has no first day here. `known_since`: the first day of
+-- "all". Only data that the token may read counts: the date of other data would reveal that there is some.
 -- needs: today (date, tz, week_starts_on)
 -- gives: known_since (date)
 -- gives: named_period (first_day, last_day, name)
@@ -44,7 +44,7 @@ first_known as (
      where user_id = %(user_id)s
        and (select 'read:code' = any (scopes) from may)
      union all
-    -- Samples are in order of time within each metric alone.
+    -- The index has samples in order of time only within each metric.
     select min(first.started_at)
       from health.metric as metric
      cross join lateral (
@@ -140,7 +140,7 @@ named_period as (
 
 -- fragment: period
 -- `frame`: the requested days, which may be given by a name, as days or as instants; instants stand for the days that
--- they touch. The first day of all data is read only if the request needs it.
+-- contain them. The first day of all data is read only if the request needs it.
 -- needs: today (date, tz, week_starts_on)
 -- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
 -- gives: may (scopes)
@@ -186,8 +186,8 @@ frame as (
 ),
 
 -- fragment: gap
--- `gap`: days in a row of `frame`, up to today, on which no tracker has reported anything. It is what makes
--- the difference between "nothing was done" and "nobody looked".
+-- `gap`: consecutive days of `frame`, up to today, on which no tracker reported anything. On other days, zero
+-- activity was measured; on these it is unknown.
 -- needs: frame (ends_at, first_day, last_day, starts_at, today, tz)
 -- gives: gap (days, first_day, last_day)
 possible_day as (
@@ -213,7 +213,7 @@ gap as (
 ),
 
 -- fragment: frame
--- `frame`: what the frame's statement has found.
+-- `frame`: the columns that the frame's statement has returned.
 -- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
 frame as (
     select %(frame_tz)s::text as tz,
@@ -245,7 +245,7 @@ select framed.*,
 --include end_of_answer
 
 -- name: framed
--- What every answer has.
+-- The members of every answer.
 --include answer
 with
 --include frame

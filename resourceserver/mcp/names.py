@@ -1,7 +1,7 @@
-"""Names that an assistant gives of what the person has: known anywhere in their data, or a mistake.
+"""Names in a request that must occur in the person's data.
 
-An answer of nothing for an unknown name would read as "no time was spent on it". So such a name is an error,
-or is listed as ``unmatched`` where others of the same argument are known. Both name the nearest known ones.
+An empty answer for an unknown name would read as "no time was spent on it". So such a name is an error, or is
+listed as ``unmatched`` if other names of the same argument are known. Both suggest the nearest known names.
 """
 
 import json
@@ -20,11 +20,11 @@ class Unmatched(Body):
 
     name: str
     nearest: list[str]
-    """Up to three known names that are written most alike."""
+    """Up to three known names with the most similar spelling."""
 
 
 def unmatched(checked: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the Unmatched of the row of a statement of names; there is none where no names were given.
+    """Return the Unmatched of the row of a statement of names; none if the request has no names.
 
     Its ``given`` are names by ``argument``, each with ``is_known``; ``known`` has lists of names by argument.
     Raises ArgumentsProblem if no name of an argument is known.
@@ -47,9 +47,9 @@ def unmatched(checked: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def problem(argument: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence that says that a name is not known, and which ones are written most alike.
+    """Return the sentence that reports an unknown name and suggests the most similar ones.
 
-    Others may have written those, so they are in a list of JSON strings.
+    Other people may have chosen those names, so they are in a list of JSON strings.
     """
     alike = [quoted(each) for each in nearest(name, known)]
     listed = json.dumps(alike, ensure_ascii=False)
@@ -69,6 +69,6 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _pairs(text: str) -> set[str]:
-    """Return the pairs of neighbouring letters, with the edges of the text among them."""
+    """Return the pairs of neighbouring letters, including those with the edges of the text."""
     padded = f" {text.casefold()} "
     return {padded[n : n + 2] for n in range(len(padded) - 1)}

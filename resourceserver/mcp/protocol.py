@@ -1,14 +1,14 @@
 """The messages of the Model Context Protocol: JSON-RPC 2.0, one message in a request, in either era.
 
-Revision 2026-07-28 has no handshake: every request says its revision in ``params._meta`` and repeats in
-headers what is asked, and an error has an HTTP status. The revisions before it begin with ``initialize``,
-and their errors ride on 200. A message is of the newer era if it says so in either place.
+Revision 2026-07-28 has no handshake: every request names its revision in ``params._meta`` and repeats method
+and tool in headers, and an error has an HTTP status. The older revisions begin with ``initialize``, and their
+errors have status 200. A message belongs to the newer era if its body or its headers name that revision.
 
     body ── JSON ── envelope ── era ── revision ── headers ── _meta ── Message
             -32700   -32600            -32022,      -32020    -32602
                                        -32600
 
-What is wrong first is what is told. Nothing here knows tools, tokens or the database.
+The first mistake in this order is reported. This module knows nothing of tools, tokens or the database.
 """
 
 import base64
@@ -26,7 +26,7 @@ LEGACY: Final = ("2025-11-25", "2025-06-18")
 """Revisions that begin with ``initialize``, the newest first."""
 REVISIONS: Final = (MODERN, *LEGACY)
 _UNSPOKEN: Final = ("2025-03-26", "2024-11-05")
-"""Revisions of the older era that would oblige us to batches or to streams."""
+"""Revisions of the older era that would require batches or streams."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -34,7 +34,7 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 HEADER_MISMATCH: Final = -32020
 UNSUPPORTED_REVISION: Final = -32022
-# Our own codes lie outside the range that JSON-RPC keeps for itself, and say an HTTP status.
+# The service's own codes lie outside the range that JSON-RPC reserves, and contain an HTTP status.
 INSUFFICIENT_SCOPE: Final = 403
 TOO_MANY_REQUESTS: Final = 429
 UNAVAILABLE: Final = 503
@@ -55,7 +55,7 @@ _ROUTING: Final = {
 
 _BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
 NULL: Final = b"null"
-"""The id of an answer to what has none that can be read."""
+"""The id of an answer to a message without a readable id."""
 _LONGEST_QUOTE: Final = 100
 
 
@@ -65,7 +65,7 @@ class Refusal(Exception):
     def __init__(
         self, status: int, code: int, message: str, request_id: bytes, data: Any = None
     ) -> None:
-        """Keep the HTTP status, and what the error says under which id."""
+        """Keep the HTTP status, the error and the id of the request."""
         super().__init__(message)
         self.status = status
         self.code = code
@@ -78,7 +78,7 @@ class Refusal(Exception):
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
-        # Escaped, since a client may have sent half of a surrogate pair, which no encoding takes.
+        # Escaped, since a client may have sent half of a surrogate pair, which no encoding can represent.
         return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (
             self.request_id,
             json.dumps(error).encode(),
@@ -93,10 +93,10 @@ class Message:
     params: Mapping[str, Any]
     is_modern: bool
     request_id: bytes | None
-    """The id in the very JSON in which it came; None for a notification."""
+    """The id as the JSON text that the client sent; None for a notification."""
 
     def result(self, members: bytes) -> bytes:
-        """Return the response with a result of these ``members``, as JSON without the braces."""
+        """Return the response whose result has these ``members``, which are JSON without the braces."""
         begin = _MODERN_RESULT + (b"," if members else b"") if self.is_modern else b""
         return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}}' % (
             self.request_id or NULL,
@@ -105,7 +105,7 @@ class Message:
         )
 
     def refusal(self, code: int, message: str, data: Any = None) -> Refusal:
-        """Return the refusal of this message, with the status that its era has for it."""
+        """Return the refusal of this message, with the status of its era."""
         status = 200
         if self.is_modern:
             status = 404 if code == METHOD_NOT_FOUND else 400
@@ -121,31 +121,31 @@ _MODERN_RESULT: Final = members(resultType="complete", _meta={_SERVER_KEY: SERVE
 
 
 def quoted(text: str) -> str:
-    """Return what a client wrote, to be shown to it: short, and in characters that every log takes."""
+    """Return text of a client for use in a message: short, and in characters that every log can hold."""
     cut = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 @dataclass(frozen=True)
 class Routing:
-    """What a request's headers say of its message."""
+    """The MCP headers of a request."""
 
     revision: str | None
     method: str | None
     name: str | None
     repeated: str | None = None
-    """A header that is given more than once, so that two readers may see two things."""
+    """A header that is given more than once, so that two readers may use different values."""
     revisions: tuple[str, ...] = ()
-    """All revisions that are named."""
+    """All revisions that the headers name."""
 
     @classmethod
     def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> "Routing":
-        """Return what ``headers`` say, each as a pair of a name in lower case and a value."""
+        """Return the routing in ``headers``, which are pairs of a name in lower case and a value."""
         found: dict[str, list[str]] = {header: [] for header in _ROUTING.values()}
         for name, value in headers:
             header = _ROUTING.get(name)
             if header is not None:
-                # Web servers leave blanks at the end.
+                # Web servers leave spaces at the end.
                 found[header].append(value.decode("latin-1").strip(" \t"))
         revision, method, name_ = (
             values[0] or None if values else None for values in found.values()
@@ -155,7 +155,7 @@ class Routing:
 
     @property
     def is_modern(self) -> bool:
-        """Whether a revision is named that is not of the older era."""
+        """Whether the headers name a revision that is not of the older era."""
         older = ("", *LEGACY, *_UNSPOKEN)
         return any(revision not in older for revision in self.revisions)
 
@@ -181,7 +181,7 @@ def read(body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Message:
 
 
 class _Number(float):
-    """A number with a fraction or an exponent, and how it was written."""
+    """A number with a fraction or an exponent, and its spelling."""
 
     text: str
 
@@ -199,24 +199,24 @@ def _no_constant(text: str) -> NoReturn:
 
 def _decoded(body: bytes) -> Any:
     try:
-        # Decoded first: the parser would take other encodings too, which JSON between systems has not
+        # Decoded first: the parser would accept other encodings too, which JSON between systems must not use
         # (RFC 8259, section 8.1).
         return json.loads(
             body.decode("utf-8"), parse_float=_Number.read, parse_constant=_no_constant
         )
     except (ValueError, RecursionError) as error:
-        # A number of thousands of digits is a ValueError too.
+        # A number with thousands of digits raises ValueError too.
         raise Refusal(400, PARSE_ERROR, "the body is not JSON", NULL) from error
 
 
 def _envelope(decoded: Any, *, is_modern: bool) -> tuple[bytes | None, str]:
     """Return the id, in JSON, and the method of a message (JSON-RPC 2.0, section 4). Raises Refusal."""
     if isinstance(decoded, list):
-        raise _not_a_message("a batch is not taken; send one message in a request")
+        raise _not_a_message("batches are not supported; send one message in a request")
     if not isinstance(decoded, dict):
         raise _not_a_message("the body must be one JSON-RPC message, an object")
     if "method" not in decoded and ("result" in decoded or "error" in decoded):
-        raise _not_a_message("a response is not taken; nothing is asked of clients here")
+        raise _not_a_message("responses are not supported; this server sends no requests")
     request_id = _id(decoded["id"], is_modern=is_modern) if "id" in decoded else None
     echoed = request_id or NULL
     if decoded.get("jsonrpc") != "2.0":
@@ -254,12 +254,12 @@ def _check_modern(message: Message, routing: Routing, meta: Mapping[str, Any]) -
     if requested is not None and requested != MODERN:
         raise message.refusal(
             UNSUPPORTED_REVISION,
-            f"this revision is not spoken here: {quoted(requested)}",
+            f"unsupported revision: {quoted(requested)}",
             {"supported": [MODERN], "requested": requested},
         )
     _check_headers(message, routing)
     if message.request_id is None:
-        # The protocol says of no field that a notification must have it.
+        # The protocol requires none of these members of a notification.
         return
     for key in (_REVISION_KEY, _CAPABILITIES_KEY):
         if key not in meta:
@@ -271,11 +271,11 @@ def _check_modern(message: Message, routing: Routing, meta: Mapping[str, Any]) -
 
 
 def _check_headers(message: Message, routing: Routing) -> None:
-    """Hold the headers that intermediaries route by against the body."""
+    """Compare the headers that intermediaries route by with the body."""
     if routing.repeated is not None:
         raise message.refusal(HEADER_MISMATCH, f"{routing.repeated} is given more than once")
     if message.request_id is None and routing.method is None:
-        # It ought to name its method, but nothing is done with it, and it misleads nobody.
+        # The header is required, but the notification has no effect here, so it is accepted without.
         return
     if routing.revision is None:
         raise message.refusal(HEADER_MISMATCH, f"{REVISION_HEADER} is missing")
@@ -289,24 +289,24 @@ def _check_headers(message: Message, routing: Routing) -> None:
 
 
 def _unwrapped(value: str) -> str | None:
-    """Return what a header's value stands for, where it may be wrapped; None where that is damaged."""
+    """Return the decoded value of a header that may be in Base64; None if it is damaged."""
     wrapped = _BASE64.fullmatch(value)
     if wrapped is None:
         return value
     try:
         plain = base64.b64decode(wrapped[1], validate=True)
-        # Several spellings of one name would mean that others compare and find a difference.
+        # Another spelling of the same bytes is refused: programs that compare headers would see another name.
         return plain.decode() if base64.b64encode(plain).decode() == wrapped[1] else None
     except (binascii.Error, ValueError):
         return None
 
 
 def _check_legacy(message: Message, routing: Routing) -> None:
-    """Refuse a revision that is not spoken; that has a status of its own in this era too."""
+    """Refuse an unsupported revision, which has a status of its own in this era too."""
     unspoken = next((each for each in routing.revisions if each in _UNSPOKEN), None)
     reason = None
     if unspoken is not None:
-        reason = f"this revision is not spoken here: {unspoken}; known are {', '.join(REVISIONS)}"
+        reason = f"unsupported revision: {unspoken}; supported are {', '.join(REVISIONS)}"
     elif len(routing.revisions) > 1:
         reason = f"{REVISION_HEADER} is given more than once"
     if reason is not None:

@@ -1,4 +1,4 @@
-"""How fast one person may ask: an assistant that goes round in circles must not do so at full speed."""
+"""The rate limit of one person, against assistants that repeat calls in a loop."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from uuid import UUID
 
 WINDOW_S: Final = 60.0
 MOST: Final = 100_000
-"""People who are counted at a time, some 15 MB. Further ones are not, until the window is over."""
+"""The most people who are counted at a time, some 15 MB. Others are not limited until the minute is over."""
 
 
 @dataclass
@@ -17,13 +17,13 @@ class RateLimit:
     """Counts requests of each person, in the memory of one process, from one full minute to the next."""
 
     per_minute: int
-    """How many are answered; 0 for as many as come."""
+    """The requests that are answered in a minute; 0 means no limit."""
     clock: Callable[[], float] = time.monotonic
     _window: int = 0
     _counts: dict[UUID, int] = field(default_factory=dict, repr=False)
 
     def wait_s(self, person: UUID) -> int:
-        """Count a request; return 0, or in how many seconds the person may ask again."""
+        """Count a request; return 0, or after how many seconds the person may try again."""
         if self.per_minute == 0:
             return 0
         now = self.clock()

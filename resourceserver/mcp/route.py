@@ -3,12 +3,11 @@
     Origin ── method ── credential ── media types, size, time, message ── token ── rate ──► answer
      403       405         401        415, 406     413   408  protocol.py 401, 403 429
 
-What is wrong with a request is told to nobody but who may come in: the body is small, so it is read before
-the token is looked up, and its mistakes are kept back until the token has turned out to be good. A tool's
-first statement goes to the database together with the token.
+The body is small, so it is read before the token is looked up, but errors in it are reported only after the
+token has been checked. The first statement of a tool is sent to the database together with the token's.
 
-From where the token is good, an answer is JSON-RPC, with the request's id if it has a readable one; many
-clients take a plain error body there for a broken server.
+After that check, every answer is JSON-RPC, with the request's id if it has a readable one; many clients
+take a plain error body there for a broken server.
 """
 
 import asyncio
@@ -49,14 +48,14 @@ from shared.settings import Settings
 
 PATH: Final = "/mcp"
 MAX_BODY: Final = 256 * 1024
-"""Most bytes of a message. The longest that a tool has use for are a few kilobytes."""
+"""Most bytes of a message. The longest useful ones are a few kilobytes."""
 _PATIENCE_S: Final = 20.0
-"""How long a body may take to come, so that nobody holds connections by sending nothing."""
+"""The time limit for a body, so that a client that sends nothing does not hold a connection."""
 
 _TODAY: Final = pipeline.load(Path(__file__).with_name("route.sql"))["today"]
 _TOOLS_TTL_MS: Final = 3_600_000
 _INSTRUCTIONS_TTL_MS: Final = 300_000
-"""How long clients may keep what they were told. The instructions hold today's date."""
+"""How long clients may keep listings and instructions, which contain today's date."""
 
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "POST",
@@ -85,21 +84,21 @@ def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Rout
         origins=frozenset({chosen.base_url, *chosen.mcp_origins}),
         rate_limit=RateLimit(chosen.mcp_calls_per_minute),
     )
-    # An application of its own, and no function, so that it answers every method itself.
+    # An application and not a function, because Starlette would then answer other methods itself.
     return [Route(PATH, endpoint, name="mcp")]
 
 
 @dataclass(frozen=True)
 class MCPEndpoint:
-    """Answers every request to the address, whatever its method (ASGI)."""
+    """The ASGI application that answers every request to the address, whatever its method."""
 
     reader: Reader
     tools: Mapping[str, Tool]
     answers: Answers
     resources: tuple[str, ...]
-    """The audiences of tokens that are taken."""
+    """The audiences that a token may have."""
     origins: frozenset[str]
-    """Whose pages are let in."""
+    """The origins whose pages may use the endpoint."""
     rate_limit: RateLimit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,14 +126,14 @@ class MCPEndpoint:
             who = session.credential(request, (ENTRY,), self.resources)
             return await self._judge(request, who)
         except Unauthorized as problem:
-            # Nobody has said yet that a tool's scope is wanted; a client asks for what it needs to come in.
+            # The challenge names the scope that every client needs, since no tool is known yet.
             problem.scopes = (ENTRY,)
             return self.answers.of(problem)
         except Problem as problem:
             return self.answers.of(problem)
 
     async def _judge(self, request: Request, who: Credential) -> Response:
-        """Return the answer to whoever may come in. Raises Unauthorized and InsufficientScope."""
+        """Return the answer for a valid token. Raises Unauthorized and InsufficientScope."""
         message: Message | Refusal
         try:
             message = protocol.read(await _body(request), request.scope["headers"])
@@ -142,8 +141,8 @@ class MCPEndpoint:
             message = refusal
         request_id = message.request_id or protocol.NULL
         try:
-            # What comes with a token counts for its owner, so the token is looked up first; which scopes are
-            # missing is said later, all at once.
+            # The request is counted for the token's owner, so the token is looked up first; missing scopes
+            # are reported later, all at once.
             await self.reader.know(replace(who, scopes=()))
             wait_s = self.rate_limit.wait_s(who.token.user_id)
             if wait_s:
@@ -162,19 +161,19 @@ class MCPEndpoint:
             return self._failed(problem, protocol.TOO_MANY_REQUESTS, request_id)
 
     async def _respond(self, who: Credential, message: Message | Refusal) -> Response:
-        """Return the answer to a message, or to what is none."""
+        """Return the answer to a message, or to a refusal."""
         try:
             if isinstance(message, Refusal):
                 raise message
             status = 202 if message.request_id is None else 200
             return _answer(status, await self._reply(who, message))
         except Refusal as refusal:
-            # Told to nobody but who may come in, and some are raised before anybody has asked who that is.
+            # Only a checked token gets a refusal, and some are raised before the check.
             await self.reader.check(who)
             return _answer(refusal.status, refusal.body())
 
     def _failed(self, problem: Problem, code: int, request_id: bytes) -> Response:
-        """Return the answer to a problem with its status and headers, as an error of JSON-RPC."""
+        """Return the answer to a problem as an error of JSON-RPC, with its status and headers."""
         usual = self.answers.of(problem)
         data = json.loads(bytes(usual.body))
         refusal = Refusal(usual.status_code, code, problem.message, request_id, data)
@@ -182,7 +181,7 @@ class MCPEndpoint:
         return Response(refusal.body(), usual.status_code, headers)
 
     async def _reply(self, who: Credential, message: Message) -> bytes:
-        """Return the body of the answer to a message; nothing for a notification."""
+        """Return the body of the answer to a message; empty for a notification."""
         if message.request_id is None:
             await self.reader.check(who)
             return b""
@@ -209,7 +208,7 @@ class MCPEndpoint:
 
     @cached_property
     def _listing(self) -> bytes:
-        """The tools, rendered once, for the first ``tools/list``."""
+        """The answer to ``tools/list``, rendered once at the first request."""
         return members(tools=[tool.listing() for tool in self.tools.values()])
 
     def _listed(self, message: Message) -> bytes:
@@ -236,7 +235,7 @@ class MCPEndpoint:
         )
 
     async def _instructions(self, who: Credential) -> str:
-        """Return what an assistant should know before it asks anything."""
+        """Return the instructions for an assistant before its first question."""
         known = json.loads(await self.reader.read(who, _TODAY, {}, is_quick=True))
         today = date.fromisoformat(known["today"])
         return (
@@ -273,13 +272,13 @@ class MCPEndpoint:
         try:
             answer = tool.render(found, wanted)
         except ArgumentsProblem as problem:
-            # Only the data says that a name is not known.
+            # Only the data can show that a name is unknown.
             return message.result(_mistake(str(problem)))
         return message.result(_tool_result(answer))
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. Raises Refusal where it is too long or late, or of a type not read or not wanted."""
+    """Return the body. Raises Refusal if it is too long or late, or of a type that is not accepted."""
     headers = request.headers
     if headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise _refused(415, "Content-Type: must be application/json")
@@ -297,7 +296,7 @@ async def _body(request: Request) -> bytes:
     except TimeoutError as error:
         raise _refused(408, f"the body took longer than {_PATIENCE_S:.0f} s") from error
     except ClientDisconnect as error:
-        # Nobody is there to read this, but our log shall not show it as a failure of ours.
+        # The client is gone. The refusal keeps this from being logged as an error of the server.
         raise _refused(400, "the body ended early") from error
     return body
 
@@ -307,7 +306,7 @@ def _refused(status: int, message: str) -> Refusal:
 
 
 def _takes_json(accept: list[str]) -> bool:
-    """Tell whether somebody takes JSON who accepts this (RFC 9110, section 12.5.1)."""
+    """Tell whether a client that accepts these types accepts JSON (RFC 9110, section 12.5.1)."""
     ranges = [each.strip().lower() for each in ",".join(accept).split(",") if each.strip()]
     if not ranges:
         return True
@@ -327,7 +326,7 @@ def _answer(status: int, body: bytes) -> Response:
 
 
 def _tool_result(answer: bytes) -> bytes:
-    """Return the members of a tool's result: the answer as JSON, and once more as text."""
+    """Return the members of a tool's result: the answer as JSON, and the same as text."""
     text = json.dumps(answer.decode(), ensure_ascii=False).encode()
     return b'"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false' % (
         text,
@@ -336,5 +335,5 @@ def _tool_result(answer: bytes) -> bytes:
 
 
 def _mistake(message: str) -> bytes:
-    """Return the members of a tool's result that says which arguments were wrong."""
+    """Return the members of a tool's result that reports wrong arguments."""
     return members(content=[{"type": "text", "text": message}], isError=True)

@@ -1,9 +1,9 @@
-"""What a tool is: one declaration, from which its listing, its checks and its answers derive.
+"""The declaration of a tool, from which its listing, its checks and its answers derive.
 
-A tool's answer is made of parts: statements of its own, and those of endpoints, as they are prepared for
-these. Before them one statement, the frame, says which days are asked for, in which zone, and what the token
-may see. Beside every member ``..._ms`` comes a ``..._text``, since an assistant divides milliseconds wrongly,
-and an answer that is too long for it is cut and says so.
+An answer consists of parts: statements of the tool's own, and statements of endpoints, prepared once for
+both. Before them one statement, the frame, returns the requested days, the time zone, and the scopes of the
+token. Each member ``..._ms`` is followed by ``..._text``, because assistants divide milliseconds wrongly, and
+an answer that is too long for an assistant is cut and marked as truncated.
 """
 
 import json
@@ -26,20 +26,20 @@ from shared import pipeline, queries
 from shared.pipeline import Statement, Step
 
 ENTRY: Final = "read:activity"
-"""The scope without which nobody comes in."""
+"""The scope that every call needs."""
 MOST_BYTES: Final = 28 * 1024
-"""Most bytes of an answer. It stands twice in a response, once as text, which so stays below 64 KiB."""
+"""Most bytes of an answer. A response has it twice, once as text, so it stays below 64 KiB."""
 MOST_ROWS: Final = 50
-"""Most rows of an answer where its tool says nothing else."""
+"""Most rows of an answer, unless its tool has another limit."""
 
 _SHORTER: Final = (1000, 500, 250, 125)
-"""To how many bytes texts are cut, one after the other, where an answer is too long without its rows."""
+"""The sizes to which texts are cut, one after the other, if an answer is too long even without its rows."""
 
 _FRAME: Final = Path(__file__).with_name("frame.sql")
 
 
 class Frame(Body):
-    """The days that an answer is about, both included, and the instants between which they lie."""
+    """The days of an answer, both included, and the instants at which they begin and end."""
 
     from_: CalendarDay = Field(alias="from")
     to: CalendarDay
@@ -48,7 +48,7 @@ class Frame(Body):
 
 
 class Gap(Body):
-    """Days in a row on which no tracker reported anything: what happened then is not known."""
+    """Consecutive days on which no tracker reported anything, so the activity of these days is unknown."""
 
     from_: CalendarDay = Field(alias="from")
     to: CalendarDay
@@ -56,28 +56,28 @@ class Gap(Body):
 
 
 class NotYet(Body):
-    """Days of the range that have not begun: nothing of them can be known."""
+    """Days of the range that have not begun, so there is no data yet."""
 
     from_: CalendarDay = Field(alias="from")
     to: CalendarDay
 
 
 class Answer(Body):
-    """What every answer has."""
+    """The members of every answer."""
 
     range: Frame
     tz: str
-    """The zone in which days are counted."""
+    """The time zone in which days are counted."""
     generated_at: Timestamp
     data_gaps: list[Gap]
-    """The last 50 at most."""
+    """At most the last 50."""
     not_yet: NotYet | None
     truncated: bool
-    """Whether there is more than is shown."""
+    """Whether rows or texts were left out."""
 
 
 class Page(Answer):
-    """What an answer has whose rows are told page by page."""
+    """The members of an answer whose rows come in pages."""
 
     next_cursor: str | None
     """The ``cursor`` of the next page; null on the last one."""
@@ -87,25 +87,25 @@ class Page(Answer):
 class Part:
     """One statement of an answer.
 
-    It sees the arguments; each column of the frame as ``frame_`` and its name; and what endpoints want,
-    ``tz``, ``from``, ``to`` and ``date``, with the values of the frame.
+    Its parameters are the arguments; each column of the frame as ``frame_`` and its name; and those of
+    endpoints, ``tz``, ``from``, ``to`` and ``date``, with the values of the frame.
     """
 
     query: str
     """A statement with one row, whose columns are members."""
     name: str = "answer"
-    """The member under which the row stands; the columns of ``answer`` are members themselves."""
+    """The member that holds the row; the columns of ``answer`` are members themselves."""
     scope: str | None = None
-    """Without it the part is left out."""
+    """The part is left out if the token lacks this scope."""
     ends: tuple[str, str] = ("starts_at", "ends_at")
     """The columns of the frame that are ``from`` and ``to``."""
     is_wanted: Callable[[Arguments], bool] = lambda _: True
-    """Whether arguments ask for it."""
+    """Whether the arguments need this part."""
     ask: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any] | None] | None = None
-    """Makes what its placeholders stand for from the frame and the arguments, where that is something else;
-    None where it is not wanted."""
+    """Returns the parameters from the frame and the arguments if they differ from the usual ones, or None if
+    the part is not needed."""
     further: Further | None = None
-    """What else its endpoint asks."""
+    """The further statements of its endpoint."""
 
     @cached_property
     def statement(self) -> Statement:
@@ -115,7 +115,7 @@ class Part:
     def more(
         self, frame: Mapping[str, Any], given: Mapping[str, Any], answers: Mapping[str, bytes]
     ) -> dict[str, Step]:
-        """Return what else is asked, by this part's name and theirs."""
+        """Return the further statements by this part's name and their own."""
         if self.further is None or self.name not in answers:
             return {}
         values = self.values(frame, given) or {}
@@ -125,7 +125,7 @@ class Part:
         return {f"{self.name}/{name}": step for name, step in steps.items()}
 
     def row(self, answers: Mapping[str, bytes]) -> Any:
-        """Return its answer; None where it was left out."""
+        """Return its row; None if it was left out."""
         if self.name not in answers:
             return None
         if self.further is None:
@@ -142,7 +142,7 @@ class Part:
         return {"query": answers[self.name], **rest}
 
     def values(self, frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what its placeholders stand for, all but ``user_id``; None where it is not wanted."""
+        """Return the parameters, all but ``user_id``; None if the part is not needed."""
         if self.ask is not None:
             return self.ask(frame, given)
         return {
@@ -158,32 +158,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Tool:
-    """Arguments in, one JSON object out."""
+    """One operation of the endpoint: arguments in, one JSON object out."""
 
     name: str
     title: str
     description: str
-    """When to use it, and when not: all that an assistant decides by."""
+    """When to use the tool, and when not. Assistants choose a tool by this text."""
     scope: str
     arguments: type[Arguments]
     answer: type[BaseModel]
-    """Describes the answer; tests hold every answer against it."""
+    """The model of the answer; tests validate every answer with it."""
     frame: str
-    """A statement with one row: which days the answer is about, and what else its parts have in common."""
+    """A statement with one row: the days of the answer, and the columns that its parts share."""
     parts: tuple[Part, ...]
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """Puts the parts and the ``frame`` together. A part that was left out is null."""
+    """Combines the parts and the ``frame`` into the answer. A part that was left out is null."""
     rows: str | None = None
-    """The member that is cut where there is too much of it."""
+    """The member that is cut if there are too many rows."""
     most_rows: int = MOST_ROWS
     looks_ahead: bool = False
-    """Whether there is anything to tell of days that have not begun."""
+    """Whether days that have not begun may have data."""
     other_rows: tuple[str, ...] = ()
-    """Further members of which less is shown where an answer is too long; they go before ``rows``."""
+    """Further members that are cut if an answer is too long, before ``rows``."""
 
     @cached_property
     def statements(self) -> dict[str, Statement]:
-        """The statements that an answer may be made of, by name; ``frame`` comes first."""
+        """The statements that an answer may consist of, by name; ``frame`` comes first."""
         further = [part.further.statements for part in self._all_parts if part.further is not None]
         return {"frame": pipeline.statement(self.frame)} | {
             name: statement
@@ -196,7 +196,7 @@ class Tool:
         return (_FRAMED, *self.parts)
 
     def question(self, given: Arguments) -> Question:
-        """Return what is asked for these arguments."""
+        """Return the statements for these arguments."""
         values = given.values()
 
         def parts(frame: dict[str, Any]) -> dict[str, Step]:
@@ -222,12 +222,12 @@ class Tool:
         return Question((frame, values), tuple(statements), parts, more if is_further else None)
 
     def scopes(self, given: Arguments | None = None) -> tuple[str, ...]:
-        """Return all scopes that a call needs, the one to come in first."""
+        """Return all scopes that a call needs, the one that every call needs first."""
         more = given.scopes() if given is not None else ()
         return tuple(dict.fromkeys((ENTRY, self.scope, *more)))
 
     def listing(self) -> dict[str, Any]:
-        """Return what ``tools/list`` says of it."""
+        """Return the tool's entry in ``tools/list``."""
         return {
             "name": self.name,
             "title": self.title,
@@ -244,11 +244,12 @@ class Tool:
         }
 
     def render(self, answers: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
-        """Return the answer that is made of its parts by name, as JSON that is not too long.
+        """Return the answer of the parts, which have names, as JSON that is not too long.
 
         Raises ArgumentsProblem if the range has not begun, or if names are unknown.
 
-        Where rows are ``given`` out page by page, the next page begins behind the last row that is left.
+        If rows come in pages, ``given`` are the arguments, and the next page begins after the last row that
+        is kept.
         """
         frame = json.loads(answers.get("frame", b"null"))
         answer: dict[str, Any] = {"truncated": False, "not_yet": self._not_yet(frame)}
@@ -266,7 +267,7 @@ class Tool:
         for member in (*self.other_rows, *((self.rows,) if self.rows is not None else ())):
             while _weight(written) > MOST_BYTES and answer[member]:
                 rows = answer[member]
-                # Those behind the first one may be so long that it seems to have no room itself.
+                # The other rows may be so long that even the first one seems not to fit.
                 fitting = max(len(rows) * MOST_BYTES // _weight(written), 1)
                 answer[member] = rows[: min(len(rows) - 1, fitting)]
                 answer["truncated"] = True
@@ -304,19 +305,19 @@ def check_begun(first_day: str, today: str) -> None:
 
 
 def is_too_long(answer: dict[str, Any]) -> bool:
-    """Tell whether an answer, which has no words beside its durations yet, would be cut."""
+    """Tell whether an answer would be cut; its durations have no words yet."""
     return _weight(_json(durations.add_texts(answer))) > MOST_BYTES
 
 
 def _weight(written: bytes) -> int:
-    """Return how long an answer counts as: in its copy, a text, quotes and backslashes take a byte more."""
+    """Return the length that counts: in the copy as text, each quote and backslash takes a byte more."""
     escaped = written.count(b'"') + written.count(b"\\")
-    # Both together have room for nine quarters of MOST_BYTES.
+    # Both together may have nine quarters of MOST_BYTES.
     return max(len(written), (2 * len(written) + escaped) * 4 // 9)
 
 
 def _shortened(value: Any, most: int) -> Any:
-    """Return ``value`` with no text in it that takes more than ``most`` bytes of JSON."""
+    """Return ``value`` with every text in it cut to at most ``most`` bytes of JSON."""
     if isinstance(value, list):
         return [_shortened(each, most) for each in value]
     if isinstance(value, dict):
@@ -331,7 +332,7 @@ def _json(value: Any) -> bytes:
 
 
 def part(endpoints: Iterable[Endpoint], endpoint: str, **other: Any) -> Part:
-    """Return the part that is what one of ``endpoints`` answers about the frame's days.
+    """Return the part with the answer of one of ``endpoints`` for the frame's days.
 
     ``other`` are fields of the part that differ; it has the endpoint's name.
     """
@@ -349,7 +350,7 @@ def load(path: Path, *fragments: Path) -> dict[str, str]:
 
 
 _FRAMED: Final = Part(queries.load(_FRAME)["framed"], name="framed")
-"""What every answer has."""
+"""The part that every answer has."""
 _MEMBERS: Final = ("framed", "answer")
 """The parts whose columns are members."""
 
@@ -366,9 +367,9 @@ _FORMATS: Final = {"date", "date-time", "uuid"}
 
 
 def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema of arguments. One that may be left out is described without its null.
+    """Return the JSON Schema of arguments. An optional one is described without null.
 
-    Formats are those that the standard knows, since there are clients that refuse others.
+    Only formats of the standard are used, because some clients refuse others.
     """
     schema: dict[str, Any] = _plain(arguments.model_json_schema())
     del schema["description"]
@@ -381,7 +382,7 @@ def _input_schema(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def _argument(described: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of one argument, which refers to nothing that stands elsewhere."""
+    """Return the JSON Schema of one argument, without references."""
     rest = dict(described)
     for each in rest.pop("anyOf", ()):
         if each != {"type": "null"}:
@@ -399,7 +400,7 @@ def _argument(described: dict[str, Any], defined: dict[str, Any]) -> dict[str, A
 
 
 def _plain(schema: Any) -> Any:
-    """Return ``schema`` without titles, which only say names again, and with descriptions on one line."""
+    """Return ``schema`` without titles, which repeat names, and with descriptions on one line."""
     if isinstance(schema, list):
         return [_plain(each) for each in schema]
     if not isinstance(schema, dict):
@@ -407,7 +408,7 @@ def _plain(schema: Any) -> Any:
     plain: dict[str, Any] = {}
     for name, each in schema.items():
         if not isinstance(each, str):
-            # The members of ``properties`` have names of their own, ``title`` among them.
+            # The members of ``properties`` are names, and ``title`` may be one of them.
             plain[name] = _plain(each)
         elif name == "description":
             plain[name] = " ".join(each.replace("``", "`").split())

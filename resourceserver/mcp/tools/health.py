@@ -128,8 +128,8 @@ class DurationPoint(Point):
 class MetricSummary(Body):
     """All readings of the range and its days, durations also in words; null without any.
 
-    A metric that adds up, or that is of nights, has one value a day; its mean, minimum and maximum are those of
-    days.
+    A metric that adds up, or that is of nights, has one value a day; its mean, minimum and maximum are those
+    of days.
     """
 
     total: float | None
