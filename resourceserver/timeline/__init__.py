@@ -1,1 +1,1 @@
-"""The engine that adds time up: what it computes with, and the jobs that keep sums (README.md)."""
+"""The engine that adds time up: its statements and functions, and the jobs that store sums (README.md)."""

@@ -1,7 +1,7 @@
-"""How closely two measures go together: coefficients, and what chance alone would make of them.
+"""Correlation of two measures: coefficients, their confidence intervals and p-values.
 
-Values may be of any size that a double holds, so everything is scaled before it is squared; a coefficient
-is the same on every scale.
+Values may be as large as a double can be, so they are scaled before they are squared; a coefficient is the
+same on every scale.
 """
 
 import math
@@ -17,18 +17,18 @@ Adjust = Literal["none", "weekday"]
 Reason = Literal["not_enough_days", "no_variation"]
 
 LEVEL: Final = 0.95
-"""Of the confidence interval."""
+"""The confidence level of the interval."""
 _NORMAL_975: Final = 1.959963984540054
-"""The 97.5th percentile of the standard normal distribution: half of what is outside the interval."""
+"""The 97.5th percentile of the standard normal distribution: half of the rest lies above it."""
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """A coefficient between -1 and 1, and how sure it is; None for what cannot be said."""
+    """A coefficient between -1 and 1, its interval and p-value; None for values that cannot be computed."""
 
     coefficient: float | None = None
     p_value: float | None = None
-    """The chance of a coefficient as far from 0, on either side, were there no connection."""
+    """The probability of a coefficient at least as far from 0, on either side, without any correlation."""
     interval: tuple[float, float] | None = None
     reason: Reason | None = None
     """Why there is no coefficient."""
@@ -36,11 +36,11 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two metrics correlate on the days on which both are known."""
+    """The correlation of two metrics on the days on which both have a value."""
 
     n: int
     n_effective: float
-    """How many independent days these count as."""
+    """The number of independent days that these count as."""
     correlation: Correlation
     p_value_adjusted: float | None
     """The p-value with ``n_effective`` days."""
@@ -52,10 +52,10 @@ def compare(
     method: Method,
     weekdays: Sequence[Hashable] | None = None,
 ) -> Comparison:
-    """Return how two metrics correlate, given their values on the same days in a row.
+    """Return the correlation of two metrics, given their values on the same consecutive days.
 
-    With ``weekdays``, the weekday of each day, both metrics are compared by their distance from the mean of
-    that weekday: two metrics that only share a weekly rhythm do not correlate then. Each such mean but one
+    With ``weekdays``, the weekday of each day, both metrics are replaced by their distances from the mean of
+    that weekday: then two metrics that only share a weekly rhythm do not correlate. Each such mean but one
     takes a degree of freedom, and p-value and interval are those of ``n_effective`` days.
     """
     paired = [n for n in range(len(left)) if left[n] is not None and right[n] is not None]
@@ -64,7 +64,7 @@ def compare(
     if weekdays is not None:
         groups = [weekdays[n] for n in paired]
         free -= max(len(set(groups)) - 1, 0)
-        # A mean of nearly as many weekdays as days leaves nothing to compare.
+        # With nearly as many weekdays as days, all distances from the means are about 0.
         if free < 3:
             return _incomparable(len(pairs), free, "not_enough_days")
         sides = [_deviations([pair[side] for pair in pairs], groups) for side in (0, 1)]
@@ -90,11 +90,11 @@ def _incomparable(n: int, free: int, reason: Reason | None) -> Comparison:
 
 
 _NOISE: Final = 1e-12
-"""Deviations of this part of the largest value are rounding errors."""
+"""Deviations below this part of the largest value are rounding errors."""
 
 
 def _deviations(values: Sequence[float], groups: Sequence[Hashable]) -> list[float]:
-    """Return how far each value is from the mean of its group, on a scale of their own."""
+    """Return the distance of each value from the mean of its group, on a scale of their own."""
     scale = _scale(values)
     scaled = [value / scale for value in values]
     members: dict[Hashable, list[float]] = {}
@@ -106,9 +106,9 @@ def _deviations(values: Sequence[float], groups: Sequence[Hashable]) -> list[flo
 
 
 def correlate(pairs: Sequence[tuple[float, float]], method: Method) -> Correlation:
-    """Return how the two measures of ``pairs`` go together.
+    """Return the correlation of the two measures in ``pairs``.
 
-    Fewer than three pairs, and a measure that is always the same, have no coefficient; fewer than four
+    Fewer than three pairs, and a measure whose values are all equal, have no coefficient; fewer than four
     pairs have no interval.
     """
     if len(pairs) < 3:
@@ -123,23 +123,24 @@ def correlate(pairs: Sequence[tuple[float, float]], method: Method) -> Correlati
 
 
 def autocorrelation(values: Sequence[float | None]) -> float:
-    """Return how much values of days in a row are like those before them; 0 where that cannot be said."""
+    """Return the correlation of each day's value with that of the day before; 0 if it cannot be computed."""
     pairs = [(a, b) for a, b in pairwise(values) if a is not None and b is not None]
     return correlate(pairs, "pearson").coefficient or 0.0
 
 
 def independent(n: int, left: float, right: float) -> float:
-    """Return as how many independent pairs ``n`` pairs count, by the autocorrelations of both measures.
+    """Return the number of independent pairs that ``n`` pairs count as, by the autocorrelations of both
+    measures.
 
-    A day that is like the one before tells less than a day by itself: n (1 - ρ₁ρ₂) / (1 + ρ₁ρ₂), after
-    Bartlett (1935); never more than n.
+    A day that is like the one before adds less information: n (1 - ρ₁ρ₂) / (1 + ρ₁ρ₂), after Bartlett (1935);
+    never more than n.
     """
     alike = left * right
     return n * (1 - alike) / (1 + alike) if alike > 0 else float(n)
 
 
 def corrected(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values of so many comparisons, each as if it alone had been made (Holm, 1979)."""
+    """Return the p-values, corrected for the number of comparisons (Holm, 1979)."""
     result = [0.0] * len(p_values)
     least = 0.0
     for place, (index, value) in enumerate(sorted(enumerate(p_values), key=itemgetter(1))):
@@ -149,7 +150,7 @@ def corrected(p_values: Sequence[float]) -> list[float]:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value from 1, the smallest; equal ones share the mean of their ranks."""
+    """Return the rank of each value from 1, the smallest; equal values share the mean of their ranks."""
     result = [0.0] * len(values)
     before = 0
     for _, ties in groupby(sorted(enumerate(values), key=itemgetter(1)), key=itemgetter(1)):
@@ -167,11 +168,11 @@ def mean(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Return the standard deviation of at least two values, as a sample of more."""
+    """Return the standard deviation of at least two values, as of a sample."""
     scale = _scale(values)
     centred = _centred(values)
     scaled = math.sqrt(math.fsum(part * part for part in centred) / (len(values) - 1))
-    # That of two values may be larger than either, and than any double.
+    # The deviation of two values may be larger than both, and too large for a double.
     return min(scaled * scale, sys.float_info.max)
 
 
@@ -195,12 +196,12 @@ def _scale(values: Sequence[float]) -> float:
 
 
 def p_value(r: float, n: float) -> float:
-    """Return what Student's t distribution with n - 2 degrees of freedom leaves outside of ±t.
+    """Return the part of Student's t distribution with n - 2 degrees of freedom that lies outside of ±t.
 
-    Two pairs and fewer say nothing.
+    For two pairs or fewer it is 1.
 
     With k degrees of freedom and t = r √(k / (1 - r²)) the two tails are I(k / (k + t²); k/2, 1/2), and
-    the first argument is nothing but 1 - r².
+    the first argument equals 1 - r².
     """
     if n <= 2:
         return 1.0
@@ -220,15 +221,15 @@ def _interval(r: float, n: float) -> tuple[float, float] | None:
 def incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
     """Return the regularised incomplete beta function I(x; a, b), for positive a and b.
 
-    ``rest`` is 1 - x, from 0 to 1 like x, and given apart because either may be too small to be seen
-    beside the other. By the continued fraction (DLMF 8.17.22), which converges fast below the mean;
+    ``rest`` is 1 - x, from 0 to 1 like x; both are arguments because the smaller one may be lost in the
+    rounding of the other. By the continued fraction (DLMF 8.17.22), which converges fast below the mean;
     above it the other tail is computed (DLMF 8.17.4).
     """
     if x == 0 or rest == 0:
         return float(rest == 0)
     if x > (a + 1) / (a + b + 2):
         return 1 - incomplete_beta(b, a, rest, x)
-    # x^a (1-x)^b / (a B(a, b)); as logarithms, since each factor alone may be beyond a double.
+    # x^a (1-x)^b / (a B(a, b)), by logarithms, because each factor alone may be too large for a double.
     weight = math.exp(
         a * math.log(x)
         + b * math.log(rest)
@@ -242,7 +243,7 @@ def incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
 
 _TINY: Final = 1e-300
 _MOST_STEPS: Final = 10_000
-"""Far more than any number of days takes: some √max(a, b)."""
+"""More steps than any number of days needs: about √max(a, b)."""
 
 
 def _continued_fraction(a: float, b: float, x: float) -> float:

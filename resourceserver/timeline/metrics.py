@@ -1,6 +1,6 @@
-"""The metrics that days are compared by and goals are set in (timeline/measured.sql).
+"""The metrics by which days are compared and goals are set (timeline/measured.sql).
 
-Each domain has a statement, which everybody who wants one of its metrics asks.
+Each domain has one statement, which computes all of its metrics.
 """
 
 import re
@@ -20,7 +20,7 @@ SQL: Final = queries.load(
     _HERE / "measured.sql",
 )
 STATEMENTS: Final = {name: pipeline.statement(text) for name, text in SQL.items()}
-"""By their names, in the order in which they are asked."""
+"""The statements by their names, in the order in which they run."""
 
 ActivityMetric = Literal[
     "tracked_ms",
@@ -37,17 +37,17 @@ ActivityMetric = Literal[
 
 @dataclass(frozen=True)
 class Metric:
-    """What days are compared by."""
+    """A value of each day."""
 
     scope: str
     unit: str | None
     """None for a metric of health, whose unit is stored with it."""
     statement: str
-    """Which of STATEMENTS tells of it."""
+    """The statement in STATEMENTS that computes it."""
     is_counter: bool = True
-    """Whether it is 0 on a day on which nothing of it happened; else it is unknown then."""
+    """Whether a day without events has the value 0; if not, its value is unknown."""
     decimals: int = 0
-    """Of its mean."""
+    """The number of decimals of its mean."""
 
 
 _TIME: Final = Metric("read:activity", "ms", "measured_app_time")
@@ -84,7 +84,7 @@ METRICS: Final[dict[str, Metric]] = {
     "meeting_ms": Metric("read:content", "ms", "measured_content"),
     "watch_ms": Metric("read:content", "ms", "measured_content"),
 }
-"""By name. Besides, there are ``health:`` and the name of any metric of health."""
+"""Metrics by name. Besides, ``health:`` and the name of any metric of health is a metric."""
 
 HEALTH: Final = "health:[a-z][a-z0-9_]{0,63}"
 OF_HEALTH: Final = Metric("read:health", None, "measured_health", is_counter=False, decimals=2)
@@ -99,7 +99,7 @@ def find(name: str) -> Metric | None:
 
 
 def parse(name: str) -> str:
-    """Return ``name``, which must be that of a metric. Raises ValueError, which says what there is."""
+    """Return ``name``, which must be that of a metric. Raises ValueError, which lists the names."""
     if find(name) is None:
         known = ", ".join(METRICS)
         raise ValueError(f"must be one of {known}, or health: and the name of a metric of health")
@@ -115,22 +115,22 @@ _FAMILIES: Final = (
     frozenset({"listened_ms", "play_count"}),
     frozenset({"distance_m", "place_count"}),
 )
-"""Metrics that measure the same thing in part, so that they correlate anyway."""
+"""Metrics that partly measure the same thing, so that they correlate anyway."""
 
 
 def family(name: str) -> frozenset[str]:
-    """Return the metrics that measure the same thing in part as this one, itself among them."""
+    """Return the metrics that partly measure the same thing as this one, including itself."""
     return next((each for each in _FAMILIES if name in each), frozenset({name}))
 
 
 OF_ACTIVITY: Final = tuple(
     dict.fromkeys(known.statement for known in METRICS.values() if known.scope == "read:activity")
 )
-"""The statements that tell of goals too."""
+"""The statements that also return the values of goals."""
 
 
 def by_statement(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return which of STATEMENTS tell of metrics, each with the names that it tells of."""
+    """Return the names in STATEMENTS that compute these metrics, each with its metrics."""
     named: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         known = find(name)
@@ -140,7 +140,7 @@ def by_statement(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def is_counter(name: str) -> bool:
-    """Tell whether a metric is 0 on a day on which nothing of it happened."""
+    """Tell whether a metric is 0 on a day without events."""
     known = find(name)
     return known is not None and known.is_counter
 
@@ -157,7 +157,7 @@ def values(
     periods: Mapping[str, tuple[str, str]] | None = None,
     goals: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the parameters of one of STATEMENTS, which ``names`` are of.
+    """Return the parameters of one of STATEMENTS for ``names``, which are metrics of it.
 
     ``reported`` are the days on which any tracker reported anything. ``periods`` are the first and the last
     day of each period by its name.

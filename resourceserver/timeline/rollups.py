@@ -1,15 +1,14 @@
-"""The job that makes rollups: what somebody's days and months came to, so that reads need not add it up.
+"""The job that writes rollups: stored sums of days and months, so that reads need not add sessions up.
 
-    somebody writes measurements ──► days are marked ──quiet for two minutes──► days are made
-                                          ▲                                        │
-                       title rules change ┘          no day of it is marked ──► and their month
+    a tracker writes sessions ──► days are marked ──quiet for two minutes──► days are rolled up
+                                           ▲                                        │
+                       title rules change ─┘         no day of it is marked ──► and their month
 
-Nothing depends on when we come. Who reads takes marked days from raw sessions and everything else from
-rollups, so answers are the same at every moment, and we make them fast. A day that is written to each
-minute is left alone until it is quiet.
+Answers do not depend on the time of the job: reads take marked days from raw sessions and all others from
+rollups, so the job only makes them faster. A day that is written to each minute waits until it is quiet.
 
-Every server does this. A person is one server's at a time, and the others go on to the next. People take
-turns (rounds.py), so that one with years of marks keeps nobody waiting.
+Every server runs the job. One server at a time works on a person, and the others go on to the next. People
+take turns (rounds.py), so that a person with years of marks does not delay others.
 """
 
 import asyncio
@@ -36,16 +35,16 @@ SQL: Final = queries.load(Path(__file__).with_name("rollups.sql"))
 
 INTERVAL: Final = timedelta(seconds=10)
 QUIET: Final = timedelta(minutes=2)
-"""How long nothing was written to a day before it is made; trackers send something every minute."""
+"""How long a day must be without writes before it is rolled up; trackers send something every minute."""
 _PATIENCE: Final = timedelta(minutes=10)
-"""After which days are tried again that could not be made."""
+"""The delay before days that failed are tried again."""
 _DAYS: Final = rounds.MONTH
-"""Made in one transaction. Whoever writes to one of them waits for its end."""
+"""The days of one transaction. Trackers that write to one of them wait for its end."""
 _MOST_EDGES: Final = 10_000
-"""How many edges of quarters of an hour sessions of a day may reach over: as a hundred that last all day."""
+"""The most quarter-hour boundaries that a day's sessions may cross: those of a hundred that last all day."""
 _GRAINS: Final = {"hour": 2, "day": 3, "month": 4}
 _MOST_DIFFERENCES: Final = 1000
-"""Told of each month and grain."""
+"""The most differences that a check reports of each month and grain."""
 _CHECKS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("check_app_quarters", {"most": _MOST_DIFFERENCES}),
     ("check_coding_quarters", {"most": _MOST_DIFFERENCES}),
@@ -58,28 +57,29 @@ _CHECKS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 
 def job(interval: timedelta = INTERVAL) -> Job:
-    """Return the background job that makes rollups. It needs connections of the ``worker`` role."""
+    """Return the background job that writes rollups. It needs connections of the ``worker`` role."""
     return Job(make_due, interval, log, "rollups are made later")
 
 
 @dataclass(frozen=True)
 class _Progress:
-    """How far a person's marks have been taken."""
+    """The state of a person's turns."""
 
     after: date = date.min
-    """The last marked day that had its turn. Without it, a mark that is set all the time would never end."""
+    """The last marked day that had its turn. Without it, a day that is marked all the time would never
+    end."""
     at_once: int = _DAYS
     too_long: date | None = None
-    """A day that took too long by itself, to be left raw."""
+    """A day that exceeded the time limit by itself, to be left raw."""
 
 
 async def make_due(
     worker: Connection, quiet: timedelta = QUIET, turn: timedelta = rounds.TURN
 ) -> int:
-    """Make the days whose marks have been quiet for so long; return how many that were.
+    """Roll up the days whose marks are older than ``quiet``; return their number.
 
-    People take turns of about a month of days, none longer than ``turn``. A person whose days cannot be made
-    is left alone for a while. Raises psycopg.Error where that is not about one person.
+    People take turns of about a month of days, none longer than ``turn``. A person whose days fail is skipped
+    for a while. Raises psycopg.Error unless the error is about one person.
     """
     days = 0
 
@@ -112,10 +112,10 @@ async def make_due(
 
 
 async def rebuild(worker: Connection, user_id: UUID) -> int:
-    """Make all days of somebody anew while they are read and written; return how many that were.
+    """Roll up all days of a person anew, while trackers and readers go on; return their number.
 
-    Nothing is left of what was rolled up before. What breaks off halfway has marked all days and made some.
-    Raises psycopg.Error.
+    Nothing of the old rollups is kept. If it is interrupted, the remaining days are marked, and the job rolls
+    them up. Raises psycopg.Error.
     """
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
@@ -140,32 +140,32 @@ async def rebuild(worker: Connection, user_id: UUID) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is rolled up otherwise than it would be now."""
+    """A difference between a stored rollup and the sessions."""
 
     at: str
-    """When the slot begins, or the day of a timeline."""
+    """The start of the slot, or the day of a timeline."""
     grain: int | None
-    """Of the slot; None for a timeline."""
+    """The grain of the slot; None for a timeline."""
     name: str | None
-    """The application or the project; None where the application has no label, and for a timeline."""
+    """The application or the project; None for an application without a label, and for a timeline."""
     detail: str | None
     """The domain or the language, if any."""
     session_id: str | None
-    """Of a row about one session."""
+    """The session of a row about one session."""
     column: str | None
-    """None where a whole row is missing or too much."""
+    """The column that differs; None if a whole row is missing or should not exist."""
     stored: str | None
-    """None where a row is missing, or nothing is stored in the column."""
+    """The stored value; None if the row is missing or the column is null."""
     expected: str | None
-    """None where a row should not be there, or nothing should be stored in the column."""
+    """The right value; None if the row should not exist or the column should be null."""
 
 
 async def check(worker: Connection, user_id: UUID) -> AsyncGenerator[Difference]:
-    """Yield where rollups are not what they would be if they were made now, months in order.
+    """Yield the differences between stored rollups and those that sessions give now, months in order.
 
-    Marked days are left out, for nobody relies on them. Each month is looked at in a few statements, and
-    each sees a moment at which whoever writes had marked what they wrote; so it is right while others
-    write. Raises psycopg.Error.
+    Marked days are left out, because reads do not use their rollups. A few statements read each month. The
+    snapshot of each has the mark of every write that it has, so the check is right while trackers write.
+    Raises psycopg.Error.
     """
     extent = await _read(worker, user_id, "extent", {})
     for first, last in extent:
@@ -186,7 +186,7 @@ async def _read(
 
 
 def _months(first: date, last: date) -> Iterator[dict[str, Any]]:
-    """Yield the first and the last day of each month from that of one day to that of another."""
+    """Yield the first and the last day of each month from that of ``first`` to that of ``last``."""
     for number in range(first.year * 12 + first.month - 1, last.year * 12 + last.month):
         yield _month(date(number // 12, number % 12 + 1, 1))
 
@@ -205,10 +205,10 @@ async def _take_turn(
     lock: str,
     turn: timedelta | None,
 ) -> tuple[int, _Progress | None]:
-    """Make some due days of one person, if ``lock``, a statement, gives them to us.
+    """Roll up some due days of one person, if ``lock``, a statement, reserves them.
 
-    Returns how many, and what is left. Where days take too long together, each is made by itself from then
-    on. One that still takes too long, as it has millions of sessions, is left raw.
+    Returns their number, and the state for the next turn. If the days exceed the time limit together, later
+    turns do one day each. A day that exceeds it alone, because it has millions of sessions, is left raw.
     """
     marks: list[date] = []
     limit_s = None if turn is None else turn.total_seconds()
@@ -238,7 +238,7 @@ async def _take_turn(
 
 
 async def _put_off(worker: Connection, user_id: UUID, quiet: timedelta) -> None:
-    """Leave somebody alone for a while whose days could not be made; the next try may take as long."""
+    """Skip a person whose days failed for a while; the next try may take as long."""
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(
@@ -247,9 +247,9 @@ async def _put_off(worker: Connection, user_id: UUID, quiet: timedelta) -> None:
 
 
 async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: date | None) -> int:
-    """Make days whose marks are ours, and their months; return how many days were not left raw.
+    """Roll up days whose marks are locked, and their months; return the number of days not left raw.
 
-    One that took ``too_long`` is left raw, however many sessions it has.
+    ``too_long`` is a day to be left raw, however many sessions it has.
     """
     crowded = {day for day in dates if day == too_long}
     for first, last in rounds.in_a_row(dates):
@@ -270,7 +270,7 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
     for month in sorted({day.replace(day=1) for day in dates}):
         days = {"user_id": user_id} | _month(month)
         await worker.execute(SQL["forget_month"], days)
-        # Of a month with a marked day its days are read.
+        # A month with a marked day is read by days, so it needs no rollup.
         if not await _value(worker, "has_marks", **days):
             await _add_up(worker, "month", days)
     return len(complete)

@@ -1,4 +1,4 @@
-"""Rounds of the jobs that work on days: turns of people, a connection for commands, days in a row."""
+"""Functions that the jobs about days share: turns of people, a connection for commands, ranges of days."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -12,13 +12,13 @@ import psycopg
 from shared.pool import Connection
 
 Days = tuple[date, date]
-"""The first and the last of some days in a row."""
+"""The first and the last of some consecutive days."""
 MONTH: Final = 31
-"""Most days that are gone about in one statement."""
+"""The most days that one statement covers."""
 PEOPLE: Final = 100
-"""How many people are listed at a time."""
+"""The number of people in one list."""
 TURN: Final = timedelta(seconds=30)
-"""How long a turn of one person may take; a month of days usually takes less than a second."""
+"""The time limit of one person's turn; a month of days usually takes less than a second."""
 
 Progress = TypeVar("Progress")
 
@@ -27,12 +27,11 @@ async def go_round(
     due: Callable[[UUID], Awaitable[list[UUID]]],
     turn: Callable[[UUID, Progress | None], Awaitable[Progress | None]],
 ) -> None:
-    """Give each person who is due one turn after the other, round after round, until all have finished.
+    """Give each person who has due days one turn after the other, in rounds, until all have finished.
 
-    ``due`` lists at most ``PEOPLE`` ids after one, in order. It is asked again in each round, so that a
-    person with years of work keeps nobody waiting for longer than a turn. ``turn`` returns how far it is, or
-    None when it has finished; a person who has finished waits for the next run, even if something is due
-    again.
+    ``due`` lists at most ``PEOPLE`` ids after one, in order. Each round calls it again, so that a person with
+    years of work delays others by at most a turn. ``turn`` returns the person's progress, or None when they
+    have finished; a finished person waits for the next run, even if more days become due.
     """
     finished: set[UUID] = set()
     progress: dict[UUID, Progress] = {}
@@ -58,7 +57,7 @@ async def go_round(
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Connection]:
-    """A connection for the time of the block, for a command, which needs one alone and only once."""
+    """A connection for the time of the block, for a command, which needs only one."""
     worker = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
     try:
         yield worker
@@ -67,8 +66,8 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 
 
 def in_a_row(days: Iterable[date], most: int = MONTH) -> Iterator[Days]:
-    """Yield the days as few stretches without a gap, each of at most ``most`` days."""
-    # Days in a row have the same distance from their places in the order.
+    """Yield the days as few ranges without a gap, each of at most ``most`` days."""
+    # The difference between a day and its place in the order is constant within a range.
     ordered = enumerate(sorted(days))
     for _, stretch in groupby(ordered, key=lambda numbered: numbered[1].toordinal() - numbered[0]):
         together = [day for _, day in stretch]

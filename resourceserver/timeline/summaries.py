@@ -1,14 +1,14 @@
-"""The job that sums days up: stored summaries that follow what was measured.
+"""The job that writes daily summaries and renews them after changes.
 
-    somebody writes measurements ──► days are marked ──every few minutes──► days are summed up
+    a tracker writes rows ──► days are marked ──every few minutes──► days are summed up
                                                                                │
                              provisional ──the day is over, and an hour more──► final
 
-Whoever writes measurements marks the days in the same transaction. We read the marks, sum their days up,
-and remove those that nobody has set again meanwhile, so nothing is missed; and no tracker waits, since we
-lock marks only at the very end. Every server does this; a person is one server's at a time, and the others
-go on to the next. People take turns (rounds.py), so that one with years of marks keeps nobody waiting. Days
-are those of the person's own zone as it is when they are summed up.
+Every write of measurements marks its days in the same transaction. The job reads the marks, sums the days
+up, and removes the marks that nobody has set again since, so no change is missed; and trackers never
+wait, since marks are locked only at the very end. Every server runs the job. One server at a time works
+on a person, and the others go on to the next. People take turns (rounds.py), so that a person with years
+of marks does not delay others. Days are those of the person's time zone at the time of the job.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ SQL: Final = queries.load(
 )
 
 INTERVAL: Final = timedelta(minutes=5)
-"""A tracker that sends something every minute has its day summed up no more often."""
+"""The interval of the job. A day with new data every minute is summed up once in each."""
 _MARKS: Final = rounds.MONTH
-"""Read in one transaction, so that it does not take long."""
+"""The days of one transaction, so that it does not take long."""
 _DOMAINS: Final = ("app_time", "coding", "switches", "focus")
-"""Of what a summary is made."""
+"""The domains of a summary, each with a statement."""
 
 Mark = tuple[date, datetime]
-"""A day in UTC, and when it was marked."""
+"""A day in UTC, and the time of its mark."""
 EVER: Final[Days] = (date.min, date.max)
 
 
@@ -58,19 +58,20 @@ def job(interval: timedelta = INTERVAL) -> Job:
 
 @dataclass(frozen=True)
 class _Progress:
-    """How far a person's marks have been read."""
+    """The state of a person's turns."""
 
     after: date = date.min
-    """The last marked day that had its turn. Without it, a mark that is set all the time would never end."""
+    """The last marked day that had its turn. Without it, a day that is marked all the time would never
+    end."""
     at_once: int = _MARKS
 
 
 async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
-    """Sum up what is marked, and what has been provisional long enough; return how many days that were.
+    """Sum up marked days, and provisional ones that are over; return their number.
 
-    People take turns of about a month of days. Days that take longer than ``turn`` are summed up one by one,
-    and a single one is left for the next run, as are the days of a person that cannot be summed up. Raises
-    psycopg.Error where that is not about one person.
+    People take turns of about a month of days. If the days take longer than ``turn``, they are summed up
+    one by one, and a single day that does is left for the next run, as are the days of a person that
+    fail. Raises psycopg.Error unless the error is about one person.
     """
     days = 0
 
@@ -100,7 +101,8 @@ async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
 async def _take_turn(
     worker: Connection, user_id: UUID, progress: _Progress, turn: timedelta
 ) -> tuple[int, _Progress | None]:
-    """Sum up some due days of one person, unless another does so now; return how many, and what is left."""
+    """Sum up some due days of one person, unless another server does so now; return how many, and the
+    state."""
     marks: list[Mark] = []
     try:
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
@@ -121,7 +123,7 @@ async def _take_turn(
 
 
 async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> int:
-    """Sum up what changed when something was measured on the days that were marked, and what is over."""
+    """Sum up the days that changes on marked days affect, and those that are over."""
     person = await _row(worker, "person", user_id=user_id)
     if person is None:
         await _forget(worker, user_id, EVER)
@@ -135,13 +137,13 @@ async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> i
 
 
 async def make_all(worker: Connection, user_id: UUID) -> int:
-    """Sum all days of somebody up anew, in their present zone; return how many have a summary now.
+    """Sum up all days of a person anew, in their current time zone; return how many have a summary now.
 
-    For what changes days without measuring anything: another zone, other category rules. About a month
-    is one transaction; what breaks off halfway has made some days. Raises psycopg.Error.
+    For changes without new measurements: another time zone, other category rules. About a month is one
+    transaction; after an interruption some days are done. Raises psycopg.Error.
     """
     async with _turn(worker, user_id):
-        # What was marked until now is among all days.
+        # Marks set until now are covered, because all days are summed up.
         marks = await _marks(worker, user_id)
         person = await _row(worker, "person", user_id=user_id)
         if person is None or person[1] is None:
@@ -155,7 +157,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
     for part in parts:
         async with _turn(worker, user_id):
             person = await _row(worker, "person", user_id=user_id)
-            # Who has left meanwhile gets no summaries any more.
+            # An account that was deleted meanwhile gets no summaries.
             count += 0 if person is None else await _make(worker, user_id, person[0], [part])
     async with _turn(worker, user_id):
         await _remove(worker, user_id, marks)
@@ -164,7 +166,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
 
 @asynccontextmanager
 async def _turn(worker: Connection, user_id: UUID) -> AsyncIterator[None]:
-    """A transaction about one person, who is ours to its end; another who has them is waited for."""
+    """A transaction that alone sums up the person's days; it waits for another one to end."""
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["await_turn"], {"user_id": user_id})
@@ -176,7 +178,7 @@ async def _make(worker: Connection, user_id: UUID, tz: str, parts: Iterable[Days
     for first, last in parts:
         await _forget(worker, user_id, (first, last))
         days = {"user_id": user_id, "tz": tz, "from": first, "to": last}
-        # Whatever is written between these marks its days, which are summed up once more.
+        # A write between these statements marks its days, which are then summed up again.
         summed = {name: await _value(worker, f"sum_{name}", **days) for name in _DOMAINS}
         result = await worker.execute(SQL["store_days"], days | summed)
         count += result.rowcount
