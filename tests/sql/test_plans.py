@@ -7,6 +7,7 @@ where it is a handful, so that no table is so small that reading all of it would
 generic ones, as the servers' prepared statements get them, for the reader's role and under its policies.
 """
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -20,13 +21,13 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from deploy.demo.command import demo
-from resourceserver.endpoints import ENDPOINTS, activity
+from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import metrics, rollups
 from shared import SCHEMA_VERSION, database, pipeline, tokens
-from shared.pipeline import Statement
+from shared.pipeline import Statement, Step
 from shared.settings import Settings
 from tests.conftest import Person, cloned, mark_all_days, person
 
@@ -43,7 +44,7 @@ AT_AN_END: Final = {
     ("goals", "activity.app_session"),
     ("rollups.extent", "activity.app_session"),
     ("hourly_patterns", "activity.app_session"),
-    ("mcp.get_health.answer", "health.heart_rate"),
+    ("mcp.get_health.available", "health.heart_rate"),
 } | {
     (f"mcp.{tool.name}.frame", table)
     for tool in TOOLS
@@ -52,10 +53,17 @@ AT_AN_END: Final = {
 }
 """Questions that look for somebody's first row in a long table, at the end of the index, and no further."""
 
-COUNTS: Final = {"mcp.get_data_status.answer"}
-"""Questions that count all rows of somebody, for which Postgres may read whatever is shorter."""
+READS_ALL: Final = {
+    "mcp.get_data_status.answer",
+    "mcp.get_time_breakdown.names",
+    "mcp.list_sessions.names",
+}
+"""Questions that count all rows of somebody, or look through them for a name that is nowhere else.
+
+Postgres may read whatever is shorter for them."""
 
 LOOKS_AT_NOTHING: Final = {
+    "goals.slots_of_periods",
     "ingest.lock_new_devices",
     "ingest.mark_days",
     "mcp.get_day.answer",
@@ -63,9 +71,14 @@ LOOKS_AT_NOTHING: Final = {
 }
 """Statements that read no table."""
 
+ENDPOINTS_READ: Final = metrics.STATEMENTS | {
+    each.name if part == "query" else f"{each.name}.{part}": statement
+    for each in ENDPOINTS
+    for part, statement in each.statements.items()
+    if part not in metrics.STATEMENTS
+}
 STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
-    "reader": {each.name: pipeline.statement(each.query) for each in ENDPOINTS}
-    | metrics.STATEMENTS
+    "reader": ENDPOINTS_READ
     | {
         f"export.{each.name}": pipeline.statement(each.rows)
         for each in RESOURCES
@@ -75,7 +88,7 @@ STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
         f"mcp.{each.name}.{part}": statement
         for each in TOOLS
         for part, statement in each.statements.items()
-        if part in ("frame", "framed", "answer")
+        if statement.name not in {known.name for known in ENDPOINTS_READ.values()}
     },
     "ingester": {f"ingest.{name}": found for name, found in route.STATEMENTS.items()},
     "worker": {
@@ -189,7 +202,7 @@ def test_every_question_finds_its_rows_by_an_index(crowded: Settings) -> None:
     through_tables, through_lives = set(), set()
     for name, found in scans.items():
         for table, how, condition in found:
-            if name in COUNTS:
+            if name in READS_ALL:
                 continue
             if table in {*sizes, "identity.user"} and "user_id = " not in condition:
                 through_tables.add((name, table, how))
@@ -266,11 +279,18 @@ def rows_read(reader: Rows, alice: Person, name: str, params: dict[str, str]) ->
             [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         before = counted(reader)
-        values = endpoint.params.model_validate(params).values() | {"user_id": alice.user_id}
-        reader.execute(endpoint.query, values)
-        if name == "daily":
-            reader.execute(activity.SQL["daily_coding"], values)
-            reader.execute(activity.SQL["daily_switches"], values)
+        asking = psycopg.RawCursor(reader)
+
+        async def ask(step: Step) -> bytes:
+            statement, own = step
+            given = {**own, "user_id": alice.user_id}
+            asking.execute(statement.text, [given[each] for each in statement.parameters])
+            row = asking.fetchone()
+            assert row is not None
+            answer: str = row[0]
+            return answer.encode()
+
+        asyncio.run(endpoint.read_with(ask, endpoint.params.model_validate(params).values()))
         return counted(reader) - before
 
 
@@ -406,7 +426,7 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         )
 
     assert days > 200
-    assert made == {
+    expected: dict[str, dict[str, int]] = {
         "app_usage": {"app_time": days},
         "categories": {"app_time": days},
         "coding": {"coding_time": coding_days},
@@ -424,9 +444,10 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
             "coding_session": 1,
         },
         "context_switches": {"app_time": days + wider_days, "app_timeline": 24},
-        # When somebody went on is asked of sessions.
-        "focus_streaks": {"app_time": wider_days, "app_timeline": 24, "app_session": 1},
+        # When somebody went on is asked of sessions. The switches within streaks are read after them.
+        "focus_streaks": {"app_time": wider_days, "app_timeline": 48, "app_session": 1},
     }
+    assert made == {name: Counter(counts) for name, counts in expected.items()}
     assert edges["app_session"] == at_edges > 0
     assert {name: stale[name]["app_session"] - made[name]["app_session"] for name in asked} == {
         "app_usage": nearby,
@@ -440,7 +461,7 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "hourly": 0,
         "hourly_patterns": nearby,
         "context_switches": nearby,
-        "focus_streaks": nearby,
+        "focus_streaks": 2 * nearby,
     }
 
 
