@@ -1,7 +1,8 @@
 """Sessions: one by one as trackers sent them, by application and by day."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -18,13 +19,18 @@ from resourceserver.api.bodies import (
     Productivity,
     Timestamp,
 )
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import InstantRange, InstantRangeInZone, Listed, Text, at_most
-from shared import queries
+from shared import pipeline, queries
+from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "sessions.sql")
+
+_CODING: Final = "sessions_daily_coding"
+_BESIDE: Final = {_CODING: pipeline.statement(SQL[_CODING])}
+"""What is read beside the app sessions of days."""
 
 
 class SessionPage(InstantRange, Listed):
@@ -201,6 +207,19 @@ class SessionsDailyBody(Body):
     totals: SessionsDailyTotals
 
 
+def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
+    """Return the statement about coding sessions, of the same days."""
+    return {name: (statement, values) for name, statement in _BESIDE.items()}
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    """Return the body: days with their coding sessions."""
+    body: dict[str, Any] = answers["query"]
+    for day in body["data"]:
+        day.update(answers[_CODING]["days"].get(day["date"], {}))
+    return body
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="app_sessions",
@@ -237,5 +256,6 @@ ENDPOINTS: Final = [
         params=InstantRangeInZone,
         body=SessionsDailyBody,
         query=SQL["sessions_daily"],
+        further=Further(_BESIDE, _steps, _finish),
     ),
 ]

@@ -163,7 +163,8 @@ select json_build_object(
 --include end_of_answer
 
 -- name: sessions_daily
--- How many sessions there were on every day that a range touches, and how long they were; days in order.
+-- How many sessions there were on every day that a range touches, and how long they were; days in order. Those of
+-- coding are 0 here, since `sessions_daily_coding` adds them.
 --include answer
 with
 --include touched_days
@@ -172,7 +173,6 @@ with
 --include rule_inputs_in_spans
 --include decided_category
 --include app_time
---include coding_time
 --include per_session
 per_app as (
     select position,
@@ -198,13 +198,6 @@ measured as (
       from per_app
      group by position
 ),
-coded as (
-    select position,
-           sum(owned_ms)::bigint as coding_ms,
-           sum(started + continued)::bigint as session_count
-      from coding_spent
-     group by position
-),
 row as (
     select slot.date,
            coalesce(measured.session_count, 0) as session_count,
@@ -215,11 +208,10 @@ row as (
            measured.longest_session_app,
            svc.instant(measured.first_at) as first_started_at,
            svc.instant(measured.last_at) as last_ended_at,
-           coalesce(coded.session_count, 0) as coding_session_count,
-           coalesce(coded.coding_ms, 0) as coding_ms
+           0 as coding_session_count,
+           0 as coding_ms
       from slot
       left join measured using (position)
-      left join coded using (position)
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        %(given_tz)s::text as tz,
@@ -236,4 +228,32 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            'tracked_ms', (select coalesce(sum(tracked_ms), 0)::bigint from row)
        ) as totals
   from requested
+--include end_of_answer
+
+-- name: sessions_daily_coding
+-- How many coding sessions there were on the same days, and how long they were, for each day with any.
+--include answer
+with
+--include touched_days
+--include spans
+--include coding_time
+coded as (
+    select position,
+           sum(started + continued)::bigint as coding_session_count,
+           sum(owned_ms)::bigint as coding_ms
+      from coding_spent
+     group by position
+)
+select coalesce(
+           json_object_agg(
+               slot.date,
+               json_build_object(
+                   'coding_session_count', coded.coding_session_count,
+                   'coding_ms', coded.coding_ms
+               )
+           ),
+           '{}'
+       ) as days
+  from slot
+  join coded using (position)
 --include end_of_answer

@@ -16,7 +16,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
-from resourceserver.timeline import metrics, rollups, summaries
+from resourceserver.timeline import rollups, summaries
 from shared import queries
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -78,20 +78,14 @@ def written_out(text: str) -> str:
     return "\n".join(whole)
 
 
-SHARED: Final = {
-    **{each.name: each.query for each in ENDPOINTS},
-    **metrics.SQL,
+READ: Final = {
+    statement.text.decode(): f"{each.name}.{name}"
+    for each in (*TOOLS, *ENDPOINTS)
+    for name, statement in each.statements.items()
 }
-"""What several answers are made of."""
+"""What endpoints and tools read. Where several read the same, one of them names it."""
 STATEMENTS: Final = {
-    **SHARED,
-    **{f"{tool.name}.frame": tool.frame for tool in TOOLS},
-    **{
-        f"{tool.name}.{part.name}": part.query
-        for tool in TOOLS
-        for part in tool.parts
-        if part.query not in SHARED.values()
-    },
+    **{name: text for text, name in READ.items()},
     **{f"export.{each.name}": each.rows for each in RESOURCES if isinstance(each.rows, str)},
     **{f"ingest.{name}": each.text.decode() for name, each in route.STATEMENTS.items()},
     **{f"rollups.{name}": text for name, text in rollups.SQL.items()},
@@ -99,9 +93,8 @@ STATEMENTS: Final = {
     **{f"janitor.{kind.name}": kind.statement for kind in janitor.KINDS},
 }
 LONG: Final[dict[str, int]] = {
-    "hourly": 890,
-    "hourly_patterns": 861,
-    "sessions_daily": 846,
+    "hourly.query": 890,
+    "hourly_patterns.query": 861,
     "get_time_breakdown.answer": 1184,
     "get_health.answer": 973,
 }
