@@ -89,8 +89,8 @@ select coalesce(json_object_agg(date, app_switches), '{}') as days
 --include end_of_answer
 
 -- name: app_usage
--- Time spent per application, and per website, in a range, longest first. What the applications after the first
--- 5,000 add up to is one row more, with the category that has most of their time.
+-- Time spent per application, and per website, in a range, longest first. One more row has the sums of all
+-- applications after the first 5,000, with the category that has most of their time.
 --include answer
 with slot as (
     select 1 as position,
@@ -216,7 +216,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 --include end_of_answer
 
 -- name: categories
--- Time spent per category in a range, longest first, and how productive it counts.
+-- Time spent per category in a range, longest first, with the score of each.
 --include answer
 with slot as (
     select 1 as position,
@@ -277,7 +277,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 --include end_of_answer
 
 -- name: daily_categories
--- Time spent per category on every day that a range touches, days in order, categories longest first.
+-- Time spent per category on every day that overlaps a range, days in order, categories longest first.
 --include answer
 with
 --include touched_days

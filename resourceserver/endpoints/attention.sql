@@ -1,6 +1,6 @@
 -- name: context_switches
--- Switches from one application to another in a range, the newest first; the pairs of applications between
--- which most of them lie; and how long each application was used before a switch, over the whole range.
+-- Switches from one application to another in a range, the newest first; the most frequent pairs of applications;
+-- and how long each application was used before a switch, over the whole range.
 --include answer
 with recursive requested as (
     select %(from)s::timestamptz as starts_at,
@@ -96,7 +96,7 @@ list_row as (
            newest.id,
            row_to_json(line) as line
       from (
-               -- No two switches have the same time, so any id will do for the cursor.
+               -- No two switches have the same time, so the cursor needs no id.
                select timestamptz 'epoch' + at_ms * interval '1 millisecond' as at,
                       uuid '00000000-0000-0000-0000-000000000000' as id,
                       width_bucket(from_label, (select ids from label_map)) as from_place,
@@ -139,9 +139,9 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 --include end_of_answer
 
 -- fragment: page_of_streaks
--- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: how much of it they fill.
--- `list_row`: the streaks of a page as lines of the answer, with what ended each. Another statement counts the
--- switches in each of them (attention.py). The statement begins `with recursive`.
+-- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: the time in the range that they
+-- fill. `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement
+-- counts the switches in each of them (attention.py). The statement begins `with recursive`.
 -- needs: requested (ends_at, starts_at)
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
 -- gives: list_row (at, id, line)
@@ -181,7 +181,7 @@ total as (
       from overlapping
 ),
 page_streak as (
-    -- No two streaks have the same start, so any id will do for the cursor.
+    -- No two streaks have the same start, so the cursor needs no id.
     select overlapping.*,
            timestamptz 'epoch' + started_ms * interval '1 millisecond' as at,
            uuid '00000000-0000-0000-0000-000000000000' as id
@@ -260,8 +260,8 @@ list_row as (
 ),
 
 -- name: focus_streaks
--- Streaks of focus that overlap a range, the newest first, each whole and with what broke it; and how much
--- of the range they fill.
+-- Streaks of focus that overlap a range, the newest first, each whole and with the reason for its end; and the time
+-- in the range that they fill.
 --include answer
 with recursive requested as (
     select %(from)s::timestamptz as starts_at,

@@ -22,7 +22,7 @@ select page.*
 --include end_of_answer
 
 -- name: recordings
--- What was recorded, with its transcript, the newest first.
+-- Recordings with their transcripts, the newest first.
 --include answer
 with list_row as (
     select recording.recorded_at as at,
@@ -45,7 +45,7 @@ select page.*
 --include end_of_answer
 
 -- name: watching_genres
--- Everything ever watched by genre. A title of several genres counts whole in each of them, and once in the
+-- All watched films and shows by genre. A title with several genres counts whole in each of them, and once in the
 -- totals.
 --include answer
 with watched as (
@@ -111,8 +111,8 @@ select (
 -- name: calendar_events
 -- Calendar events that overlap a range, the newest first.
 --
--- An event may last for weeks, so one that began before the range is looked for in two ways: less than a
--- day before, by its start, and among the few that last longer than a day, by their end.
+-- An event may last for weeks, so one that began before the range is searched in two ways: less than a day before, by
+-- its start, and among the few that last longer than a day, by their end.
 --include answer
 with event as (
     (

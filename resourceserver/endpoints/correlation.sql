@@ -1,6 +1,6 @@
 -- name: correlation
--- The days to compare, those of the second metric some days after those of the first; which of them were reported;
--- and the units of both metrics. The values of the days are read by metric (timeline/measured.sql).
+-- The days to compare, those of the second metric later by the lag; the days of them on which a tracker reported
+-- anything; and the units of both metrics. The values of the days are read by metric (timeline/measured.sql).
 --include answer
 with requested as (
     select %(from)s::date + least(%(lag)s::integer, 0) as first_day,

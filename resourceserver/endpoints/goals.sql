@@ -1,9 +1,9 @@
 -- name: goals
--- Goals, the oldest first, and the periods that they have: the one that is under way, and those of about a year
--- before it. Periods begin in the caller's own zone and on their own first day of the week.
+-- Goals, the oldest first, and their periods: the current one, and those of about a year before it. Periods begin in
+-- the caller's own zone and on their own first day of the week.
 --
--- A period is skipped on days of the week on which a goal does not count. So is one that was over before the person's
--- first session, where doing nothing would meet the goal: a period without any data does not meet it.
+-- A period is skipped on days of the week on which a goal does not count, and if it ended before the person's first
+-- session: a period without any data does not meet an "at most" goal.
 --include answer
 with person as (
     select timezone as tz,
@@ -117,7 +117,8 @@ select (select tz from person) as tz,
 --include end_of_answer
 
 -- name: slots_of_periods
--- Periods in a row as slots. To find the instants of a year of days takes a while, so nothing asks for it in vain.
+-- Consecutive periods as slots. Computing the instants of a year of days is slow, so this runs only for periods that
+-- are needed.
 --include answer
 with slot as (
     select named.n as position,

@@ -23,7 +23,7 @@ summed as (
       from amount
      group by metric_type
 ),
--- Of what does not add up, and of what does only how much was measured and by what.
+-- Statistics of the metrics that do not add up; of the others only the number and the sources of their samples.
 measured as (
     select sample.metric_type,
            sample.source_id,
@@ -159,8 +159,8 @@ select json_build_object(
 --include end_of_answer
 
 -- name: health_samples
--- Samples of one metric that overlap a range, the newest first. Heart rate has a table of its
--- own and is listed as samples too, so one of the two halves is always empty.
+-- Samples of one metric that overlap a range, the newest first. Heart rate has a table of its own and is listed as
+-- samples too, so one of the two halves is always empty.
 --include answer
 with taken as (
     (
@@ -252,7 +252,7 @@ select json_build_object(
 --include end_of_answer
 
 -- name: heart_rate
--- Heart rate readings in a range, the newest first, and what they come to in the whole range.
+-- Heart rate readings in a range, the newest first, and the minimum, maximum and average of the whole range.
 --include answer
 with list_row as (
     select reading.recorded_at as at,

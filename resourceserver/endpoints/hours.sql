@@ -1,5 +1,5 @@
 -- name: hourly
--- The hours of one local day, in order, with what they were spent on.
+-- The hours of one local day, in order, with their time by category.
 --include answer
 with slot as (
     select n as position,
@@ -72,12 +72,11 @@ select %(date)s::date as date,
 --include end_of_answer
 
 -- name: hourly_patterns
--- What an hour of each weekday looks like on average over whole weeks that end yesterday.
+-- The averages of each hour of each weekday over whole weeks that end yesterday.
 --
--- An average is over the times that an hour occurred since the first tracked day, empty ones too: a weekday
--- that is seldom worked on must not look full. Some have only an editor tracked, so time in either timeline
--- makes a day a tracked one. An hour that a change of clocks left out did not occur, and
--- one that it doubled occurred once.
+-- A sum is divided by the number of such hours since the first tracked day, including empty ones: a weekday with
+-- little work must not look full. Some people track only an editor, so a day with coding time is a tracked day too.
+-- An hour that a change of clocks skipped is not counted, and one that it doubled is counted once.
 --include answer
 with requested as (
     select today - 7 * %(weeks)s::integer as first_day,
@@ -122,7 +121,7 @@ slot as (
 --include decided_category
 --include raw_time
 --include coding_time
--- By the place of a label's id in the one, its score in the other.
+-- Two arrays: the ids of labels, and at the same places their scores.
 label_score as (
     select array_agg(label_id order by label_id) as ids,
            array_agg(coalesce(known.score, 0) order by label_id) as scores

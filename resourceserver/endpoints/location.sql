@@ -35,8 +35,8 @@ select json_build_object(
 -- name: location_events
 -- Check-ins in a range, and visits that overlap it, the newest first.
 --
--- A visit may last for weeks, so one that began before the range is looked for in two ways: less than a
--- day before, by its start, and among the few that last longer than a day, by their end.
+-- A visit may last for weeks, so one that began before the range is searched in two ways: less than a day before, by
+-- its start, and among the few that last longer than a day, by their end.
 --include answer
 with event as (
     (

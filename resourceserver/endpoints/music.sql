@@ -27,7 +27,7 @@ select json_build_object(
 --include end_of_answer
 
 -- name: music_daily
--- Listening for every day that a range touches, in order. A play belongs to the day on which it began.
+-- Listening for every day that overlaps a range, in order. A play belongs to the day on which it began.
 --include answer
 with
 --include touched_days

@@ -16,7 +16,7 @@ select row_to_json(profile) as data
 --include end_of_answer
 
 -- name: integrations
--- What is connected, or was. The columns are written out, so that nothing secret can slip in with them.
+-- Present and former integrations. The columns are listed, so that no secret column can be added by accident.
 --include answer
 with row as (
     select provider,
@@ -75,7 +75,7 @@ select coalesce(json_agg(row order by name collate "C", id), '[]') as data,
 --include end_of_answer
 
 -- name: subscription
--- What the caller pays; who has nothing written down runs the service themselves.
+-- The caller's subscription. An account without one is of a person who runs the service themselves.
 --include answer
 select row_to_json(state) as data
   from (

@@ -1,8 +1,8 @@
--- Rows as answers and the export show them: each the columns of one `line` about the table row that it is
--- joined to, by the name that the fragment says.
+-- Rows as answers and the export have them. Each fragment has the columns of one `line`, about a table row whose
+-- name its description says.
 
 -- fragment: device_sums
--- What each device has sent, all streams together.
+-- The events of each device, all streams together.
 -- gives: device_sum (device_id, event_count, last_event_at, last_sync_at, source, streams)
 device_sum as (
     select device_id,
@@ -17,7 +17,7 @@ device_sum as (
 ),
 
 -- fragment: tracker
--- A `device`, and what it has sent.
+-- A `device`, and its number of events.
 -- needs: device_sum (event_count, last_event_at, last_sync_at, source, streams)
 select device.device_id as id,
        device.name,
@@ -34,7 +34,7 @@ select device.device_id as id,
        end as status
 
 -- fragment: summary
--- A day as it was summed up. What is `pending` may have changed since.
+-- A stored `summary`. One that has a row in `pending` may be out of date.
 select summary.date,
        summary.tz,
        case when pending.date is null then summary.status else 'provisional' end as status,
@@ -68,7 +68,7 @@ select session.app_session_id,
        session.source
 
 -- fragment: app_session
--- A `session` of an application with its decided category, and the `device` that it was on.
+-- A `session` of an application with its decided category, and its `device`.
 -- needs: score (category, score)
 select session.app_session_id as id,
        svc.instant(session.started_at) as started_at,
@@ -91,7 +91,7 @@ select session.app_session_id as id,
        session.source
 
 -- fragment: coding_session
--- A `session` of work on a project, and the `device` that it was on.
+-- A `session` of work on a project, and its `device`.
 select session.coding_session_id as id,
        svc.instant(session.started_at) as started_at,
        svc.instant(session.ended_at) as ended_at,
@@ -235,7 +235,7 @@ select recording.recording_id as id,
        ) as transcript
 
 -- fragment: calendar_event
--- An `event` and the `calendar` that it stands in.
+-- An `event` and its `calendar`.
 select event.calendar_event_id as id,
        json_build_object(
            'id', calendar.calendar_id,

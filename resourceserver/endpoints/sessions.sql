@@ -163,8 +163,8 @@ select json_build_object(
 --include end_of_answer
 
 -- name: sessions_daily
--- How many sessions there were on every day that a range touches, and how long they were; days in order. Those of
--- coding are 0 here, since `sessions_daily_coding` adds them.
+-- The number and the length of the sessions on every day that overlaps a range; days in order. Those of coding
+-- are 0 here, since `sessions_daily_coding` adds them.
 --include answer
 with
 --include touched_days

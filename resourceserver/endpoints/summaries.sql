@@ -1,5 +1,5 @@
 -- name: summaries
--- The days that were summed up, the newest first, and the pending days from the first to the last of the page.
+-- Stored summaries, the newest first, and the pending days from the first to the last of the page.
 --include answer
 with pending as materialized (
     select date
@@ -17,7 +17,7 @@ list_row as (
            ) as line
      where summary.user_id = %(user_id)s
        and summary.date between %(from)s::date and %(to)s::date
-       -- A day has no id and needs none: its date alone says where the next page begins.
+       -- A summary has no id and needs none: its date alone says where the next page begins.
        and (
                summary.date::timestamp at time zone 'UTC',
                '00000000-0000-0000-0000-000000000000'::uuid
