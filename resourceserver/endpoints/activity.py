@@ -1,4 +1,4 @@
-"""Where the time went: by day, by application and by category.
+"""Time by day, by application and by category.
 
 At each instant the session that started last owns the time, so sums over applications, categories
 and days equal the tracked time to the millisecond.
@@ -81,7 +81,7 @@ class AppUsageTotals(Body):
     app_count: Count
     session_count: Count
     domains_ms: Milliseconds
-    """Time of sessions with a web address, also on websites that are not listed."""
+    """Time of sessions with a web address, including websites that are not listed."""
     without_domain_ms: Milliseconds
     """Time of sessions without a web address."""
 
@@ -108,11 +108,11 @@ class Day(Body):
     neutral_ms: Milliseconds
     distracted_ms: Milliseconds
     coding_ms: Milliseconds
-    """Time in coding sessions, which stands beside the tracked time and may exceed it."""
+    """Time in coding sessions, which is measured separately and may exceed the tracked time."""
     app_switches: Count
     """How often one application followed another without a break (see context switches)."""
     session_count: Count
-    """Sessions that overlap the day, also those that began the day before."""
+    """Sessions that overlap the day, including those that began the day before."""
     first_activity_at: Timestamp | None
     """Start of the day's first tracked time; null where there is none."""
     last_activity_at: Timestamp | None
@@ -179,7 +179,7 @@ class CategoriesTotals(Body):
     neutral_ms: Milliseconds
     distracted_ms: Milliseconds
     uncategorized_ms: Milliseconds
-    """Time in ``Uncategorized``, which no rule put into a category."""
+    """Time in ``Uncategorized``, which no rule assigns to a category."""
 
 
 class CategoriesBody(Body):
@@ -216,7 +216,7 @@ class DailyCategoriesTotals(Body):
 
 
 class DailyCategoriesBody(Body):
-    """Every day that the range touches, in order; what lies outside the range is cut off."""
+    """Every day that overlaps the range, in order; days are clipped to the range."""
 
     range: InstantRangeEcho
     tz: str
@@ -245,7 +245,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
     }
     body["totals"] = totals | {"days": len(days), "active_days": active_days}
     body["daily_average"] = {
-        # To the nearest whole number, and halves up, as Postgres rounds.
+        # To the nearest whole number, halves up, as Postgres rounds.
         name: (2 * totals[name] + active_days) // (2 * active_days) if active_days else None
         for name in DailyAverage.model_fields
     }

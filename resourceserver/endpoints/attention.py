@@ -1,7 +1,7 @@
-"""Attention: where it switched from one application to another, and where it held.
+"""Attention: switches from one application to another, and streaks of focus.
 
-Both are told from the whole timeline and not from what a range cuts out of it: what is asked for chooses
-among switches and streaks, and changes none.
+Both are computed on the whole timeline. A range selects switches and streaks and changes none, even if it
+cuts through one.
 """
 
 from collections.abc import Mapping
@@ -45,10 +45,10 @@ class StreakPage(InstantRange, FixedList):
 
 
 class ContextSwitch(Body):
-    """Where one application took over from another."""
+    """The start of an application after another one."""
 
     at: Timestamp
-    """When the application that was switched to took over."""
+    """When the application that was switched to began."""
     from_app: str
     to_app: str
     from_category: str
@@ -56,26 +56,27 @@ class ContextSwitch(Body):
     to_category: str
     """The category after the switch."""
     before_ms: Milliseconds
-    """How long the application before had been used without another one, in the range or not."""
+    """How long the application before had been in use without another one, including time before the
+    range."""
 
 
 class SwitchPair(Body):
-    """How often one application took over from a certain other one."""
+    """The number of switches from one application to a certain other one."""
 
     from_app: str
     to_app: str
     count: Count
-    """How often this application followed that one."""
+    """The number of switches from the first to the second."""
     average_before_ms: Milliseconds
     median_before_ms: Milliseconds
 
 
 class SwitchTotals(Body):
-    """About all switches of the range, whichever page this is."""
+    """Of all switches of the range, whatever the page."""
 
     switch_count: Count
     average_before_ms: Milliseconds | None
-    """Average time in the application before, in milliseconds; null where nothing was switched."""
+    """Average time in the application before, in milliseconds; null without switches."""
     median_before_ms: Milliseconds | None
     per_active_hour: Annotated[float, Field(ge=0)] | None
     """Switches per hour of tracked time in the range; null where there is none."""
@@ -85,9 +86,9 @@ class SwitchDefinition(Body):
     """What counts as a switch."""
 
     max_gap_ms: Milliseconds
-    """After a longer pause it is a return and no switch."""
+    """The next application after a longer pause is not a switch."""
     min_session_ms: Milliseconds
-    """An application that was used for less time is passed over as if it had not been there."""
+    """An application that was used for less time is ignored."""
 
 
 class ContextSwitchesBody(Listing):
@@ -105,10 +106,10 @@ class StreakEnd(Body):
     """What ended a streak of focus."""
 
     reason: Literal["distraction", "neutral", "idle", "end_of_data", "ongoing"]
-    """Too much distracting or too much neutral time, a pause, or nothing yet: ``ongoing`` where something
-    was tracked a moment ago, else ``end_of_data``."""
+    """Too much distracting or too much neutral time, a pause, or nothing: then ``ongoing`` if something was
+    tracked a moment ago, else ``end_of_data``."""
     at: Timestamp
-    """When what broke it started; for a pause and for unbroken streaks, when the last use before ended."""
+    """The start of the time that broke it; for a pause and for unbroken streaks, the end of the last use."""
     app: str | None
     """The application that broke it."""
     category: str | None
@@ -118,14 +119,14 @@ class StreakEnd(Body):
 
 
 class FocusStreak(Body):
-    """A stretch of productive work, whole even where it reaches out of the range."""
+    """A streak of focus, whole even if only a part lies in the range."""
 
     started_at: Timestamp
     ended_at: Timestamp
-    """The end of its last productive stretch; what broke it may have come later."""
+    """The end of its last productive stretch; the time that broke it may begin later."""
     duration_ms: Milliseconds
     productive_ms: Milliseconds
-    """Productive time alone; pauses and other use within the streak are left out."""
+    """Only productive time; pauses and other use within the streak are left out."""
     top_app: str
     """The application with most of its time."""
     top_category: str
@@ -133,14 +134,14 @@ class FocusStreak(Body):
     app_count: Count
     """Different applications in the streak."""
     switch_count: Count
-    """Context switches from its start, included, to its end, left out: as many as context-switches answers
+    """Context switches from its start, included, to its end, excluded: as many as context-switches returns
     for that range."""
     broken_by: StreakEnd
     """What ended the streak."""
 
 
 class StreakTotals(Body):
-    """About all streaks that overlap the range, clipped to it, whichever page this is."""
+    """Of all streaks that overlap the range, clipped to it, whatever the page."""
 
     streak_count: Count
     """Streaks that overlap the range."""
@@ -156,7 +157,7 @@ class StreakDefinition(Body):
     """What counts as a streak."""
 
     min_streak_ms: Milliseconds
-    """Shorter ones are not told of."""
+    """Shorter ones are left out."""
     idle_gap_ms: Milliseconds
     """A longer pause breaks it."""
     distraction_ms: Milliseconds
@@ -178,7 +179,7 @@ _SWITCHES: Final = "measured_switches"
 
 
 def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return what counts the switches within the streaks of a page."""
+    """Return the statement that counts the switches within the streaks of a page."""
     # The newest streak comes first, and slots are in order of time.
     streaks = answers["query"]["data"][::-1]
     slots = {
@@ -191,7 +192,7 @@ def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
-    """Return the streaks of a page with the switches that each has."""
+    """Return the streaks of a page with the number of switches in each."""
     body: dict[str, Any] = answers["query"]
     if _SWITCHES in answers:
         counts = answers[_SWITCHES]["days"]["app_switches"][::-1]
@@ -201,7 +202,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
 
 
 SWITCHES_OF_STREAKS: Final = Further({_SWITCHES: metrics.STATEMENTS[_SWITCHES]}, _steps, _finish)
-"""What is asked behind a query that has streaks of focus as ``data``."""
+"""The further statement of a query that has streaks of focus as ``data``."""
 
 ENDPOINTS: Final = [
     Endpoint(

@@ -1,4 +1,4 @@
-"""What happened at code hosts: commits, pull requests and reviews."""
+"""Events of code hosts: commits, pull requests and reviews."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -30,7 +30,7 @@ Action = Literal[
 
 
 class ActivityPage(OpenInstantRange, Listed):
-    """Which part of the feed."""
+    """The range of events, and the page of the list."""
 
     limit: Annotated[int, at_most(500)] = Field(
         default=50, ge=0, description="Most rows of the answer; more than 500 are 500."
@@ -38,7 +38,7 @@ class ActivityPage(OpenInstantRange, Listed):
 
 
 class Repository(Body):
-    """Where it happened."""
+    """The repository of an event."""
 
     name: str
     """Owner and name, such as ``me/svc``."""
@@ -47,13 +47,13 @@ class Repository(Body):
 
 
 class CodeEvent(Body):
-    """One commit, or one thing that happened to a pull request or by a review."""
+    """One commit, or one event of a pull request or review."""
 
     id: str
     type: EventType
     """A commit, a pull request or a review."""
     action: Action
-    """Commits are pushed; pull requests opened, merged, closed or reopened; the rest is of reviews."""
+    """Commits are pushed; pull requests opened, merged, closed or reopened; the others are of reviews."""
     occurred_at: Timestamp
     """When it happened."""
     provider: str
@@ -68,7 +68,7 @@ class CodeEvent(Body):
     sha: str | None
     """The hash of the commit; null for other events."""
     number: int | None
-    """Of the pull request."""
+    """The number of the pull request."""
     state: str | None
     """The state of the pull request or review; null for commits."""
     additions: Count | None
@@ -77,19 +77,19 @@ class CodeEvent(Body):
 
 
 class ActivityBody(Listing):
-    """What happened, the newest first."""
+    """Events, the newest first."""
 
     data: list[CodeEvent]
 
 
 class TypeCount(Body):
-    """How much of one type happened."""
+    """The events of one type."""
 
     type: EventType
     count: Count
     """Events of this type."""
     additions: Count
-    """Lines, as far as the provider said."""
+    """Changed lines, as far as the provider reported them."""
     deletions: Count
     changed_files: Count
     repository_count: Count

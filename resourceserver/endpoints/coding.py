@@ -1,4 +1,4 @@
-"""Coding: what editors report, by project and by language.
+"""Coding time from editors, by project and by language.
 
 Coding sessions own time among themselves, as application sessions do; the two are never added up.
 """
@@ -50,7 +50,7 @@ class Project(Body):
 
 
 class Language(Body):
-    """One language's coding time in the range; ``unknown`` where the editor told none."""
+    """One language's coding time in the range; ``unknown`` if the editor named none."""
 
     language: str
     """The programming language; ``unknown`` where the editor named none."""
@@ -61,7 +61,7 @@ class Language(Body):
 
 
 class Coding(Body):
-    """The same coding time twice, longest first."""
+    """The same coding time by project and by language, longest first."""
 
     projects: list[Project]
     """Coding time by project, longest first."""

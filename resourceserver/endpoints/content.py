@@ -1,4 +1,4 @@
-"""What somebody made, watched and planned: insights, recordings, films and shows, calendars."""
+"""Insights, voice recordings, films and shows, and calendar events."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -26,7 +26,7 @@ SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE 
 
 
 class InsightPage(Listed):
-    """Which insights."""
+    """The page of insights."""
 
     limit: Annotated[int, at_most(104)] = Field(
         default=12, ge=0, description="Most rows of the answer; more than 104 are 104."
@@ -34,7 +34,7 @@ class InsightPage(Listed):
 
 
 class RecordingPage(Listed):
-    """Which recordings."""
+    """The page of recordings."""
 
     limit: Annotated[int, at_most(200)] = Field(
         default=20, ge=0, description="Most rows of the answer; more than 200 are 200."
@@ -42,35 +42,35 @@ class RecordingPage(Listed):
 
 
 class CalendarEventPage(InstantRange, Listed):
-    """Which calendar events."""
+    """The range of calendar events, and the page of the list."""
 
     limit: Annotated[int, at_most(2500)] = Field(
         default=250, ge=0, description="Most rows of the answer; more than 2500 are 2500."
     )
     include_cancelled: Flag = Field(
-        default=False, description="Whether cancelled ones are shown too."
+        default=False, description="Whether cancelled events are included."
     )
 
 
 class Highlight(Body):
-    """One thing that stood out in a week."""
+    """One remarkable change or fact of a week."""
 
     kind: str
     """Such as ``change``, a change from the week before."""
     metric: str | None
-    """The metric that it is about; null for none."""
+    """The metric of the highlight; null for none."""
     text: str
     """The highlight in a sentence."""
     value: float | None
-    """In the unit of the metric."""
+    """The value, in the unit of the metric."""
     previous: float | None
-    """What it was the week before."""
+    """The value of the week before."""
     change_percent: float | None
     """The change from the week before, in percent; null where it is unknown."""
 
 
 class Insight(Body):
-    """What was made out of one week."""
+    """A text about one week."""
 
     id: str
     week_start: CalendarDay
@@ -83,9 +83,9 @@ class Insight(Body):
     summary: str
     """Markdown."""
     highlights: list[Highlight]
-    """What stood out in the week."""
+    """Remarkable changes and facts of the week."""
     model: str | None
-    """What wrote it."""
+    """The program that wrote it."""
     generated_at: Timestamp
 
 
@@ -96,26 +96,26 @@ class InsightsBody(Listing):
 
 
 class Segment(Body):
-    """A stretch of a recording in which one speaks."""
+    """A part of a recording with one speaker."""
 
     start_ms: Milliseconds
-    """Where it begins in the recording, in milliseconds."""
+    """Its start in the recording, in milliseconds."""
     end_ms: Milliseconds
-    """Where it ends in the recording, in milliseconds."""
+    """Its end in the recording, in milliseconds."""
     speaker: str | None
-    """Who speaks; null where it is unknown."""
+    """The speaker; null where it is unknown."""
     text: str
 
 
 class Transcript(Body):
-    """What was said."""
+    """The text of a recording."""
 
     status: Literal["ready", "pending", "failed", "none"]
-    """Whether there is a transcript, and why not."""
+    """Whether there is a transcript, or why there is none."""
     text: str | None
     """The whole text; null without a transcript."""
     segments: list[Segment]
-    """The text in stretches of one speaker; empty where these are unknown."""
+    """The text in parts of one speaker each; empty where these are unknown."""
 
 
 class Recording(Body):
@@ -130,7 +130,7 @@ class Recording(Body):
     """The spoken language, such as ``en``; null where it is unknown."""
     source: str
     transcript: Transcript
-    """The recording in words."""
+    """The transcript of the recording."""
 
 
 class RecordingsBody(Listing):
@@ -140,13 +140,14 @@ class RecordingsBody(Listing):
 
 
 class Genre(Body):
-    """Everything watched of one genre; a title of several counts whole in each."""
+    """All films and shows of one genre; a title with several genres counts whole in each."""
 
     genre: str
     """`unknown` for titles without one."""
     watch_ms: Milliseconds
     percent: Percent | None
-    """Of all that was watched; these add up to more than 100. Null where nothing took time."""
+    """Share of all watched time; the shares of genres add up to more than 100. Null if no time was
+    watched."""
     play_count: Count
     movie_count: Count
     """Plays of films."""
@@ -159,7 +160,7 @@ class Genre(Body):
 
 
 class WatchingTotals(Body):
-    """Everything watched, each title once."""
+    """All films and shows, each title once."""
 
     watch_ms: Milliseconds
     play_count: Count
@@ -176,7 +177,7 @@ class WatchingGenresBody(Body):
 
 
 class Calendar(Body):
-    """Where an event is written down."""
+    """The calendar of an event."""
 
     id: str
     name: str
@@ -185,12 +186,12 @@ class Calendar(Body):
 
 
 class Organizer(Body):
-    """Who called the meeting."""
+    """The organizer of the meeting."""
 
     name: str | None
     """The name of the organizer; null where it is unknown."""
     self: bool
-    """Whether that is the caller."""
+    """Whether the caller is the organizer."""
 
 
 class CalendarEvent(Body):
@@ -203,15 +204,15 @@ class CalendarEvent(Body):
     description: str | None
     """The description; null without one."""
     location: str | None
-    """The place, as the calendar names it; null without one."""
+    """The location as the calendar has it; null without one."""
     starts_at: Timestamp
-    """Of an event of whole days, the instant at which its first day begins in the calendar's zone."""
+    """For an all-day event, the instant at which its first day begins in the calendar's zone."""
     ends_at: Timestamp
     duration_ms: Milliseconds
     all_day: bool
-    """Whether it takes whole days."""
+    """Whether it is an all-day event."""
     start_date: CalendarDay | None
-    """Only of events of whole days."""
+    """The first day; only for all-day events."""
     end_date: CalendarDay | None
     """The day after the last one."""
     timezone: str | None
@@ -219,7 +220,7 @@ class CalendarEvent(Body):
     status: Literal["confirmed", "tentative", "cancelled"]
     """Whether the event takes place."""
     response: Literal["accepted", "declined", "tentative", "needs_action"] | None
-    """The caller's own."""
+    """The caller's own response."""
     organizer: Organizer
     """The organizer."""
     attendee_count: Count
@@ -227,7 +228,7 @@ class CalendarEvent(Body):
     recurring: bool
     """Whether it is one of a series."""
     series_id: str | None
-    """What it is a repetition of."""
+    """The series that it belongs to."""
     conference_url: str | None
     """The address of the video meeting; null without one."""
     updated_at: Timestamp | None

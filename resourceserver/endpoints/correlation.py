@@ -1,4 +1,4 @@
-"""Correlation: how closely two metrics of somebody's days go together."""
+"""Correlation: how closely two metrics of the caller's days go together."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(_TIMELINE / "reported.sql", _HERE / "correlation.sql")
 
 DAYS: Final = 90
-"""How many days are looked at where nothing else is asked for, up to yesterday."""
+"""The default number of days, up to yesterday."""
 
 SCOPE: Final = "read:activity"
-"""Of the endpoint itself; metrics of other domains need theirs too."""
+"""The scope of the endpoint itself; metrics of other domains need their own too."""
 
 
 def _parse_lag(text: str) -> int:
@@ -52,12 +52,12 @@ Lag = Annotated[
 
 
 class CorrelationParams(Params):
-    """Which metrics of which days."""
+    """Two metrics, and the days to compare."""
 
     metric_a: MetricName = Field(
         default="tracked_ms", description="A metric, which needs its own domain's scope too."
     )
-    metric_b: MetricName = Field(default="coding_ms", description="The other metric, likewise.")
+    metric_b: MetricName = Field(default="coding_ms", description="The other metric.")
     from_: Day | None = Field(
         default=None, alias="from", description="First calendar day; by default 89 before the last."
     )
@@ -65,15 +65,15 @@ class CorrelationParams(Params):
         default=None, description="Last calendar day, included; by default yesterday."
     )
     method: Method = Field(
-        default="pearson", description="Of the values themselves, or of their ranks."
+        default="pearson", description="pearson of the values themselves, spearman of their ranks."
     )
     lag: Lag = Field(
-        default=0, description="How many days after metric_a's day metric_b's value is taken."
+        default=0, description="By how many days metric_b's value is later than metric_a's."
     )
     adjust: Adjust = Field(
         default="none",
-        description="What is taken out before comparing: none compares the values as they are; weekday"
-        " compares how far each day is from the mean of its weekday, with p_value and"
+        description="How values are adjusted before they are compared: none compares them as they are;"
+        " weekday compares their distances from the mean of the weekday, with p_value and"
         " confidence_interval of n_effective days.",
     )
     tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
@@ -96,39 +96,39 @@ class CorrelationParams(Params):
         return self.from_ or max(last - timedelta(days=DAYS - 1), FIRST_DAY), last
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the days by default, and whether a metric is a counter."""
+        """Return the values with the default days, and whether each metric is a counter."""
         first, last = self._days()
         is_counted = metrics.is_counter(self.metric_a) or metrics.is_counter(self.metric_b)
         return super().values() | {"from": first, "to": last, "is_counted": is_counted}
 
     @classmethod
     def scopes(cls, given: QueryParams) -> tuple[str, ...]:
-        """Return the scopes of the domains that the metrics are of."""
+        """Return the scopes of the metrics' domains."""
         names = given.getlist("metric_a") + given.getlist("metric_b")
         needed = [known.scope for known in map(metrics.find, names) if known is not None]
         return tuple(dict.fromkeys(scope for scope in needed if scope != SCOPE))
 
 
 class Described(Body):
-    """One of the two metrics over all days on which it is known."""
+    """One of the two metrics over all days with a value."""
 
     name: str
     """The name of the metric."""
     unit: str | None
-    """Null for a metric of health that was never measured."""
+    """Null for a metric of health without any data."""
     days: Count
-    """On how many days of the range it is known; for metric_b of the range that lies later by the lag."""
+    """The number of days of the range with a value; metric_b's range is later by the lag."""
     average: float | None
-    """Null where it is known on no day."""
+    """Null without any day."""
     standard_deviation: Annotated[float, Field(ge=0)] | None
-    """Of a sample; null where it is known on fewer than two days."""
+    """The standard deviation of a sample; null with fewer than two days."""
 
 
 class Interval(Body):
-    """What holds the true coefficient in so many cases of all, by Fisher's transformation."""
+    """The confidence interval of the coefficient, by Fisher's transformation."""
 
     level: float
-    """The share of all cases: 0.95."""
+    """The confidence level: 0.95."""
     low: Annotated[float, Field(ge=-1, le=1)]
     """The lower end."""
     high: Annotated[float, Field(ge=-1, le=1)]
@@ -136,15 +136,15 @@ class Interval(Body):
 
 
 class Found(Body):
-    """How the metrics go together on the days on which both are known."""
+    """The correlation of the metrics on the days on which both have a value."""
 
     n: Count
-    """How many days these are."""
+    """The number of these days."""
     coefficient: Annotated[float, Field(ge=-1, le=1)] | None
     """From -1 to 1; null where it cannot be computed."""
     n_effective: Annotated[float, Field(ge=0)]
-    """How many independent days these count as: consecutive days resemble each other (Bartlett), and with
-    adjust=weekday each weekday's mean but one costs a day."""
+    """The number of independent days that these count as: consecutive days resemble each other (Bartlett),
+    and with adjust=weekday the mean of each weekday but one costs a day."""
     p_value: Annotated[float, Field(ge=0, le=1)] | None
     """Two-sided, from Student's t with n - 2 degrees of freedom; with adjust=weekday n_effective - 2."""
     p_value_adjusted: Annotated[float, Field(ge=0, le=1)] | None
@@ -153,7 +153,7 @@ class Found(Body):
     confidence_interval: Interval | None
     """Null with fewer than four days, with adjust=weekday fewer than four of n_effective."""
     strength: Literal["negligible", "weak", "moderate", "strong", "very_strong"] | None
-    """By the coefficient without its sign: less than 0.1, 0.3, 0.5, 0.7, or more."""
+    """By the absolute value of the coefficient: less than 0.1, 0.3, 0.5, 0.7, or more."""
     direction: Literal["positive", "negative", "none"] | None
     """The sign of the coefficient."""
     reason: Reason | None
@@ -161,13 +161,13 @@ class Found(Body):
 
 
 class Point(Body):
-    """A day on which both are known."""
+    """A day on which both metrics have a value."""
 
     date: CalendarDay
     a: float
     """The value of ``metric_a``."""
     b: float
-    """Of the day that is later by the lag."""
+    """The value of ``metric_b`` on the day that is later by the lag."""
 
 
 class CorrelationBody(Body):
@@ -178,15 +178,15 @@ class CorrelationBody(Body):
     method: Method
     """Pearson's coefficient, or Spearman's, of ranks."""
     adjust: Adjust
-    """As requested."""
+    """The adjustment that was requested."""
     lag_days: int
-    """How many days after ``metric_a`` the value of ``metric_b`` is taken."""
+    """The number of days from ``metric_a``'s day to ``metric_b``'s."""
     metric_a: Described
     """The first metric."""
     metric_b: Described
     """The second metric."""
     data: Found
-    """The coefficient, and what it rests on."""
+    """The coefficient, its interval and p-values."""
     points: list[Point]
     """In the order of days."""
 
@@ -196,7 +196,7 @@ def _metrics(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return the statements of the domains that the metrics are of."""
+    """Return the statements that compute the metrics."""
     query = answers["query"]
     return {
         statement: (
@@ -208,7 +208,7 @@ def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
-    """Return the body: the days of both metrics side by side, compared."""
+    """Return the body: the values of both metrics by day, and their correlation."""
     body = {**answers["query"]}
     slots, lag = body.pop("slots"), body["lag_days"]
     del body["reported"]
@@ -219,7 +219,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
         for name, values in answers[statement]["days"].items()
     }
     a, b = (days[body[f"metric_{letter}"]["name"]] for letter in "ab")
-    # The values of both begin with the first day that either of them is wanted of.
+    # The values of both begin with the first day that is read for either.
     begins, count = max(-lag, 0), len(a) - abs(lag)
     dates = slots["dates"][begins : begins + count]
     sides = {"a": a[begins : begins + count], "b": b[begins + lag : begins + lag + count]}
@@ -237,7 +237,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
 
 
 def described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
-    """Return what is told of a metric, beside its name, by the days on which it is known."""
+    """Return the members of a Described, without the name, from the values of the metric."""
     known = metrics.find(given["name"]) or OF_HEALTH
     return {
         "unit": known.unit or given["unit"],
@@ -252,7 +252,7 @@ def described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
 def _rounded(value: float, known: Metric) -> float | int:
     """Return ``value`` with the decimals of its metric, rounded half up."""
     if abs(value) > 1e15:
-        # There are none at this size.
+        # A value of this size has no decimals.
         return value
     step = Decimal(1).scaleb(-known.decimals)
     rounded = Decimal(repr(value)).quantize(step, ROUND_HALF_UP)
@@ -269,7 +269,7 @@ def compared(
     method: Method,
     adjust: Adjust,
 ) -> dict[str, Any]:
-    """Return Found of the values of both metrics on ``dates``."""
+    """Return a Found of the values of both metrics on ``dates``."""
     weekdays = [date.fromisoformat(day).weekday() for day in dates] if adjust == "weekday" else None
     comparison = correlation.compare(left, right, method, weekdays)
     known = comparison.correlation

@@ -1,4 +1,4 @@
-"""Devices: who sends what is known of the caller's activity, and whether it still does."""
+"""Devices: the trackers that send the caller's activity, and when each last did."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -17,7 +17,7 @@ SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE 
 
 
 class DevicePage(Listed):
-    """Which part of the list of devices."""
+    """The page of the list of devices."""
 
     limit: Annotated[int, at_most(1000)] = Field(
         default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
@@ -25,26 +25,26 @@ class DevicePage(Listed):
 
 
 class Tracker(Body):
-    """One device, and what its trackers have sent."""
+    """One device, and the events that its trackers have sent."""
 
     id: str
     name: str
     """The name of the device."""
     platform: str | None
     source: str | None
-    """The tracker that sent last; null where it did not say its name."""
+    """The tracker that sent last; null if it did not send its name."""
     streams: list[Literal["app_sessions", "coding_sessions"]]
-    """What kinds of events it has sent."""
+    """The kinds of events that it has sent."""
     first_seen_at: Timestamp
     """When the device first sent anything."""
     last_sync_at: Timestamp | None
-    """When its last batch was accepted, with anything new in it or not."""
+    """When its last batch was accepted, even if it had nothing new."""
     last_event_at: Timestamp | None
     """The end of its newest event."""
     event_count: Count
-    """How many events it has sent, each counted once."""
+    """The number of its events, each counted once."""
     status: Literal["active", "stale"]
-    """Active is what has sent something within 24 hours."""
+    """Active if the device has sent something within 24 hours."""
 
 
 class DevicesBody(Listing):

@@ -1,4 +1,4 @@
-"""Goals: what somebody wants of their days, weeks and months, and how far they have come."""
+"""Goals for days, weeks and months, and their progress."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,17 +21,17 @@ STATEMENTS: Final = {
     "slots_of_periods": pipeline.statement(SQL["slots_of_periods"]),
     **{name: metrics.STATEMENTS[name] for name in metrics.OF_ACTIVITY},
 }
-"""What is asked behind the query."""
+"""The statements after the query."""
 
 RECENT: Final = 8
-"""Periods that every goal is looked at in: the one that is under way, and seven that are over."""
+"""The recent periods of every goal: the current one, and seven finished ones."""
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]
 
 
 class Filter(Body):
-    """What of somebody's activity counts; an empty list leaves nothing out."""
+    """The activity that counts; an empty list includes everything."""
 
     categories: list[str]
     """Only these categories count."""
@@ -44,25 +44,25 @@ class Filter(Body):
 
 
 class Progress(Body):
-    """How far the period that is under way has come."""
+    """The progress of the current period."""
 
     period: DayRangeEcho
-    """The days of the period that is under way."""
+    """The days of the current period."""
     tz: str
-    """The caller's own zone."""
+    """The caller's own time zone."""
     value: Count
     """The value so far, in the goal's unit."""
     target: Count
     percent: Annotated[float, Field(ge=0)] | None
-    """Of the target, also beyond 100; null where the target is 0."""
+    """Percent of the target, possibly more than 100; null where the target is 0."""
     status: Status
     """Whether the goal is met so far."""
     remaining: Count
-    """What is left until the target, which to reach is good or bad."""
+    """The amount left until the target: still missing for at_least, still allowed for at_most."""
 
 
 class Finished(DayRangeEcho):
-    """A period that is over."""
+    """A finished period."""
 
     value: Count
     """The value of the period, in the goal's unit."""
@@ -77,7 +77,7 @@ class Goal(Body):
     title: str
     metric: ActivityMetric
     comparison: Literal["at_least", "at_most"]
-    """Whether the target is to be reached or not to be exceeded."""
+    """Whether the target is a minimum or a maximum."""
     target: Count
     unit: Literal["ms", "count"]
     """Milliseconds, or a number of times."""
@@ -86,15 +86,15 @@ class Goal(Body):
     days_of_week: list[Weekday]
     """ISO weekdays on which it counts: 1 is Monday."""
     filter: Filter
-    """What of the metric counts."""
+    """The activity that counts."""
     enabled: bool
     progress: Progress
-    """The period that is under way."""
+    """The current period."""
     streak: Count
-    """How many periods were met in a row up to the last one that is over; skipped ones are passed over.
-    About a year is looked back."""
+    """The number of periods met in a row up to the last finished one; skipped periods are ignored. Covers
+    about a year."""
     history: list[Finished]
-    """The last seven periods that are over, in order."""
+    """The last seven finished periods, in order."""
     created_at: Timestamp
 
 
@@ -105,18 +105,18 @@ class GoalsBody(Body):
     count: Count
 
 
-# What goals are asked: of the recent periods always, and of those before them where a row of met ones may go
-# on there. Each statement is asked for the periods of one kind, and so reads no further back than they do.
+# Values are read for the recent periods always, and for older ones only if a streak of met periods may
+# continue there. Each statement covers the periods of one kind, so it reads no further back than these need.
 
 
 def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return what finds the instants of the recent periods."""
+    """Return the statements that compute the instants of the recent periods."""
     query = answers["query"]
     return _slots(query, query["data"], "recent")
 
 
 def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return what is asked of the recent periods, then of those before them."""
+    """Return the statements for the recent periods, then those for older ones."""
     query = answers["query"]
     answered = {name.split()[0] for name in answers}
     if "recent_reached" not in answered:
@@ -128,7 +128,7 @@ def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 
 def _has_failed(goal: Mapping[str, Any], answers: Answers) -> bool:
-    """Tell whether one of the recent periods that are over has failed a goal."""
+    """Tell whether one of the recent finished periods has failed a goal."""
     slots = _reached(answers, "recent")[goal["id"]]
     return any(_status(goal, age, slots[age]) in _FAILED for age in range(1, len(slots)))
 
@@ -136,7 +136,7 @@ def _has_failed(goal: Mapping[str, Any], answers: Answers) -> bool:
 def _slots(
     query: Mapping[str, Any], goals: Iterable[Mapping[str, Any]], when: str
 ) -> dict[str, Step]:
-    """Return what finds the instants of the periods that goals have, kind by kind."""
+    """Return the statements that compute the instants of the goals' periods, one for each kind."""
     steps: dict[str, Step] = {}
     for kind in sorted({goal["period"] for goal in goals}):
         periods = query["periods"][kind]
@@ -154,7 +154,7 @@ def _slots(
 
 
 def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> dict[str, Step]:
-    """Return what is asked of goals, statement by statement and kind by kind."""
+    """Return the statements that compute the values of goals, by statement and kind of period."""
     answered: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for goal in goals:
         statement = metrics.METRICS[goal["metric"]].statement
@@ -173,7 +173,7 @@ def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> d
 
 
 def _reached(answers: Answers, when: str) -> dict[str, list[dict[str, Any]]]:
-    """Return what goals reached in each period, the newest first, by their ids."""
+    """Return the values of goals in each period, the newest first, by the goals' ids."""
     return {
         goal_id: slots[::-1]
         for name, answer in answers.items()
@@ -186,7 +186,7 @@ _FAILED: Final = ("missed", "exceeded")
 
 
 def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Status:
-    """Return what has become of a goal in the period that is ``age`` periods old."""
+    """Return the status of a goal in the period that is ``age`` periods old."""
     is_minimum = goal["comparison"] == "at_least"
     if age in goal["skipped"]:
         return "skipped"
@@ -212,7 +212,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
 def _goal(
     goal: Mapping[str, Any], query: Mapping[str, Any], slots: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a goal as it is shown. ``slots`` are what it reached, the newest period first."""
+    """Return a goal as answers have it. ``slots`` are its values, the newest period first."""
     periods = query["periods"][goal["period"]]
     statuses = [_status(goal, age, slot) for age, slot in enumerate(slots)]
     rest = {name: value for name, value in goal.items() if name not in ("skipped", "created_at")}
@@ -236,7 +236,7 @@ def _goal(
 
 
 def _streak(statuses: Iterable[Status]) -> int:
-    """Return how many periods were met in a row; skipped ones are passed over."""
+    """Return how many periods were met in a row; skipped periods are ignored."""
     length = 0
     for status in statuses:
         if status in _FAILED:

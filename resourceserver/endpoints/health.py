@@ -1,4 +1,4 @@
-"""What devices measured of a body: samples, heart rate, recovery, strain and sleep."""
+"""Measurements of health: samples, heart rate, recovery, strain and sleep."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -40,7 +40,7 @@ SQL: Final = queries.load(
 
 
 class HeartRatePage(InstantRange, Listed):
-    """Which heart rate readings."""
+    """The range of heart rate readings, and the page of the list."""
 
     limit: Annotated[int, at_most(10000)] = Field(
         default=1000, ge=0, description="Most rows of the answer; more than 10000 are 10000."
@@ -48,10 +48,10 @@ class HeartRatePage(InstantRange, Listed):
 
 
 class SamplePage(HeartRatePage):
-    """Which samples."""
+    """The metric and the range of samples, and the page of the list."""
 
     metric_type: MetricType = Field(
-        description="The metric whose samples are returned; one that nobody measured has none.",
+        description="The metric whose samples are returned; a metric without data has none.",
         examples=["steps"],
     )
 
@@ -70,13 +70,13 @@ class MetricSummary(Body):
     unit: str
     """The unit of the metric."""
     aggregation: Literal["sum", "avg"]
-    """Whether measurements add up, as steps do, or have a mean, as a temperature does."""
+    """Whether measurements are added up, as steps are, or averaged, as temperatures are."""
     count: Count
-    """Samples, those included that measured what another device did too."""
+    """The number of samples, including those of several devices for the same time."""
     total: float | None
-    """What it adds up to, where several devices measured the same counted once; null for means."""
+    """The sum, in which the same time of several devices counts once; null for averaged metrics."""
     average: float
-    """Of a day that has data, or of a sample, as `basis` says."""
+    """The average day with data, or the average sample, as `basis` says."""
     minimum: float
     maximum: float
     basis: Literal["day", "sample"]
@@ -99,7 +99,7 @@ class HealthSummaryBody(Body):
 
 
 class SampleSource(Body):
-    """What measured it, and who passed it on."""
+    """The device that measured it, and the provider that sent it."""
 
     provider: str
     name: str
@@ -109,7 +109,7 @@ class SampleSource(Body):
 
 
 class Sample(Body):
-    """One measurement, of an instant or of some time."""
+    """One measurement at an instant, or over a length of time."""
 
     id: str
     metric_type: str
@@ -118,7 +118,7 @@ class Sample(Body):
     started_at: Timestamp
     ended_at: Timestamp
     utc_offset: str | None
-    """Of local time where it was measured, such as +02:00."""
+    """The offset of local time at the place of measurement, such as +02:00."""
     source: SampleSource | None
     """The device that measured it and the provider; null where both are unknown."""
 
@@ -129,7 +129,7 @@ class HealthSamplesBody(Listing):
     range: InstantRangeEcho
     metric_type: str
     unit: str | None
-    """Null for a metric that nobody measured."""
+    """Null for a metric without any data."""
     data: list[Sample]
 
 
@@ -149,7 +149,7 @@ class HeartRate(Body):
 
 
 class HeartRateSummary(Body):
-    """All readings of the range, on whatever page; null where there is none."""
+    """All readings of the range, whatever the page; null without any."""
 
     minimum: int | None
     maximum: int | None
@@ -169,7 +169,7 @@ class HeartRateBody(Listing):
 
 
 class Recovery(Body):
-    """How well somebody was after the main sleep."""
+    """The recovery after the main sleep."""
 
     score: Percent | None
     """Recovery, from 0 to 100; null where the provider gave none."""
@@ -185,19 +185,19 @@ class Recovery(Body):
 
 
 class Strain(Body):
-    """What was asked of somebody from the main sleep to the next."""
+    """The strain from the main sleep to the next."""
 
     score: float | None
     """Strain, on the provider's scale; null where it gave none."""
     scale_max: float | None
-    """The highest score there is."""
+    """The highest possible score."""
     energy_kj: float | None
     average_heart_rate_bpm: float | None
     max_heart_rate_bpm: float | None
 
 
 class Sleep(Body):
-    """The main sleep, and naps beside it; all but the naps is null on a day with nothing else."""
+    """The main sleep, and naps; all but the naps is null on a day with only naps."""
 
     started_at: Timestamp | None
     ended_at: Timestamp | None
@@ -223,27 +223,27 @@ class Sleep(Body):
     nap_count: Count
     """Naps that ended on the day."""
     nap_ms: Milliseconds
-    """Asleep in naps, no part of `asleep_ms`."""
+    """Asleep in naps, which `asleep_ms` does not include."""
 
 
 class RecoveryDay(Body):
-    """The day, where somebody then was, on which their main sleep was over."""
+    """The local date on which the person's main sleep ended."""
 
     date: CalendarDay
     has_data: bool
-    """Whether anything is known of the day."""
+    """Whether there is any data for the day."""
     provider: str | None
-    """The provider that the row comes from; null where nothing is known."""
+    """The provider that the row comes from; null without data."""
     utc_offset: str | None
-    """Of local time where somebody woke up."""
+    """The offset of local time where the person woke up."""
     recovery: Recovery | None
     strain: Strain | None
     sleep: Sleep | None
-    """The main sleep and naps; null where nothing is known."""
+    """The main sleep and naps; null without data."""
 
 
 class RecoveryAverages(Body):
-    """Over the days that have a value; null where none has."""
+    """Averages over the days with a value; null without any."""
 
     recovery_score: float | None
     """Average recovery, from 0 to 100."""
@@ -261,7 +261,7 @@ class RecoveryBody(Body):
     range: DayRangeEcho
     data: list[RecoveryDay]
     averages: RecoveryAverages
-    """Averages over the days that have a value."""
+    """Averages over the days with a value."""
 
 
 ENDPOINTS: Final = [

@@ -1,7 +1,7 @@
-"""The hours of the day: of one day, and of each weekday on average.
+"""Time by hour: of one day, and of each weekday on average.
 
 Instants with the same date, hour and offset from UTC on the local clock make an hour. So a day has 24 of them
-except when clocks change: then one is missing, twice there or short.
+except when clocks change: then one is missing, doubled or short.
 """
 
 from pathlib import Path
@@ -34,17 +34,17 @@ Weekday = Annotated[int, Field(ge=1, le=7)]
 
 
 class LocalDay(Params):
-    """A calendar day in a zone."""
+    """A calendar day in a time zone."""
 
     date: Day = Field(description="Calendar day.", examples=["2025-10-20"])
     tz: Zone = Field(default="UTC", description="IANA time zone of the day and its hours.")
 
 
 class Weeks(Params):
-    """How many weeks to look back on, and the zone of their days and hours."""
+    """The number of weeks before today, and the time zone of their days and hours."""
 
     weeks: Annotated[int, between(1, 52)] = Field(
-        default=6, ge=1, le=52, description="How many weeks, of which the last ends yesterday."
+        default=6, ge=1, le=52, description="The number of weeks, of which the last ends yesterday."
     )
     tz: Zone = Field(default="UTC", description="IANA time zone of days and hours.")
 
@@ -61,9 +61,9 @@ class Hour(Body):
     """One hour; its categories, and productive, neutral and distracted time, add up to its total."""
 
     hour: HourOfDay
-    """As a clock on the wall shows it."""
+    """The hour on the local clock."""
     utc_offset: Annotated[str, Field(pattern=r"^[+-]\d\d:\d\d(:\d\d)?$")]
-    """Tells apart two hours of the same name."""
+    """Distinguishes two hours of the same name."""
     starts_at: Timestamp
     ends_at: Timestamp
     total_ms: Milliseconds
@@ -71,7 +71,7 @@ class Hour(Body):
     neutral_ms: Milliseconds
     distracted_ms: Milliseconds
     coding_ms: Milliseconds
-    """Time in coding sessions, beside the total."""
+    """Time in coding sessions, which the total does not include."""
     categories: list[CategoryOfHour]
     """Longest first."""
 
@@ -94,7 +94,7 @@ class HourlyBody(Body):
 
 
 class HourPattern(Body):
-    """What one hour of a weekday looks like on average."""
+    """The averages of one hour of a weekday."""
 
     day_of_week: Weekday
     """An ISO weekday: 1 is Monday."""
@@ -108,11 +108,12 @@ class HourPattern(Body):
     coding_average_ms: Milliseconds
     """Average coding time, in milliseconds."""
     sample_count: Count
-    """How many such hours there were since the first tracked day, empty ones too: what was divided by."""
+    """The number of such hours since the first tracked day, including empty ones, by which sums are
+    divided."""
 
 
 class DayPattern(Body):
-    """What one weekday looks like on average."""
+    """The average of one weekday."""
 
     day_of_week: Weekday
     """An ISO weekday: 1 is Monday."""
@@ -125,12 +126,12 @@ class HourlyPatternsBody(Body):
     """An average week: every hour of every weekday."""
 
     weeks: Annotated[int, Field(ge=1, le=52)]
-    """How many weeks were looked at."""
+    """The number of weeks."""
     tz: str
     range: DayRangeEcho
     """Whole weeks; the last day is yesterday."""
     weeks_with_data: Count
-    """How many of these weeks have any tracked or coding time."""
+    """The number of these weeks with any tracked or coding time."""
     data: list[HourPattern]
     by_day: list[DayPattern]
     """One row for each weekday."""

@@ -1,4 +1,4 @@
-"""Where somebody was: points, and the places they checked in at or stayed at."""
+"""Location history: points, check-ins and visits."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -28,7 +28,7 @@ Longitude = Annotated[float, Field(ge=-180, le=180)]
 
 
 class LocationPage(InstantRange, Listed):
-    """Which points."""
+    """The range of points, and the page of the list."""
 
     limit: Annotated[int, at_most(10000)] = Field(
         default=1000, ge=0, description="Most rows of the answer; more than 10000 are 10000."
@@ -36,7 +36,7 @@ class LocationPage(InstantRange, Listed):
 
 
 class LocationEventPage(InstantRange, Listed):
-    """Which check-ins and visits."""
+    """The range of check-ins and visits, and the page of the list."""
 
     limit: Annotated[int, at_most(1000)] = Field(
         default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
@@ -55,15 +55,15 @@ class Location(Body):
     altitude_m: float | None
     """Height above sea level, in metres."""
     vertical_accuracy_m: float | None
-    """By how much the height is probably wrong, in metres."""
+    """The probable error of the height, in metres."""
     speed_mps: float | None
     """Speed, in metres a second."""
     course_deg: float | None
-    """Clockwise from north."""
+    """The direction in degrees, clockwise from north."""
     battery_percent: Percent | None
     """Charge of the battery, in percent."""
     activity: str | None
-    """What the device took it for: walking, in a car."""
+    """The kind of movement that the device recognised, such as walking or in a car."""
     device: Device | None
     source: str
 
@@ -76,12 +76,12 @@ class LocationsBody(Listing):
 
 
 class Place(Body):
-    """A place that somebody has been to."""
+    """A place of a check-in or visit."""
 
     id: str
     name: str
     category: str | None
-    """What kind of place it is, as the source says."""
+    """The kind of place, as the source names it."""
     latitude: Latitude | None
     longitude: Longitude | None
     address: str | None
@@ -89,7 +89,7 @@ class Place(Body):
     city: str | None
     """The city; null where it is unknown."""
     country_code: str | None
-    """Two letters of ISO 3166-1."""
+    """The country, as two letters of ISO 3166-1."""
 
 
 class LocationEvent(Body):
@@ -99,18 +99,18 @@ class LocationEvent(Body):
     type: Literal["check_in", "visit"]
     """A check-in or a visit."""
     status: Literal["suggested", "confirmed", "declined"]
-    """Visits may be a guess until somebody says; check-ins are confirmed."""
+    """Visits may be guesses until the person confirms them; check-ins are confirmed."""
     started_at: Timestamp
     ended_at: Timestamp | None
     """When the visit ended; null for check-ins."""
     duration_ms: Milliseconds | None
     """The length of the visit, in milliseconds; null for check-ins."""
     utc_offset: str | None
-    """Of local time at the place, such as +02:00."""
+    """The offset of local time at the place, such as +02:00."""
     place: Place
     """The place."""
     note: str | None
-    """What the person wrote; null without a note."""
+    """The person's note; null without one."""
     source: str
 
 

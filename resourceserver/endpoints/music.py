@@ -1,4 +1,4 @@
-"""What was listened to: track by track, and day by day."""
+"""Music: plays of tracks, and listening by day."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,7 +25,7 @@ SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE 
 
 
 class ListenPage(InstantRange, Listed):
-    """Which plays."""
+    """The range of plays, and the page of the list."""
 
     limit: Annotated[int, at_most(1000)] = Field(
         default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
@@ -33,14 +33,14 @@ class ListenPage(InstantRange, Listed):
 
 
 class ListenIds(Body):
-    """What others call the track."""
+    """Ids of the track in other services."""
 
     spotify: str | None
     """The URI of the track at Spotify; null where it is unknown."""
     isrc: str | None
     """The International Standard Recording Code; null where it is unknown."""
     recording_mbid: str | None
-    """The recording in MusicBrainz."""
+    """The id of the recording in MusicBrainz."""
 
 
 class Listen(Body):
@@ -48,7 +48,7 @@ class Listen(Body):
 
     id: str
     listened_at: Timestamp
-    """When it began."""
+    """When the play began."""
     track: str
     """The title of the track."""
     artist: str
@@ -57,14 +57,14 @@ class Listen(Body):
     album: str | None
     """The album; null where it is unknown."""
     played_ms: Milliseconds | None
-    """How much of it was heard."""
+    """The time that was played."""
     duration_ms: Milliseconds | None
-    """How long the whole track is."""
+    """The length of the whole track."""
     skipped: bool | None
     """Whether it was skipped; null where it is unknown."""
     source: str
     ids: ListenIds
-    """Ids of the track elsewhere."""
+    """Ids of the track in other services."""
 
 
 class HistoryBody(Listing):
@@ -75,7 +75,7 @@ class HistoryBody(Listing):
 
 
 class TopArtist(Body):
-    """Who was played most."""
+    """The artist with most plays."""
 
     artist: str
     play_count: Count
@@ -86,7 +86,7 @@ class ListeningDay(Body):
 
     date: CalendarDay
     listened_ms: Milliseconds
-    """What was heard of each play, or the whole track where that is not known."""
+    """The played time of each play, or the length of the track where that is unknown."""
     play_count: Count
     track_count: Count
     artist_count: Count
@@ -97,20 +97,20 @@ class ListeningDay(Body):
 
 
 class ListeningTotals(Body):
-    """The whole range; a track that was played on two days is one track."""
+    """Totals of the whole range; a track that was played on two days counts once."""
 
     listened_ms: Milliseconds
     play_count: Count
     track_count: Count
     artist_count: Count
     days: Count
-    """Days that the range touches."""
+    """Days that overlap the range."""
     active_days: Count
     """Days on which anything was played."""
 
 
 class MusicDailyBody(Body):
-    """Every day that the range touches, in order."""
+    """Every day that overlaps the range, in order."""
 
     range: InstantRangeEcho
     tz: str

@@ -1,4 +1,4 @@
-"""Who the caller is: profile, what is connected, where they belong, what they pay."""
+"""The caller: profile, integrations, organizations and teams, and subscription."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -14,7 +14,7 @@ SQL: Final = queries.load(Path(__file__).with_name("profile.sql"))
 
 
 class Profile(Body):
-    """Who the caller is."""
+    """The profile of an account."""
 
     id: str
     email: str
@@ -35,19 +35,19 @@ class MeBody(Body):
 
 
 class Integration(Body):
-    """One provider that data comes from; what opens the account there is never shown."""
+    """One provider that data comes from; the credentials for it are never returned."""
 
     provider: str
     kind: str
-    """What it brings, such as code or health."""
+    """The kind of data that it sends, such as code or health."""
     connected: bool
-    """Whether data comes in, or would if there were no error."""
+    """The state of the connection; one with an error is still connected."""
     status: Literal["active", "error", "expired", "disconnected"]
     connected_at: Timestamp | None
     """When it was connected; null if it never was."""
     last_sync_at: Timestamp | None
     last_error: str | None
-    """A code."""
+    """The code of the last error."""
 
 
 class IntegrationsBody(Body):
@@ -58,12 +58,12 @@ class IntegrationsBody(Body):
 
 
 class Organization(Body):
-    """One organization, and what the caller is there."""
+    """One organization, and the caller's role in it."""
 
     id: str
     name: str
     slug: str
-    """The name in addresses."""
+    """The name that is used in addresses."""
     role: Literal["owner", "admin", "member"]
     joined_at: Timestamp
 
@@ -76,14 +76,14 @@ class OrgsBody(Body):
 
 
 class TeamOrganization(Body):
-    """The organization that a team is of."""
+    """The organization of a team."""
 
     id: str
     name: str
 
 
 class Team(Body):
-    """One team, and what the caller is there."""
+    """One team, and the caller's role in it."""
 
     id: str
     name: str
@@ -104,13 +104,13 @@ class Subscription(Body):
     """Plan and billing state."""
 
     plan: str
-    """`self_hosted` for who runs the service themselves."""
+    """`self_hosted` for people who run the service themselves."""
     status: Literal["active", "trialing", "past_due", "canceled", "none"]
     """The state of the subscription."""
     billing: str
-    """Who asks for the money; `none` where nobody does."""
+    """The company that bills; `none` without one."""
     interval: str | None
-    """How often."""
+    """The billing interval."""
     current_period_start: Timestamp | None
     """Start of the paid period; null without one."""
     current_period_end: Timestamp | None
@@ -120,7 +120,7 @@ class Subscription(Body):
     trial_ends_at: Timestamp | None
     """End of the trial; null without one."""
     seats: Annotated[int, Field(ge=1)]
-    """How many people it is for."""
+    """The number of people that it covers."""
 
 
 class SubscriptionBody(Body):

@@ -1,4 +1,4 @@
-"""Sessions: one by one as trackers sent them, by application and by day."""
+"""Sessions: single ones as trackers sent them, and sums by application and by day."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +34,7 @@ _BESIDE: Final = {_CODING: pipeline.statement(SQL[_CODING])}
 
 
 class SessionPage(InstantRange, Listed):
-    """A range of instants, and which part of a list of sessions."""
+    """A range of instants, and the page of a list of sessions."""
 
     limit: Annotated[int, at_most(1000)] = Field(
         default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
@@ -42,7 +42,7 @@ class SessionPage(InstantRange, Listed):
 
 
 class AppSessionPage(SessionPage):
-    """Which app sessions."""
+    """The app sessions to list."""
 
     app: Text | None = Field(default=None, description="Only sessions of this application.")
     category: Text | None = Field(default=None, description="Only sessions in this category.")
@@ -55,7 +55,7 @@ class AppSession(Body):
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds
-    """From its start to its end, whoever owned the time."""
+    """From its start to its end, including time that another session owns."""
     app: str
     title: str | None
     """The title of the window; null where the tracker sent none."""
@@ -65,7 +65,7 @@ class AppSession(Body):
     category: str
     productivity: Productivity
     idle: bool
-    """Whether nobody was there; such time is not tracked time."""
+    """Whether the person was away; idle time is not tracked time."""
     device: Device
     source: str | None
     """The tracker that sent it."""
@@ -85,7 +85,7 @@ class SessionOfApp(Body):
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds
-    """From its start to its end, whoever owned the time."""
+    """From its start to its end, including time that another session owns."""
     title: str | None
     """The title of the window; null where the tracker sent none."""
 
@@ -147,7 +147,7 @@ class CodingSession(Body):
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds
-    """From its start to its end, whoever owned the time."""
+    """From its start to its end, including time that another session owns."""
     project: str
     language: str | None
     """The programming language; null where the tracker named none."""
@@ -194,12 +194,12 @@ class SessionsDailyTotals(Body):
     """Sums over the range."""
 
     session_count: Count
-    """Each session once, also one that counts on two days."""
+    """Each session once, even if it counts on two days."""
     tracked_ms: Milliseconds
 
 
 class SessionsDailyBody(Body):
-    """Every day that the range touches, in order; what lies outside the range is cut off."""
+    """Every day that overlaps the range, in order; days are clipped to the range."""
 
     range: InstantRangeEcho
     tz: str
@@ -252,7 +252,7 @@ ENDPOINTS: Final = [
         name="sessions_daily",
         path="/api/v1/sessions/daily",
         scope="read:activity",
-        summary="How many sessions each day had, and how long they were.",
+        summary="The number and the length of sessions on each day.",
         params=InstantRangeInZone,
         body=SessionsDailyBody,
         query=SQL["sessions_daily"],

@@ -18,7 +18,7 @@ SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE 
 
 
 class SummaryPage(Listed):
-    """Which stored summaries."""
+    """The stored summaries to list."""
 
     from_: Day | None = Field(default=None, alias="from", description="First calendar day.")
     to: Day | None = Field(default=None, description="Last calendar day, included.")
@@ -33,7 +33,7 @@ class SummaryPage(Listed):
         return self
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, both ends: a query with fixed ones has one plan for all."""
+        """Return the values with both ends, because a query with fixed ends has one plan for all calls."""
         ends = {"from": self.from_ or FIRST_DAY, "to": self.to or LAST_DAY}
         return super().values() | ends
 
@@ -61,11 +61,11 @@ class TopProject(Body):
 
 
 class Summary(Body):
-    """One day as it was summed up."""
+    """The stored summary of one day."""
 
     date: CalendarDay
     tz: str
-    """The zone in which the day began: the caller's own when it was summed up."""
+    """The time zone of the day: the caller's own when it was summed up."""
     status: Literal["provisional", "final"]
     """Provisional until the day has been over for an hour, and while it is among the pending days."""
     tracked_ms: Milliseconds
@@ -78,13 +78,13 @@ class Summary(Body):
     longest_focus_ms: Milliseconds
     """The longest streak of focus within the day, in milliseconds."""
     top_apps: list[TopApp]
-    """Five at most, like the other tops."""
+    """At most five, like the other tops."""
     top_categories: list[TopCategory]
     """The categories with most tracked time."""
     top_projects: list[TopProject]
     """The projects with most coding time."""
     text: str | None
-    """The day in words; null where nobody wrote any."""
+    """The day in words; null without a text."""
     generated_at: Timestamp
 
 
@@ -93,7 +93,7 @@ class SummariesBody(Listing):
 
     data: list[Summary]
     pending_days: list[CalendarDay]
-    """Days of this page that wait to be summed up, within minutes: their rows are provisional or missing."""
+    """Days of this page that will be summed up within minutes: their rows are provisional or missing."""
 
 
 ENDPOINTS: Final = [
