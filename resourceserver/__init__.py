@@ -1,1 +1,1 @@
-"""The resource server: a person's data to read, and trackers' measurements to take in."""
+"""The resource server: endpoints that read a person's data, and ingest for trackers."""

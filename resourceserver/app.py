@@ -1,4 +1,4 @@
-"""The resource server: one person's data, to whoever holds a token of theirs."""
+"""The resource server: one person's data, for clients with a token of that person."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -43,17 +43,18 @@ def create(
     sum_up_every: timedelta = summaries.INTERVAL,
     roll_up_every: timedelta = rollups.INTERVAL,
 ) -> Starlette:
-    """Return the application for ``chosen``, by default what the environment says, with these ``tools``.
+    """Return the application for ``chosen``, by default the settings of the environment, with these
+    ``tools``.
 
-    While it runs, three background jobs write when tokens were last used, about ``note_uses_every``, sum days
-    up, about ``sum_up_every``, and make rollups, about ``roll_up_every``. With ``chosen.jobs`` off none of
-    them runs. When the server stops, it writes the last uses in either case. Raises SettingsError where a
+    While it runs, three background jobs record when tokens were last used, about ``note_uses_every``, sum
+    days up, about ``sum_up_every``, and write rollups, about ``roll_up_every``. With ``chosen.jobs`` off none
+    of them runs. When the server stops, it writes the last uses in either case. Raises SettingsError if a
     role has no login; a failing login breaks only the requests that use that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
-    # Reading and writing have connections of their own, so that neither starves the other. This is no pool:
-    # through one, a batch of ten events took 1.45 ms of our processor time instead of 0.95.
+    # Reads and writes have connections of their own, so that neither starves the other. Writers use no pool:
+    # with one, a batch of ten events took 1.45 ms of the server's processor time instead of 0.95.
     writers = Pipelines.to(
         database.login(chosen, "ingester"),
         size=chosen.ingest_connections,
@@ -85,7 +86,7 @@ def create(
 
     return Application(
         routes=[
-            # Tried in this order, and every call of every tool comes here.
+            # Routes are tried in this order, and every call of a tool uses the first one.
             *mcp.routes(chosen, reader, tools),
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
             *ingest.routes(chosen, reader, writers),
@@ -112,5 +113,5 @@ def create(
 
 
 def _is_open(path: str) -> bool:
-    """Whether pages of any origin may call a path: all of REST and ingest, and what describes them."""
+    """Whether pages of any origin may call a path: all of REST and ingest, and their descriptions."""
     return path.startswith(("/api/", "/.well-known/")) or path == openapi.PATH

@@ -1,1 +1,1 @@
-"""What an endpoint is: its declaration, parameters and answers, and the session that it reads in."""
+"""The frame of endpoints: their declaration, parameters and answers, and the session in which they read."""

@@ -1,7 +1,7 @@
 """Shapes that the answers of several endpoints share.
 
-Postgres writes the answers; these models describe them, and the tests hold every answer against them. A
-server needs their schemas for its descriptions alone, so they are built at the first use, not at the start.
+Postgres writes the answers; these models describe them, and the tests validate every answer with them. A
+server needs their schemas only for its descriptions, so they are built at the first use, not at the start.
 """
 
 import ast
@@ -29,7 +29,7 @@ Productivity = Literal["productive", "neutral", "distracting"]
 
 
 class Body(BaseModel):
-    """An object of an answer: exactly these members, all of them always there."""
+    """An object of an answer: it has exactly these members, and always all of them."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
@@ -37,7 +37,7 @@ class Body(BaseModel):
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Give each member the text under it as its description.
+        """Give each member the docstring below it as its description.
 
         pydantic's own ``use_attribute_docstrings`` searches the source when each class is defined, which
         took a third of the time in which a server starts.
@@ -66,7 +66,7 @@ def _descriptions(module: str) -> dict[str, dict[str, str]]:
 
 
 def _described(statement: ast.stmt, following: ast.stmt) -> list[tuple[str, str]]:
-    """Return the attribute that a statement declares with the text that follows it, if there are both."""
+    """Return the attribute that a statement declares with the docstring after it, if there are both."""
     match statement, following:
         case (
             ast.AnnAssign(target=ast.Name(id=attribute)),
@@ -77,33 +77,33 @@ def _described(statement: ast.stmt, following: ast.stmt) -> list[tuple[str, str]
 
 
 class InstantRangeEcho(Body):
-    """The range that was asked for, normalised; ``to`` is not part of it."""
+    """The requested range, normalised; ``to`` is not part of it."""
 
     from_: Timestamp = Field(alias="from")
     to: Timestamp
 
 
 class DayRangeEcho(Body):
-    """The calendar days that were asked for, both included."""
+    """The requested calendar days, both included."""
 
     from_: CalendarDay = Field(alias="from")
     to: CalendarDay
 
 
 class Listing(Body):
-    """What every list that has pages says of this one."""
+    """The members that every list with pages has."""
 
     count: Count
-    """How many rows this page has."""
+    """The number of rows of this page."""
     limit: Count
-    """How many it could have had."""
+    """The largest number of rows that the page could have."""
     has_more: bool
     next_cursor: str | None
     """The ``cursor`` of the next page; null on the last one."""
 
 
 class Device(Body):
-    """What measured it."""
+    """The device of a row."""
 
     id: str
     name: str

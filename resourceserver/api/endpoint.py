@@ -1,4 +1,4 @@
-"""What a read endpoint is: one declaration, from which its route, checks and description derive."""
+"""The declaration of a read endpoint, from which its route, checks and description derive."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,28 +20,28 @@ from shared import pipeline
 from shared.pipeline import Statement, Step
 
 Answers = Mapping[str, Any]
-"""What the statements of an answer said, by name; what the query said is called ``query``."""
+"""The answers of the statements by name; the endpoint's query is called ``query``."""
 
 
 @dataclass(frozen=True)
 class Further:
-    """What is asked after the query of an endpoint, in the same transaction."""
+    """Further statements of an endpoint, after its query and in the same transaction."""
 
     statements: Mapping[str, Statement]
-    """All that may be asked, by the names of their texts."""
+    """All statements that may run, by name."""
     steps: Callable[[Mapping[str, Any], Answers], Mapping[str, Step]]
-    """Makes the first statements by name, from the parameters and the answer of the query."""
+    """Returns the first statements by name, from the parameters and the answer of the query."""
     finish: Callable[[Answers], dict[str, Any]]
-    """Puts the body together from all answers."""
+    """Combines all answers into the body."""
     more: Callable[[Mapping[str, Any], Answers], Mapping[str, Step]] | None = None
-    """Makes the next ones from all answers so far, until it makes none."""
+    """Returns the next statements from all answers so far; the last ones have run when it returns none."""
 
     def first(self, values: Mapping[str, Any], query: Any) -> Mapping[str, Step]:
         """Return the first statements, from the answer of the query."""
         return self.steps(values, {"query": query})
 
     def next(self, values: Mapping[str, Any], answers: Mapping[str, bytes]) -> Mapping[str, Step]:
-        """Return the next statements, from all answers as they came."""
+        """Return the next statements, from all answers as JSON text."""
         return {} if self.more is None else self.more(values, parsed(answers))
 
 
@@ -52,7 +52,7 @@ def parsed(answers: Mapping[str, bytes]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Parameters in, one JSON object out."""
+    """One operation of the REST API: parameters in, one JSON object out."""
 
     name: str
     """The operation id; the query has the same name."""
@@ -61,14 +61,14 @@ class Endpoint:
     summary: str
     params: type[Params]
     body: type[BaseModel]
-    """Describes the answer, which Postgres writes; tests hold every answer against it."""
+    """The model of the answer, which Postgres writes; tests validate every answer with it."""
     query: str
-    """A statement with one row, the body as JSON; or what the statements after it need."""
+    """A statement with one row: the body as JSON, or the input of the statements after it."""
 
     is_quick: bool = False
-    """Whether an index answers it in a moment, so that it may share a connection with others."""
+    """Whether it needs only a short index search, so that it may share a connection with others."""
     further: Further | None = None
-    """What else is asked, where the answer is more than one statement can say."""
+    """Further statements, if one is not enough."""
 
     @cached_property
     def statement(self) -> Statement:
@@ -77,12 +77,12 @@ class Endpoint:
 
     @property
     def statements(self) -> dict[str, Statement]:
-        """All statements that an answer may be made of, by name; ``query`` comes first."""
+        """All statements that an answer may consist of, by name; ``query`` comes first."""
         further = {} if self.further is None else self.further.statements
         return {"query": self.statement, **further}
 
     async def read(self, reader: Reader, who: Credential, values: Mapping[str, Any]) -> bytes:
-        """Return the body of an answer, as JSON. Raises what the reader does."""
+        """Return the body of an answer, as JSON. Raises the errors of the reader."""
         further = self.further
         if further is None:
             return await reader.read(who, self.statement, values, is_quick=self.is_quick)
@@ -100,9 +100,9 @@ class Endpoint:
     async def read_with(
         self, ask: Callable[[Step], Awaitable[bytes]], values: Mapping[str, Any]
     ) -> bytes:
-        """Return the body of an answer, as JSON, by what ``ask`` answers in an open session.
+        """Return the body of an answer, as JSON; ``ask`` runs a statement in an open session.
 
-        It is empty where the query has no row, since its user is gone.
+        It is empty if the query has no row, because its user was deleted.
         """
         query = await ask((self.statement, values))
         if self.further is None or not query:
@@ -117,18 +117,18 @@ class Endpoint:
 
 
 def _with_query(answers: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return answers of which that of the query is called so, and not ``frame``."""
+    """Return answers in which that of the query has the name ``query`` instead of ``frame``."""
     rest = dict(answers)
     return {"query": rest.pop("frame"), **rest}
 
 
 def written(body: Mapping[str, Any]) -> bytes:
-    """Return a body that was put together, as JSON."""
+    """Return a combined body as JSON."""
     return json.dumps(body, separators=(",", ":")).encode()
 
 
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
-    """Return a route for each declaration. ``resource`` is the audience that tokens may be bound to."""
+    """Return a route for each declaration. ``resource`` is the audience to which tokens may be limited."""
     return [_route(endpoint, reader, resource) for endpoint in endpoints]
 
 

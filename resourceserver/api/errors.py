@@ -1,4 +1,4 @@
-"""What a client of the resource server may be told when a request fails, and how it is written.
+"""The errors of the resource server's API, and their answers.
 
     Problem
     ├── NotFound             404
@@ -22,7 +22,7 @@
     │   └── OutdatedSchema
     └── InternalError        500
 
-Raised where the fact is known, turned into an answer here, once, at the edge.
+Code raises them where it detects the failure; they become answers here, in one place.
 """
 
 import json
@@ -36,7 +36,7 @@ from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
 PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization"}
-"""For every answer that needed a credential: personal data must not rest in caches. Packing adds to Vary."""
+"""For every answer that needed a credential: caches must not keep personal data. Packing adds to Vary."""
 
 CODES: Final = (
     *("invalid_parameter", "missing_parameter", "invalid_json", "invalid_request"),
@@ -135,7 +135,7 @@ class TooManyRequests(Problem):
     code = "rate_limited"
 
     def __init__(self, retry_after_s: int, message: str | None = None) -> None:
-        """Keep in how many seconds to ask again."""
+        """Keep the number of seconds after which the client may try again."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
@@ -172,21 +172,21 @@ class Unauthorized(Problem):
     code = "unauthorized"
 
     def __init__(self, scopes: tuple[str, ...], message: str | None = None) -> None:
-        """Keep the scopes to ask for; a message means that a token was presented."""
+        """Keep the required scopes; a message means that a token was presented."""
         super().__init__(message)
         self.scopes = scopes
         self.is_token_invalid = message is not None
 
     @classmethod
     def invalid_token(cls, scopes: tuple[str, ...]) -> "Unauthorized":
-        """Return the problem of a token that was presented and opens nothing."""
+        """Return the problem of a token that was presented and is not valid."""
         return cls(
             scopes, "the token is unknown, malformed, revoked, expired or made for another resource"
         )
 
 
 class InsufficientScope(Problem):
-    """The token is good, and holds less than the endpoint needs."""
+    """The token is valid but lacks a scope of the endpoint."""
 
     status = 403
     code = "insufficient_scope"
@@ -210,13 +210,13 @@ class ParameterProblem(Problem):
 
 
 class MissingParameter(ParameterProblem):
-    """A required parameter is not there."""
+    """A required parameter is absent."""
 
     code = "missing_parameter"
 
 
 class InvalidParameter(ParameterProblem):
-    """A parameter is there and malformed."""
+    """A parameter is present and malformed."""
 
     code = "invalid_parameter"
 
@@ -229,7 +229,7 @@ UNREADABLE: Final[Mapping[int, type[Problem]]] = {
 
 @dataclass(frozen=True)
 class Answers:
-    """Writes problems as answers. ``metadata_url`` is where a challenge sends clients (RFC 9728)."""
+    """Writes problems as answers. ``metadata_url`` is the address in a challenge (RFC 9728)."""
 
     metadata_url: str
 

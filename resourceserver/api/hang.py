@@ -1,12 +1,11 @@
-"""Notices a database that hangs, so that nobody waits for it longer than a moment.
+"""The watch over a database that hangs, so that requests fail after a moment instead of waiting.
 
-    an answer is late ──► `select 1` in vain ──► once more in vain ──► the database hangs
-                                                                              │
-    questions are asked again ◄── `select 1` is answered ◄── all questions fail at once
+an answer is late ──► `select 1` in vain ──► once more in vain ──► the database hangs │ statements are sent
+again ◄── `select 1` is answered ◄── all waiting statements fail at once
 
-A database that is gone says so: connections break or cannot be made. One that hangs says nothing, and each
-question would be waited for as long as a slow one may take. The probe has a connection of its own and asks
-what is always answered at once, so a slow question never counts as a database that hangs.
+A stopped database causes errors: connections break or are refused. A database that hangs causes none, and
+each statement would wait for its whole time limit. The probe has a connection of its own and sends a
+statement that is always answered at once, so a slow statement never counts as a database that hangs.
 """
 
 import asyncio
@@ -20,18 +19,18 @@ from shared.pipeline import Pipelines
 from shared.probes import ALIVE
 
 LATE_S: Final = 0.5
-"""How long an answer may take before the database is probed."""
+"""The time after which a missing answer starts a probe."""
 _PAUSE_S: Final = 0.25
-"""How long to wait before looking again."""
+"""The pause between two looks at the waiting times."""
 _PROBE_S: Final = 1.0
-"""How long a probe may take."""
+"""The time limit of a probe."""
 _PROBES: Final = 2
-"""How many probes have to fail one after the other."""
+"""The number of consecutive failed probes that means a hang."""
 
 
 @asynccontextmanager
 async def noticed(probe: Pipelines, watched: Sequence[Pipelines]) -> AsyncIterator[None]:
-    """Let what is asked of ``watched`` fail while the database hangs, to the end of the block."""
+    """Fail the statements of ``watched`` while the database hangs, until the end of the block."""
     task = asyncio.create_task(_watch(probe, watched), name="hang-watch")
     try:
         yield
@@ -55,18 +54,18 @@ async def _watch(probe: Pipelines, watched: Sequence[Pipelines]) -> None:
 
 
 async def _hangs(probe: Pipelines) -> bool:
-    """Tell whether probes remain without any answer, be it an error."""
+    """Tell whether consecutive probes get neither an answer nor an error."""
     for _ in range(_PROBES):
         try:
             async with asyncio.timeout(_PROBE_S):
                 await probe.run((ALIVE,))
         except TimeoutError:
-            # Only this connection may be dead, so the next probe has a new one.
+            # Perhaps only this connection is dead, so the next probe has a new one.
             probe.halt()
             probe.resume()
         except psycopg.Error as error:
-            # Refused or broken connections say that the database is gone. One that cannot be made in time
-            # says nothing, like an answer that does not come.
+            # A refused or broken connection means that the database is stopped. A timeout while connecting
+            # means nothing, like an answer that does not come.
             if not isinstance(error.__cause__, TimeoutError):
                 return False
         else:

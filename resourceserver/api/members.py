@@ -1,7 +1,8 @@
-"""Descriptions of members by name, for those that mean the same wherever they stand.
+"""Descriptions of members by name, for members with the same meaning in every model.
 
-A model that means something else by a name, or more, describes its member itself (``bodies.Body``). OpenAPI
-has both. Tools of the MCP endpoint have only the descriptions of models, since assistants read each word.
+A model whose member has another meaning describes it itself (``bodies.Body``). OpenAPI has both kinds. Tools
+of the MCP endpoint have only the descriptions of models, because every word there costs an assistant
+attention.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "count": "How many there are.",
     "has_more": "Whether more rows follow this page.",
     "totals": "Sums over the whole range.",
-    "definition": "The limits by which rows are found.",
+    "definition": "The limits by which rows are selected.",
     "limits": "The limits of requests.",
     # Ids and names
     "id": "An opaque id.",
@@ -35,7 +36,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "path": "The path below the address of this service.",
     "version": "The version.",
     # Time
-    "range": "The range that the answer is about, as the service read it.",
+    "range": "The range of the answer, as the service read it.",
     "from": "First day or instant, included.",
     "to": "Last day, included; of instants the end, not included.",
     "tz": "The IANA time zone in which days and hours begin.",
@@ -75,7 +76,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "idempotency_key": "Identifies the event: the first one with a key is stored, later ones are duplicates.",
     "category": "The category; `Uncategorized` where no rule matches.",
     "categories": "The categories.",
-    "productivity": "What the score of the category means: from 1 productive, 0 neutral, below distracting.",
+    "productivity": "What the category's score means: 1 and more productive, 0 neutral, less distracting.",
     "tracked_ms": "Tracked time, in milliseconds; an instant counts once, for the session that started last.",
     "productive_ms": "Tracked time in categories with a score of 1 or more, in milliseconds.",
     "neutral_ms": "Tracked time in categories with the score 0, in milliseconds.",
@@ -85,22 +86,22 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "average_ms": "The average, in milliseconds.",
     "longest_ms": "The longest one, in milliseconds.",
     "focus_ms": "Time in streaks of focus, in milliseconds.",
-    "app_switches": "How often one application followed another without a break.",
-    "switch_count": "How often one application followed another without a break.",
-    "session_count": "Sessions that overlap the range, also those that own no time of it.",
+    "app_switches": "The number of times that one application followed another without a break.",
+    "switch_count": "The number of times that one application followed another without a break.",
+    "session_count": "Sessions that overlap the range, including those that own no time of it.",
     "app_count": "The number of different applications.",
     "from_app": "The application before the switch.",
     "to_app": "The application after the switch.",
     "average_before_ms": "Average time in the application before, in milliseconds.",
     "median_before_ms": "Median time in the application before, in milliseconds.",
-    "sample_count": "By how many such days or hours the sums were divided.",
-    "lines_added": "Lines that were added; null where nobody counted.",
-    "lines_removed": "Lines that were removed; null where nobody counted.",
+    "sample_count": "The number of days or hours by which the sums were divided.",
+    "lines_added": "Lines that were added; null if the tracker did not count them.",
+    "lines_removed": "Lines that were removed; null if the tracker did not count them.",
     # Code
     "type": "What kind of event it is.",
-    "additions": "Lines that were added; null where the provider did not say.",
-    "deletions": "Lines that were removed; null where the provider did not say.",
-    "changed_files": "Files that were changed; null where the provider did not say.",
+    "additions": "Lines that were added; null if the provider did not report them.",
+    "deletions": "Lines that were removed; null if the provider did not report them.",
+    "changed_files": "Files that were changed; null if the provider did not report them.",
     # Health
     "metric_type": "The name of the metric, such as `steps`.",
     "unit": "The unit of the values.",
@@ -127,13 +128,13 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "rem_ms": "REM sleep, in milliseconds.",
     "no_data_ms": "Time in bed without a measurement, in milliseconds.",
     "latency_ms": "Time from going to bed to falling asleep, in milliseconds.",
-    "need_ms": "How much sleep the provider recommends, in milliseconds.",
-    "debt_ms": "How much sleep is missing, as the provider says, in milliseconds.",
-    "disturbance_count": "How often the sleep was disturbed.",
+    "need_ms": "The sleep that the provider recommends, in milliseconds.",
+    "debt_ms": "The missing sleep according to the provider, in milliseconds.",
+    "disturbance_count": "The number of disturbances of the sleep.",
     "cycle_count": "The number of sleep cycles.",
     "efficiency_percent": "Time asleep of the time in bed, in percent.",
     "performance_percent": "Time asleep of the need, in percent.",
-    "consistency_percent": "How regular the times of sleep were, in percent.",
+    "consistency_percent": "The regularity of the times of sleep, in percent.",
     # Location
     "latitude": "Degrees north of the equator (WGS 84).",
     "longitude": "Degrees east of Greenwich (WGS 84).",
@@ -146,7 +147,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "movie_count": "Plays of films.",
     "episode_count": "Plays of episodes.",
     "title_count": "Different films and shows.",
-    "listened_ms": "What was heard of each play, or the whole track where that is unknown, in milliseconds.",
+    "listened_ms": "The time of each play, or the length of the track if that is unknown, in milliseconds.",
     # Goals, correlation, insights
     "metric": "The metric that is measured.",
     "target": "The value to reach, or not to exceed, in the goal's unit.",
@@ -160,7 +161,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "service": "The kind of service.",
     "api_version": "The version of this interface.",
     "deployment": "Whether the users run it themselves.",
-    "features": "What this deployment can do.",
+    "features": "The features of this deployment.",
     "max_events_per_batch": "Most events of one request.",
     "access_token_lifetime_ms": "How long an application's access token is valid, in milliseconds.",
     "integrations": "Providers that data can come from.",

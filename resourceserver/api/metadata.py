@@ -1,4 +1,4 @@
-"""What the protected resource says of itself (RFC 9728), and so where clients find the issuer."""
+"""The protected resource metadata (RFC 9728), in which clients find the authorization server."""
 
 import json
 from typing import Final
@@ -16,8 +16,8 @@ PATH: Final = "/.well-known/oauth-protected-resource"
 def routes(chosen: Settings) -> list[Route]:
     """Return the documents of the service and, beside it, of its MCP endpoint (RFC 9728, section 3.1).
 
-    A client compares ``resource`` with the address it started from, so each has its own document, made
-    of settings alone, whatever Host says.
+    A client compares ``resource`` with the address that it used, so each has its own document. Documents
+    contain only settings and never the request's Host.
     """
     return [
         _route(chosen, PATH, chosen.base_url, list(SCOPES), "resource_metadata"),
@@ -25,7 +25,7 @@ def routes(chosen: Settings) -> list[Route]:
             chosen,
             f"{PATH}/mcp",
             f"{chosen.base_url}/mcp",
-            # Nothing is written there, and a client that is told of more asks for more.
+            # The endpoint writes nothing, and clients request every scope that is listed here.
             [scope for scope in SCOPES if scope.startswith("read:")],
             "mcp_resource_metadata",
         ),

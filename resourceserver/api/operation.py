@@ -1,7 +1,7 @@
-"""What the description says of one method of one path.
+"""The declaration of an operation for the description of the API.
 
-A read endpoint's is made of its declaration (endpoint.py). What is no 'parameters in, rows out' declares
-its own beside its handler, which takes name, path and bodies from there.
+That of a read endpoint is made from its declaration (endpoint.py). Other operations have their own beside the
+handler, which takes name, path and bodies from there.
 """
 
 from collections.abc import Mapping
@@ -24,18 +24,18 @@ class Operation:
     name: str
     path: str
     tag: str
-    """The part of the service, or of somebody's data, that it belongs to."""
+    """The part of the service, or the domain of data, that it belongs to."""
     summary: str
     answers: Mapping[int, type[BaseModel]]
-    """The JSON that it answers by itself, by status."""
+    """The JSON bodies of the operation itself, by status."""
     method: str = "GET"
     scope: str | None = None
     params: type[Params] = NoParams
     request: Mapping[str, Any] | None = None
-    """The schema of the JSON that it takes."""
+    """The schema of its JSON request."""
     problems: tuple[Problem, ...] = ()
-    """What may go wrong besides what may go wrong with any token and any parameter."""
+    """Its problems besides those of any token and any parameter."""
     media_types: Mapping[str, str] = field(default_factory=dict)
-    """In which others than JSON it answers, each with what that holds."""
+    """Media types of its answers besides JSON, each with a description."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """What stands in headers of a good answer, beside what every answer has there."""
+    """Headers of a successful answer, besides those of every answer."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SMALLEST: Final = 1024
-"""How many bytes a body has at least that is compressed."""
+"""The smallest body that is compressed, in bytes."""
 LEVEL: Final = 5
 
 
@@ -17,8 +17,8 @@ LEVEL: Final = 5
 class Packing:
     """Middleware that compresses large and streamed bodies for clients that accept gzip.
 
-    Starlette's own looks for the word gzip in the header, and so compresses for clients that refuse it with
-    a quality of 0.
+    Starlette's middleware only searches the header for the word gzip, and so compresses for clients that
+    refuse it with a quality of 0.
     """
 
     app: ASGIApp
@@ -43,7 +43,7 @@ def accepts_gzip(headers: Headers) -> bool:
 
 
 def _coding(element: str) -> tuple[str, float]:
-    """Return a coding with its quality; one that is no number counts as 0, so that nothing is compressed."""
+    """Return a coding with its quality; an invalid one counts as 0, so that nothing is compressed."""
     name, _, parameter = element.partition(";")
     key, _, value = parameter.partition("=")
     try:
@@ -54,7 +54,7 @@ def _coding(element: str) -> tuple[str, float]:
 
 
 def packed(response: Response) -> Response:
-    """Return a response that is compressed where its body is large and the client takes gzip."""
+    """Return a response that is compressed if its body is large and the client accepts gzip."""
     return response if len(response.body) < SMALLEST else _Packed(response)
 
 

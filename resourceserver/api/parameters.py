@@ -1,4 +1,4 @@
-"""Query parameters: what clients may write for instants, days and zones, and how a mistake is named."""
+"""Query parameters: instants, days, zones and others, their checks, and the messages about mistakes."""
 
 import base64
 import binascii
@@ -37,7 +37,7 @@ _INSTANT: Final = re.compile(
 )
 FIRST_DAY: Final = date(1900, 1, 1)
 LAST_DAY: Final = date(9998, 12, 31)
-"""Days that can be asked for. Nothing was tracked before; after, a day's end has no name."""
+"""Days that a request may name. Nothing was tracked before; after them, the end of a day has no name."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -87,11 +87,11 @@ def parse_day(text: str) -> date:
 
 @cache
 def _zones() -> frozenset[str]:
-    # These two are files of the zone database and no places.
+    # These two are files of the zone database, not zones.
     return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
-# Postgres takes these for abbreviations of one offset all year round; the zone database has them as other
+# Postgres reads these as abbreviations of one offset all year round; in the zone database they are other
 # names of these zones.
 _SHADOWED: Final = {
     "CET": "Europe/Brussels",
@@ -109,7 +109,7 @@ def parse_zone(text: str) -> str:
 
 
 def known_zone(name: str) -> str:
-    """Return the name by which Postgres knows a time zone."""
+    """Return the name that Postgres has for a time zone."""
     return _SHADOWED.get(name, name)
 
 
@@ -118,10 +118,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_cursor(text: str) -> tuple[datetime, UUID]:
-    """Return the time and the id of the row after which a list goes on (``svc.cursor``).
+    """Return the time and the id of the row after which the next page begins (``svc.cursor``).
 
-    Raises ValueError for what no answer gave out. One that somebody made up leads to nothing but other
-    rows of the caller's own.
+    Raises ValueError for text that no answer contains. A forged cursor gives only other rows of the caller's
+    own.
     """
     try:
         known = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -134,13 +134,13 @@ def parse_cursor(text: str) -> tuple[datetime, UUID]:
 
 
 def cursor(at: datetime, row_id: str) -> str:
-    """Return the cursor behind the row with this time and id, as ``svc.cursor`` writes it."""
+    """Return the cursor after the row with this time and id, as ``svc.cursor`` writes it."""
     known = f"{(at - _EPOCH) // timedelta(milliseconds=1)},{row_id}"
     return base64.b64encode(known.encode(), altchars=b"-_").decode().rstrip("=")
 
 
 def parse_text(text: str) -> str:
-    """Return ``text`` as it stands. Raises ValueError where nothing stored could be equal to it."""
+    """Return ``text`` unchanged. Raises ValueError if no stored text can be equal to it."""
     if not text or len(text) > 1024:
         raise ValueError("must have between 1 and 1024 characters")
     if "\x00" in text:
@@ -152,7 +152,7 @@ _METRIC_TYPE: Final = "[a-z][a-z0-9_]{0,63}"
 
 
 def parse_metric_type(text: str) -> str:
-    """Return the name of a health metric, known or not. Raises ValueError for what can be none."""
+    """Return the name of a health metric, known or not. Raises ValueError for text that cannot be one."""
     if not re.fullmatch(_METRIC_TYPE, text, re.ASCII):
         raise ValueError("must be a name of a-z, 0-9 and _ that begins with a letter")
     return text
@@ -166,7 +166,7 @@ def parse_flag(text: str) -> bool:
 
 
 def validated(parse: Any) -> BeforeValidator:
-    """Return the check of a parameter that ``parse`` reads, whose ValueError says what is wrong with it."""
+    """Return the validator of a parameter that ``parse`` reads; its ValueError is the message."""
 
     def check(text: str) -> Any:
         try:
@@ -200,7 +200,7 @@ Flag = Annotated[bool, validated(parse_flag), WithJsonSchema({"type": "boolean"}
 
 
 def _checked(parse: Any) -> Any:
-    """Return what raises as ``parse`` does, and otherwise returns the text as it is."""
+    """Return a function that raises like ``parse`` and otherwise returns the text unchanged."""
 
     def check(text: str) -> str:
         parse(text)
@@ -213,7 +213,7 @@ _LIMIT: Final = re.compile(r"\d+", re.ASCII)
 
 
 def at_most(most: int) -> BeforeValidator:
-    """Return the check of a ``limit``, a whole number without a sign; more than ``most`` is ``most``."""
+    """Return the validator of a ``limit``, a whole number without a sign; at most ``most`` counts."""
 
     def parse(text: str) -> int:
         if not _LIMIT.fullmatch(text):
@@ -226,7 +226,7 @@ def at_most(most: int) -> BeforeValidator:
 
 
 def some_of(names: Sequence[str]) -> BeforeValidator:
-    """Return the check of a list with commas between its items, each of them one of ``names``."""
+    """Return the validator of a list with commas between its items, each of them one of ``names``."""
 
     def parse(text: str) -> tuple[str, ...]:
         given = text.split(",")
@@ -238,7 +238,7 @@ def some_of(names: Sequence[str]) -> BeforeValidator:
 
 
 def between(least: int, most: int) -> BeforeValidator:
-    """Return the check of a whole number without a sign, which must lie between ``least`` and ``most``."""
+    """Return the validator of a whole number without a sign between ``least`` and ``most``."""
 
     def parse(text: str) -> int:
         # Python reads no integer of more than 4300 digits.
@@ -263,7 +263,7 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     def values(self) -> dict[str, Any]:
-        """Return what the query's placeholders stand for, all but ``user_id``.
+        """Return the parameters of the query, all but ``user_id``.
 
         An answer names a zone as the request does (``given_tz``).
         """
@@ -274,7 +274,7 @@ class Params(BaseModel):
 
     @classmethod
     def scopes(cls, given: QueryParams) -> tuple[str, ...]:  # noqa: ARG003 -- for those that override it
-        """Return the scopes that a request with this query needs beside the endpoint's own."""
+        """Return the scopes that a request with this query needs besides the endpoint's own."""
         return ()
 
 
@@ -307,7 +307,7 @@ _LAST_INSTANT: Final = datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
 
 
 class OpenInstantRange(Params):
-    """A half-open range of instants of which either end may be left out."""
+    """A half-open range of instants; either end may be left out."""
 
     from_: Instant | None = Field(
         default=None, alias="from", description="Start of the range, an ISO 8601 instant."
@@ -323,7 +323,7 @@ class OpenInstantRange(Params):
         return self
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, both ends: a query with fixed ones has one plan for all."""
+        """Return the values with both ends, because a query with fixed ends has one plan for all calls."""
         ends = {"from": self.from_ or _FIRST_INSTANT, "to": self.to or _LAST_INSTANT}
         return super().values() | ends
 
@@ -370,31 +370,31 @@ FIRST_ROW: Final = (_LAST_INSTANT, UUID(int=2**128 - 1))
 
 
 class Listed(Params):
-    """Where a list goes on; lists of their own length add ``limit``."""
+    """The cursor of a list; lists with pages of any length add ``limit``."""
 
     cursor: Cursor | None = Field(
         default=None,
-        description="The next_cursor of the page before, with everything else asked as there.",
+        description="The next_cursor of the page before, with all other parameters unchanged.",
     )
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the row after which the page begins."""
+        """Return the values with the row after which the page begins."""
         at, row_id = FIRST_ROW if self.cursor is None else parse_cursor(self.cursor)
         return super().values() | {"cursor_at": at, "cursor_id": row_id}
 
 
 class FixedList(Listed):
-    """A list whose pages have a length that nobody chooses."""
+    """A list whose pages have a fixed length."""
 
     LENGTH: ClassVar[int]
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the length as the ``limit``."""
+        """Return the values with the length as the ``limit``."""
         return super().values() | {"limit": self.LENGTH}
 
 
 class LocalDayRange(Params):
-    """A range of calendar days, both ends included, that were local days where they were measured."""
+    """A range of calendar days, both ends included, which are local days at the place of measurement."""
 
     from_: Day = Field(alias="from", description="First calendar day.", examples=["2025-10-20"])
     to: Day = Field(

@@ -1,15 +1,15 @@
-"""One token, one transaction: the only way in which a request reads the database.
+"""The session of a token: one transaction, the only way in which a request reads the database.
 
-A read is two statements between two syncs of a pipeline, which Postgres runs as one implicit
-transaction: the first opens the token's session, the second asks the question under row-level
-security. An error in the first skips the second. So a revoked token is refused at once, no credential
-is cached, and nothing carries over to the connection's next user.
+A read is two statements between two syncs of a pipeline, which Postgres runs as one implicit transaction: the
+first opens the token's session, the second runs the query under row-level security. An error in the first
+skips the second. So a revoked token is refused at once, no credential is cached, and nothing is left on the
+connection for its next user.
 
 Keep them two: folded into one, they can silently answer nothing (sql/session.sql).
 
-An answer of several statements is one transaction as well, begun and committed by name, because all its
+An answer of several statements is one transaction as well, with an explicit begin and commit, because all its
 statements must see the data as of one moment. It ends after its last statement, never at a sync between them:
-there the session would be over, and every policy silently empty.
+a sync would end the session, and every policy would silently return nothing.
 """
 
 import asyncio
@@ -45,38 +45,38 @@ _HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
 _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 
 QUICK_MS: Final = 2000
-"""How long the database may take for a question that is declared quick."""
+"""The statement timeout of a quick read."""
 QUICK_S: Final = 7.0
-"""How long a quick question may take from its first moment to its answer. Opening a session may take 4 s of
-it, while a migration tries to get its locks (sql/migrate.sql)."""
+"""The time limit of a quick read, from the request to its answer. Opening a session may take 4 s of it, while
+a migration tries to get its locks (sql/migrate.sql)."""
 QUICK_PATIENCE_S: Final = 3.0
-"""How long of it a question waits for its turn."""
+"""The part of it that a read may wait for its turn."""
 MOST_QUICK: Final = 16
-"""How many quick questions of one person are asked at once."""
+"""The most quick reads of one person at once."""
 _DEPTH: Final = 256
-"""How many quick questions wait for one connection."""
+"""The most quick reads that wait for one connection."""
 PATIENT_S: Final = 25.0
-"""How long another answer may take: a little longer than the server's own limit (sql/roles.sql)."""
+"""The time limit of other answers: a little longer than the server's own limit (sql/roles.sql)."""
 PROBE_S: Final = 1.5
-"""When the connection of a probe without an answer is given up; who probes waits for less."""
+"""The time limit of a probe's connection; the probe itself waits for less."""
 MOST_PATIENT: Final = 3
-"""How many long questions of one person are asked at once."""
+"""The most long reads of one person at once."""
 _MOST_KNOWN: Final = 10_000
-"""How many tokens are remembered as accepted."""
+"""The number of accepted tokens that are remembered."""
 PARTS_MS: Final = 20_000
-"""How long the database may take for all parts of an answer together, as for one statement."""
+"""The time that all parts of an answer may take together in the database: the limit of one statement."""
 
 
 @dataclass(frozen=True)
 class Credential:
-    """A well-formed token and what the request needs of it."""
+    """A well-formed token and the requirements of the request."""
 
     token: Token
     scopes: tuple[str, ...]
     resources: tuple[str, ...]
-    """The audiences that are accepted; a token bound to none of them is refused."""
+    """The accepted audiences; a token that is limited to another one is refused."""
     notes: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
-    """What the request's log line says of who asked."""
+    """Values about the caller for the request's log line."""
 
     def parameters(self, limit_ms: int | None = None) -> dict[str, Any]:
         """Return the arguments of ``open_session``; ``limit_ms`` is for each statement after it."""
@@ -105,43 +105,43 @@ def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked in several statements of one transaction, which see the data as of one moment."""
+    """A read of several statements in one transaction, which see the data as of one moment."""
 
     frame: Step
-    """What the parts have in common, such as a zone that only the database knows: one JSON object."""
+    """The statement that runs first. Its row has the values that the parts share, as one JSON object."""
     statements: tuple[Statement, ...]
-    """All that ``parts`` may name."""
+    """All statements that ``parts`` may return."""
     parts: Callable[[dict[str, Any]], Mapping[str, Step]]
-    """Makes the statements by name from ``frame``. Each answers with one row of one value."""
+    """Returns the statements by name from ``frame``. Each has one row with one value."""
     more: Callable[[Mapping[str, bytes]], Mapping[str, Step]] | None = None
-    """Makes further parts from the answers of all before them, again and again until it makes none."""
+    """Returns further parts from all answers so far, and is called again until it returns none."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Answers questions as the ``reader`` role."""
+    """Reads as the ``reader`` role."""
 
     quick: Pipelines
-    """For questions that an index answers in a moment."""
+    """Connections for short index searches."""
     patient: Pipelines
-    """For questions that may take long."""
+    """Connections for reads that may take long."""
     turns: Turns
-    """Who may ask ``patient``."""
+    """The places for ``patient``."""
     quick_turns: Turns
-    """Who may ask ``quick``."""
+    """The places for ``quick``."""
     probe: Pipelines
-    """For probes alone, so that no question holds them up."""
+    """A connection for probes alone, so that no read delays them."""
     usage: Usage = field(default_factory=Usage)
-    """Which tokens were accepted."""
+    """The tokens that were accepted."""
     known: dict[bytes, None] = field(default_factory=dict, repr=False)
     """The hashes of tokens that were accepted lately: their requests count for their owner. This grants no
-    access; each question opens a session of its own."""
+    access; each read opens a session of its own."""
     parts_ms: int = PARTS_MS
-    """How long all parts of an answer may take together."""
+    """The time that all parts of an answer may take together."""
 
     @classmethod
     def of(cls, chosen: Settings) -> "Reader":
-        """Return a reader for ``chosen``; it connects when it is first asked."""
+        """Return a reader for ``chosen``; it connects at the first read."""
         url = database.login(chosen, "reader")
         return cls(
             Pipelines.to(
@@ -166,9 +166,9 @@ class Reader:
     async def read(
         self, who: Credential, question: Statement, params: Mapping[str, Any], *, is_quick: bool
     ) -> bytes:
-        """Return the single value of the question's single row, as Postgres wrote it.
+        """Return the single value of the query's single row, as Postgres wrote it.
 
-        The question sees ``user_id`` beside ``params``. Raises Unauthorized, InsufficientScope and
+        The query has the parameter ``user_id`` besides ``params``. Raises Unauthorized, InsufficientScope and
         DatabaseUnavailable.
         """
         values = {**params, "user_id": who.token.user_id}
@@ -186,7 +186,7 @@ class Reader:
         note(who, opened)
         answer = result.get_value(0, 0)
         if answer is None:
-            # Every question has one row, unless its user went away after the session was opened.
+            # Every query has a row, unless its user was deleted after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
         self.accept(who)
         return answer
@@ -194,9 +194,9 @@ class Reader:
     async def read_parts(self, who: Credential, question: Question) -> dict[str, bytes]:
         """Return the value of the question's ``frame``, and of each of its parts by name.
 
-        It takes two round trips, and another for each time that ``more`` is called. All parts together have
-        the time of one statement, and where one fails there is no answer. Raises Unauthorized,
-        InsufficientScope and DatabaseUnavailable.
+        It takes two round trips, and another for each call of ``more``. All parts together have the time of
+        one statement, and if one fails, there is no answer. Raises Unauthorized, InsufficientScope and
+        DatabaseUnavailable.
         """
         frame, values = question.frame
         common = {"user_id": who.token.user_id}
@@ -210,7 +210,7 @@ class Reader:
 
         def following(results: Results) -> Sequence[Step] | Unfinished:
             if len(results) == len(first):
-                # It is called from the start once more where the transaction is repeated.
+                # A repeated transaction calls this again from the start.
                 del names[1:]
             received = _answers(names, results[len(first) - 1 :])
             if None in received.values():
@@ -242,21 +242,21 @@ class Reader:
         received = _answers(names, results[len(first) - 1 : -1])
         answer = {name: value for name, value in received.items() if value is not None}
         if len(answer) < len(received):
-            # Every part has one row, unless its user went away after the session was opened.
+            # Every part has a row, unless its user was deleted after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
         self.accept(who)
         return answer
 
     async def know(self, who: Credential) -> None:
-        """Make sure that the token's owner is known, before what it asks counts for that person.
+        """Check that the token is valid, before its requests count for its owner.
 
-        It takes a round trip where the token was not accepted before. Raises what ``check`` does.
+        It takes a round trip unless the token was accepted before. Raises what ``check`` does.
         """
         if who.token.hash not in self.known:
             await self.check(who)
 
     def accept(self, who: Credential) -> None:
-        """Note that the token was accepted just now."""
+        """Remember that the token was accepted just now."""
         self.usage.note(who.token)
         if who.token.hash not in self.known:
             if len(self.known) >= _MOST_KNOWN:
@@ -273,7 +273,7 @@ class Reader:
         self.accept(who)
 
     async def _ask_quickly(self, who: Credential, steps: Sequence[Step]) -> Results:
-        """Return the results of ``steps``, which count for the token's owner once that is known.
+        """Return the results of ``steps``, which count for the token's owner once the token is known.
 
         Raises psycopg.Error, TookTooLong, and what ``Turns.take`` does.
         """
@@ -301,9 +301,9 @@ class Reader:
 
 
 def _answers(names: Sequence[str], results: Results) -> dict[str, bytes | None]:
-    """Return the answers of a frame and its parts by name; None for one that has no row.
+    """Return the answers of a frame and its parts by name; None for one without a row.
 
-    Before each part stands the call that limits its time.
+    Before each part comes the result of the call that limits its time.
     """
     return {
         name: result.get_value(0, 0) if result.ntuples else None
@@ -312,7 +312,7 @@ def _answers(names: Sequence[str], results: Results) -> dict[str, bytes | None]:
 
 
 def note(who: Credential, opened: PGresult) -> None:
-    """Note for the request's log line whose token ``open_session`` has found to be good."""
+    """Add client and grant of the accepted token to the request's log line."""
     for column, name in enumerate(("client_id", "grant_id")):
         value = opened.get_value(0, column)
         if value is not None:
@@ -320,9 +320,9 @@ def note(who: Credential, opened: PGresult) -> None:
 
 
 def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) -> Exception:
-    """Return what a client is told of a database error; ours are recognised by SQLSTATE alone.
+    """Return the problem for a database error; the service's own errors are recognised by SQLSTATE alone.
 
-    ``params`` names what the question that was asked takes from the request.
+    ``params`` are the names of the parameters that the query takes from the request.
     """
     match error.sqlstate:
         case "SV401":
@@ -330,10 +330,10 @@ def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) 
         case "SV403":
             return InsufficientScope(who.scopes, error.diag.message_primary or "")
         case "22023" if "tz" in params:
-            # Python knows the zone and the database does not.
+            # Python knows the zone, but the database does not.
             return InvalidParameter("tz", "is not known to the database")
         case "57014":
-            # Nobody but its own time limit cancels a statement.
+            # Statements are canceled only by their time limit.
             return TookTooLong()
     return _unavailable(error)
 

@@ -10,10 +10,10 @@ call svc.open_session(
 )
 
 -- name: hold_schema
--- Keeps away migrations that exclude this code, until the transaction ends. One that reads all as of one moment
--- must have this lock before that moment: a table that was written anew since then would seem to be empty.
+-- Keeps migrations that exclude this code waiting until the transaction ends. A transaction with one snapshot must
+-- have this lock before the snapshot: a table that was rewritten after it would seem to be empty.
 lock table svc.schema_version in access share mode
 
 -- name: limit_answer
--- Leaves the next statement no more time than the answer still has (sql/session.sql).
+-- Limits the next statement to the remaining time of the answer (sql/session.sql).
 select svc.limit_answer(%(limit_ms)s)

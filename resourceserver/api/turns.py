@@ -1,20 +1,20 @@
-"""Places that go round by person, so that one person's load is that person's.
+"""Places that go round by person, so that the load of one person delays only that person.
 
     alice's  9th … 4th ──┐            ┌──► 3 places of alice at most
     bob's          1st ──┼─► rounds ──┼──► bob's
-    carol's  2nd   1st ──┘            └──► carol's; further ones as they become free
+    carol's  2nd   1st ──┘            └──► carol's; further ones when they become free
 
 A place is what a request needs to be served: a connection of its own for a long question, a batch or an
 export, a share of a connection for a quick question, or memory for a large body. A free place goes to the
 waiting person who holds the fewest places, and among equals to the one who was served longest ago. So a
 person without a place never waits behind another person's second request.
 
-A request that waits too long is refused with the reason that applies: a person who holds places has asked
-for too much (429); for a person who holds none the server is full (503).
+A request that waits too long is refused with the reason that applies: a person who holds places has sent too
+many requests (429); for a person who holds none the server is full (503).
 
 A request counts for the owner of its token only after the database has accepted the token
-(``Reader.know``). A token contains the id of its owner, and anybody could write another person's id into a
-token.
+(``Reader.know``). A token contains the id of its owner, and a forged token could contain another person's
+id.
 """
 
 import asyncio
@@ -29,44 +29,44 @@ from resourceserver.api.errors import DatabaseUnavailable, ServerFull, TooManyRe
 Person = Hashable
 
 MOST_WAITING: Final = 100
-"""How many requests of one person may wait, as a rule."""
+"""The most waiting requests of one person, by default."""
 PATIENCE_S: Final = 15.0
-"""How long a request waits for a place, as a rule."""
+"""How long a request waits for a place, by default."""
 RETRY_AFTER_S: Final = 5
-"""When to ask again after having asked for too much."""
+"""The delay after which a refused client may try again."""
 
 
 @dataclass(eq=False)
 class Turns:
-    """A number of places in this process, and who waits for one."""
+    """A number of places in this process, and the requests that wait for one."""
 
     places: int
-    """How many there are."""
+    """The number of places."""
     most: int
-    """How many of them one person may have, unless there are so few that nothing would be left for others."""
+    """The most places of one person. One place fewer if otherwise none would be left for others."""
     patience_s: float | None = None
     """How long a request waits for a place; None for the usual time."""
     full: type[DatabaseUnavailable] = ServerFull
-    """What is raised where others have all places."""
+    """The error to raise if others hold all places."""
     most_waiting: int = MOST_WAITING
-    """How many requests of one person may wait; further ones are refused at once."""
+    """The most waiting requests of one person; further ones are refused at once."""
     held: Counter[Person] = field(default_factory=Counter)
-    """How many places each person has."""
+    """The number of places that each person holds."""
     waiting: dict[Person, deque[asyncio.Future[None]]] = field(default_factory=dict)
-    """The requests of each person that wait, those of the person who was served longest ago first."""
+    """The waiting requests of each person, those of the person who was served longest ago first."""
 
     def __post_init__(self) -> None:
-        """Keep a place for others, where there are several."""
+        """Keep a place for others if there are several."""
         self.most = min(self.most, max(1, self.places - 1))
 
     def is_awaited_by_another(self, person: Person) -> bool:
-        """Tell whether somebody waits who holds no place, while ``person`` does."""
+        """Tell whether a person without a place waits while ``person`` holds one."""
         return any(other != person and not self.held[other] for other in self.waiting)
 
     async def take(self, person: Person) -> None:
         """Wait for a place, which must be given back.
 
-        Raises TooManyRequests if the person holds places already, else what ``full`` names.
+        Raises TooManyRequests if the person already holds places, else the error of ``full``.
         """
         if not self.waiting and self._may_have(person):
             self.held[person] += 1
@@ -89,7 +89,7 @@ class Turns:
             raise self.full from error
 
     def give_back(self, person: Person) -> None:
-        """Let somebody else have the place."""
+        """Give the place to the next waiting person."""
         self.held[person] -= 1
         if not self.held[person]:
             del self.held[person]
@@ -97,7 +97,7 @@ class Turns:
 
     @asynccontextmanager
     async def place(self, person: Person) -> AsyncIterator[None]:
-        """Have a place for the time of the block. Raises what ``take`` does."""
+        """Hold a place for the time of the block. Raises what ``take`` does."""
         await self.take(person)
         try:
             yield
@@ -108,7 +108,7 @@ class Turns:
         return self.held.total() < self.places and self.held[person] < self.most
 
     def _leave(self, person: Person, place: asyncio.Future[None]) -> None:
-        """Stop waiting; a place that was handed over at the same moment goes to the next."""
+        """Stop waiting; a place that was given at the same moment goes to the next."""
         if place.done() and not place.cancelled():
             self.give_back(person)
             return
@@ -120,16 +120,16 @@ class Turns:
                 del self.waiting[person]
 
     def _hand_out(self) -> None:
-        """Hand free places to those whose turn it is."""
+        """Give free places to the people whose turn it is."""
         while True:
             ready = [person for person in self.waiting if self._may_have(person)]
             if not ready:
                 return
-            # The order of a dictionary is that of insertion, and the first of several smallest is taken.
+            # A dictionary is in the order of insertion, and min() returns the first of several smallest.
             person = min(ready, key=lambda each: self.held[each])
             waiting = self.waiting.pop(person)
             while waiting and waiting[0].done():
-                # It was cancelled, or has waited too long, and leaves only when its task runs again.
+                # It was canceled or waited too long, and is removed when its task runs again.
                 waiting.popleft()
             if not waiting:
                 continue

@@ -1,9 +1,9 @@
-"""When tokens were used last: true to the minute, and no write for any request.
+"""The time of last use of each token: exact to the minute, without a write for each request.
 
-    request, its token accepted ──► in memory ──once a minute, and at the end──► oauth.grant
+request, its token accepted ──► in memory ──once a minute, and at the end──► oauth.grant
 
-A request costs an assignment. What cannot be written, because the database is gone or the grant is locked,
-stays for the next minute, and no request fails because of it.
+A request costs an assignment. A use that cannot be written, because the database is unreachable or the grant
+is locked, stays for the next minute, and no request fails because of it.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ SQL: Final = queries.load(Path(__file__).with_name("usage.sql"))
 
 INTERVAL: Final = timedelta(minutes=1)
 MOST: Final = 100_000
-"""Tokens whose use is remembered until it is written, some 30 MB. Of further ones it is not noted, until
-there is room again."""
+"""The most tokens whose use waits to be written, some 30 MB. Uses of others are not recorded until there is
+room again."""
 BATCH: Final = 1000
-"""Tokens of one statement, so that it holds nobody's grant for long."""
+"""The tokens of one statement, so that it locks grants only for a short time."""
 _LAST_WRITE_S: Final = 3.0
-"""How long the server's end may wait for the last write."""
+"""How long the stopping server waits for the last write."""
 
 Use = tuple[UUID, float]
-"""Whose the token is, and when it was used, in seconds since 1970."""
+"""The owner of a token, and the time of its use in seconds since 1970."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """The tokens that were used and whose use is not written yet, by their hashes."""
+    """The uses of tokens that are not written yet, by the tokens' hashes."""
 
     waiting: dict[bytes, Use] = field(default_factory=dict, repr=False)
 
@@ -53,19 +53,19 @@ class Usage:
             self.waiting[token.hash] = (token.user_id, time.time())
 
     async def write(self, worker: Connection) -> None:
-        """Write what is waiting. Raises psycopg.Error; what was not written keeps waiting."""
+        """Write the waiting uses. Raises psycopg.Error; uses that were not written keep waiting."""
         due = list(self.waiting.items())
         for start in range(0, len(due), BATCH):
             batch = due[start : start + BATCH]
             locked = await _write(worker, batch)
             for token_hash, use in batch:
-                # It may have been used again since.
+                # The token may have been used again since.
                 if token_hash not in locked and self.waiting[token_hash] is use:
                     del self.waiting[token_hash]
 
 
 async def _write(worker: Connection, batch: Sequence[tuple[bytes, Use]]) -> set[bytes]:
-    """Write uses down, and return the hashes of tokens that could not be reached now."""
+    """Write uses, and return the hashes of tokens whose grants are locked now."""
     uses = {
         "user_ids": [user_id for _, (user_id, _) in batch],
         "token_hashes": [token_hash for token_hash, _ in batch],
