@@ -1,1 +1,1 @@
-"""Export: everything of one person that a token opens, in one file."""
+"""Export: all data of one person that a token may read, in one file."""

@@ -1,4 +1,4 @@
--- What an export reads, within one transaction whose session is open. Each statement of rows has one
+-- The statements of an export, within one transaction whose session is open. Each statement of rows has one
 -- column, a row as JSON, the oldest first; `starts_at` and `ends_at` are the edges of the
 -- requested days, `from` and `to` the days themselves, infinite if the request names none.
 
@@ -15,25 +15,25 @@ lock table svc.schema_version in access share mode
 set local idle_in_transaction_session_timeout = '120s'
 
 -- name: head
--- When it is, which instants the days stand for, and what the token opens.
+-- The current time, the instants at which the days begin and end, and the scopes of the token.
 select svc.instant(now()) as exported_at,
        coalesce(svc.day_start(%(from)s::date, %(tz)s)::text, '-infinity') as starts_at,
        coalesce(svc.day_start(%(to)s::date + 1, %(tz)s)::text, 'infinity') as ends_at,
        string_to_array(current_setting('svc.scopes'), ' ') as scopes
 
 -- name: pending_days
--- The days whose summaries wait to be made again.
+-- The days whose summaries are out of date.
 select date::text
   from svc.pending_days(%(user_id)s, %(from)s, %(to)s) as date
  order by date
 
 -- name: open_rows
 -- Opens the cursor of a resource's statement. A statement, like the count below, cannot be a parameter, so psycopg
--- puts it between the braces.
+-- puts it in place of the braces.
 declare exported no scroll cursor for {rows}
 
 -- name: fetch_rows
--- The next rows, at most so many.
+-- The next rows, up to a number of them.
 fetch forward {count} from exported
 
 -- name: close_rows
@@ -41,7 +41,7 @@ fetch forward {count} from exported
 close exported
 
 -- name: rows_of_answer
--- The rows of an endpoint that answers all it has at once.
+-- The rows of an endpoint that returns all of them in one answer.
 select row::text
   from (select %(answer)s::json -> 'data' as data) as body
  cross join lateral json_array_elements(
@@ -122,7 +122,7 @@ select row_to_json(line)::text
           session.coding_session_id
 
 -- name: devices
--- Devices, and what each has sent.
+-- Devices, and the number of events of each.
 with
 --include device_sums
 listed as (
@@ -142,7 +142,7 @@ select line
           device_id
 
 -- name: category_rules
--- What goes into which category, the rule that is tried first first.
+-- Category rules, in the order in which they are tried.
 select row_to_json(line)::text
   from (
            select category_rule_id as id,
@@ -158,7 +158,7 @@ select row_to_json(line)::text
           line.id
 
 -- name: category_scores
--- How productive time in a category is.
+-- The scores of categories.
 select row_to_json(line)::text
   from (
            select category,
@@ -169,7 +169,7 @@ select row_to_json(line)::text
  order by line.category collate "C"
 
 -- name: daily_summaries
--- Days as they were summed up.
+-- Stored daily summaries.
 select row_to_json(line)::text
   from activity.daily_summary as summary
   left join unnest(%(pending_days)s::date[]) as pending (date)
@@ -247,7 +247,7 @@ select row_to_json(line)::text
 
 -- name: sleeps
 -- Sleeps and naps, each on the local day on which it ended, with the recovery after it and the strain of
--- the day that it began.
+-- the day that began with it.
 select row_to_json(line)::text
   from health.sleep
   join health.source
@@ -379,7 +379,7 @@ select row_to_json(line)::text
           insight.insight_id
 
 -- name: recordings
--- Recordings with what was said in them.
+-- Recordings with their transcripts.
 select row_to_json(line)::text
   from content.recording
  cross join lateral (
@@ -392,7 +392,7 @@ select row_to_json(line)::text
           recording.recording_id
 
 -- name: plays
--- Films and episodes that were watched.
+-- Films and episodes.
 select row_to_json(line)::text
   from content.play
   join content.title
@@ -425,7 +425,7 @@ select row_to_json(line)::text
           play.play_id
 
 -- name: calendar_events
--- Events of calendars, cancelled ones too.
+-- Events of calendars, including cancelled ones.
 select row_to_json(line)::text
   from content.calendar_event as event
   join content.calendar

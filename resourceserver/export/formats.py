@@ -1,8 +1,8 @@
-"""The forms in which an export is written: JSON, NDJSON, CSV, and CSV in a zip file.
+"""The formats of an export: JSON, NDJSON, CSV, and CSV in a zip file.
 
-Rows come as the JSON that Postgres wrote. JSON and NDJSON pass them on as they are. A CSV file has the same
-columns for every resource, with what has no column as JSON in the last; in a zip file each resource has a
-file and columns of its own.
+Rows come as the JSON that Postgres wrote. JSON and NDJSON contain them unchanged. A CSV file has the same
+columns for every resource, and its last column has the other members as JSON; in a zip file each resource has
+a file and columns of its own.
 """
 
 import csv
@@ -18,7 +18,7 @@ from resourceserver.export.resources import COLUMNS, Resource
 from resourceserver.ingest.fields import compact
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""How text begins that a spreadsheet might take for a formula, and run."""
+"""First characters of text that a spreadsheet might run as a formula."""
 
 
 async def as_json(export: Export) -> AsyncIterator[bytes]:
@@ -38,12 +38,12 @@ async def as_json(export: Export) -> AsyncIterator[bytes]:
 
 async def as_ndjson(export: Export) -> AsyncIterator[bytes]:
     """Yield one row a line, each an object that begins with its resource."""
-    # The head of the answer goes out with the first piece; what fails afterwards breaks the answer off.
+    # The first piece carries the head of the answer; after it, an error breaks the answer off.
     yield b""
     for resource in export.resources:
         opening = f'{{"resource":"{resource.name}",'
         async for rows in export.batches(resource):
-            # What was stored as JSON may have line breaks between values; those in strings are escaped.
+            # Stored JSON may have line breaks between values; those in strings are escaped.
             flat = (row[1:].replace("\r", " ").replace("\n", " ") for row in rows)
             yield "".join(f"{opening}{row}\n" for row in flat).encode()
 
@@ -57,12 +57,12 @@ async def as_csv(export: Export) -> AsyncIterator[bytes]:
 
 
 async def as_zip(export: Export) -> AsyncIterator[bytes]:
-    """Yield an archive with a CSV file for each resource, and ``about.json`` that tells of all of it."""
+    """Yield an archive with a CSV file for each resource, and ``about.json`` about the whole export."""
     created_at = datetime.now(UTC)
     outlet = _Outlet()
     with zipfile.ZipFile(outlet, "w") as archive:
         for resource in export.resources:
-            # It may become larger than 4 GiB, and where it begins has to say so.
+            # The archive may become larger than 4 GiB, and the header of a file must allow for that.
             with archive.open(
                 _entry(f"{resource.name}.csv", created_at), "w", force_zip64=True
             ) as file:
@@ -87,19 +87,19 @@ FORMATS: Final[dict[str, tuple[str, Callable[[Export], AsyncIterator[bytes]]]]] 
     "ndjson": ("application/x-ndjson", as_ndjson),
     "zip": ("application/zip", as_zip),
 }
-"""What each is sent as, and what writes it."""
+"""The media type and the writer of each format."""
 
 
 def _entry(name: str, created_at: datetime) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, created_at.timetuple()[:6])
     entry.compress_type = zipfile.ZIP_DEFLATED
-    # For its owner alone, where it is unpacked.
+    # Readable only by its owner after unpacking.
     entry.external_attr = 0o600 << 16
     return entry
 
 
 class _Outlet(io.RawIOBase):
-    """Where an archive is written to and taken from piece by piece; nothing goes back in it."""
+    """A stream that an archive is written to and taken from piece by piece; it cannot seek."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -112,7 +112,7 @@ class _Outlet(io.RawIOBase):
         return len(piece)
 
     def take(self) -> bytes:
-        """Return what was written since the last time."""
+        """Return the bytes that were written since the last call."""
         taken = b"".join(self._pieces)
         self._pieces.clear()
         return taken

@@ -1,8 +1,8 @@
-"""What an export is asked for, and the one transaction that reads it.
+"""The parameters of an export, and the one transaction that reads it.
 
-The transaction sees one moment, on a connection that it has alone, so that a long export holds nobody up.
-Rows come through a cursor, a batch at a time, and only as fast as they are taken; so memory does not grow
-with what there is.
+The transaction sees the data as of one moment, on a connection of its own, so that a long export delays
+nobody. Rows come through a cursor, a batch at a time, and only as fast as the client takes them; so memory
+does not grow with the amount of data.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from shared.pool import Connection, Pool
 SCOPE: Final = "read:activity"
 
 BATCH: Final = 64 * 1024
-"""About how many characters of rows are fetched at once."""
+"""The number of characters of rows that are fetched at once, about."""
 FIRST_ROWS: Final = 10
-"""How many rows are fetched before anything is known of their length."""
+"""The number of rows that are fetched before their length is known."""
 
 T = TypeVar("T")
 
@@ -43,17 +43,19 @@ _NAMES: Final = tuple(resource.name for resource in RESOURCES)
 
 
 class ExportParams(Params):
-    """What to export, and how it is written."""
+    """The resources to export, and the format."""
 
     format: Literal["json", "csv", "ndjson", "zip"] = Field(
         default="json",
         description="One JSON object, one CSV file, JSON line by line, or a zip file of CSV files.",
     )
     from_: Day | None = Field(
-        default=None, alias="from", description="First calendar day; without it, the very first."
+        default=None,
+        alias="from",
+        description="First calendar day; default: the first of all data.",
     )
     to: Day | None = Field(
-        default=None, description="Last calendar day, included; without it, the very last."
+        default=None, description="Last calendar day, included; default: the last of all data."
     )
     tz: Zone = Field(default="UTC", description="IANA time zone in which days begin.")
     resources: Annotated[
@@ -62,7 +64,7 @@ class ExportParams(Params):
         WithJsonSchema({"type": "string", "pattern": "^({0})(,({0}))*$".format("|".join(_NAMES))}),
     ] = Field(
         default=None,
-        description="Names with commas between them; without it, everything that the token opens.",
+        description="Names with commas between them; default: every resource that the token may read.",
     )
 
     @model_validator(mode="after")
@@ -73,7 +75,7 @@ class ExportParams(Params):
 
     @classmethod
     def scopes(cls, given: QueryParams) -> tuple[str, ...]:
-        """Return the scopes of the resources that are named, but for the endpoint's own."""
+        """Return the scopes of the named resources, without the endpoint's own."""
         named = {name for text in given.getlist("resources") for name in text.split(",")}
         needed = dict.fromkeys(each.scope for each in RESOURCES if each.name in named)
         return tuple(scope for scope in needed if scope != SCOPE)
@@ -85,25 +87,25 @@ class Export:
 
     connection: Connection
     about: Mapping[str, Any]
-    """Whose it is, of what, and of when."""
+    """The owner, the range and the time of the export."""
     resources: list[Resource]
     omitted: list[str]
-    """The resources that were asked for and that the token does not open."""
+    """The requested resources that the token may not read."""
     pending_days: list[str]
     """The days whose summaries are exported as provisional, or not at all."""
     params: Mapping[str, Any]
-    """What the statements of rows take."""
+    """The parameters of the statements of rows."""
 
     async def batches(self, resource: Resource) -> AsyncIterator[list[str]]:
-        """Yield the rows of a resource as JSON, as many at once as make about ``BATCH`` characters.
+        """Yield the rows of a resource as JSON, as many at once as have about ``BATCH`` characters.
 
-        Raises psycopg.Error, and TimeoutError where the database does not answer.
+        Raises psycopg.Error, and TimeoutError if the database does not answer.
         """
         if isinstance(resource.rows, Endpoint):
             if rows := await rows_of_answer(self.connection, resource.rows, self.params):
                 yield rows
             return
-        # No cursor object of psycopg: where an export is broken off, nothing can close it in order any more.
+        # psycopg's cursor object is not used: after an interrupted export, nothing could close it properly.
         await self._run(sql.SQL(SQL["open_rows"]).format(rows=sql.SQL(resource.rows)), self.params)
         most = FIRST_ROWS
         while rows := await self._run(sql.SQL(SQL["fetch_rows"]).format(count=most)):
@@ -116,15 +118,15 @@ class Export:
     async def _run(
         self, statement: sql.SQL | sql.Composed, params: Mapping[str, Any] | None = None
     ) -> list[str]:
-        """Return the only column of what ``statement`` gives."""
+        """Return the only column of the result of ``statement``."""
         cursor = await in_time(self.connection.execute(statement, params))
         return [row for (row,) in await cursor.fetchall()] if cursor.description else []
 
 
 async def in_time(answer: Awaitable[T]) -> T:
-    """Return what the database answers. Raises TimeoutError.
+    """Return the result of a statement. Raises TimeoutError.
 
-    The server's own limit cannot end a statement where the server, or the way to it, has stopped.
+    The server's own limit cannot end a statement if the server, or the network to it, has stopped.
     """
     async with asyncio.timeout(session.PATIENT_S):
         return await answer
@@ -181,9 +183,9 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
     # `open_session` would wait with the transaction's only one, and check the version as it was before.
     with pipeline.first_statement():
         await connection.execute(SQL["lock_version"])
-        # The first statement that takes a snapshot. Those that follow see what was there at this moment.
+        # The first statement that takes a snapshot. All later ones see the data as of this moment.
         opened = await connection.execute(session.SQL["open_session"], who.parameters())
-    # What has been executed has a result.
+    # A statement that was executed has a result.
     session.note(who, cast("PGresult", opened.pgresult))
     await connection.execute(SQL["allow_slow_client"])
     user_id = {"user_id": who.token.user_id}
@@ -193,7 +195,7 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
     head = cast("dict[str, Any]", await cursor.fetchone())
     profile = await rows_of_answer(connection, cast("Endpoint", PROFILE.rows), user_id)
     if not profile:
-        # The account ended after its token was looked up.
+        # The account was deleted after its token was looked up.
         raise Unauthorized.invalid_token(who.scopes)
     user = json.loads(profile[0])
     if PROFILE.scope not in head["scopes"]:

@@ -1,8 +1,8 @@
-"""What an export holds: each resource with its scope, its rows and how they are asked for.
+"""The resources of an export: each with its scope, its rows and its statement.
 
 Rows are those of the read endpoints. Sessions are the events that trackers sent, so that they can be sent
-again; what the service computes from them is left to whoever reads them. Lists that are short by nature are
-taken from their endpoint, all others are streamed by statements of their own (export.sql).
+again; values that the service computes from them are left out. Short lists are taken from their endpoint, all
+others are streamed by statements of their own (export.sql).
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ COLUMNS: Final = (
     *("resource", "id", "started_at", "ended_at", "duration_ms", "name", "category", "project"),
     *("language", "title", "device", "value", "unit", "latitude", "longitude", "extra"),
 )
-"""Of the one CSV file; ``extra`` is what has no column, as JSON."""
+"""The columns of the one CSV file; ``extra`` has the members without a column, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Resource:
     name: str
     scope: str
     row: type[BaseModel]
-    """Describes a row, which Postgres writes."""
+    """The model of a row, which Postgres writes."""
     rows: str | Endpoint
-    """The statement that reads them, each as JSON in the only column; or whose answer they are."""
+    """The statement that reads them, each as JSON in the only column; or the endpoint that returns them."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Of the one CSV file, those whose member has another name, or is a member of a member:
+    """Columns of the one CSV file whose member has another name, or is a member of a member:
     ``place.latitude``."""
     most_rows: int = 1000
-    """Most rows that are read at once; few where one alone may be long."""
+    """Most rows that are read at once; few if a single one may be long."""
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -64,13 +64,13 @@ class Resource:
 
     @cached_property
     def sources(self) -> tuple[tuple[str, str], ...]:
-        """The member of a row that is in each column between the first and the last, and its member."""
+        """The path to the value of each column between the first and the last: a member, and its member."""
         paths = [self.columns.get(column, column).partition(".") for column in COLUMNS[1:-1]]
         return tuple((member, inner) for member, _, inner in paths)
 
     @cached_property
     def column_names(self) -> frozenset[str]:
-        """The members that are whole in a column, and so not in the last one."""
+        """The members that have a column of their own, and so are not in the last one."""
         return frozenset(member for member, inner in self.sources if not inner)
 
 
@@ -92,7 +92,7 @@ class AppSessionEvent(SessionEvent):
     url: str | None
     """The address of the page; null without one. The operator decides whether it keeps its query."""
     category: str | None
-    """What its tracker said, whatever category the time falls into."""
+    """The category that its tracker sent; category rules may decide for another one."""
     idle: bool
     device: str
     platform: str | None
@@ -121,11 +121,11 @@ class CodingSessionEvent(SessionEvent):
 
 
 class CategoryRule(Body):
-    """What puts time into a category."""
+    """A rule that assigns time to a category."""
 
     id: str
     priority: int
-    """The smallest is tried first."""
+    """The rule with the smallest position is tried first."""
     field: Literal["app", "title", "domain"]
     """The member of a session that is compared."""
     match: Literal["exact", "contains", "regex"]
@@ -133,11 +133,11 @@ class CategoryRule(Body):
     pattern: str
     """The text, or the regular expression."""
     category: str
-    """The category of what matches."""
+    """The category of matching sessions."""
 
 
 class CategoryScore(Body):
-    """How productive time in a category is."""
+    """The score of a category."""
 
     category: str
     """The name of the category."""
@@ -146,7 +146,7 @@ class CategoryScore(Body):
 
 
 class Cycle(health.Strain):
-    """How much the day that a sleep began asked of somebody."""
+    """The strain of the day that began with a sleep."""
 
     started_at: Timestamp
     ended_at: Timestamp | None
@@ -198,7 +198,7 @@ class WatchedTitle(Body):
 
 
 class Play(Body):
-    """A film or an episode that was watched."""
+    """A film or an episode that the person watched."""
 
     id: str
     watched_at: Timestamp
@@ -372,4 +372,4 @@ RESOURCES: Final = (
         {"name": "plan", "value": "seats"},
     ),
 )
-"""Everything, in the order in which it is written."""
+"""All resources, in the order in which they are written."""

@@ -1,12 +1,12 @@
-"""Export: everything of one person that a token opens, written while it is read.
+"""The route of the export: all data of one person that a token may read, written while it is read.
 
     credential ──► parameters ──► place ──► session ──► rows, batch by batch ──► end
      401, 403         400       429, 503    401, 503        or broken off
 
-An answer that has begun can no longer say that something went wrong. It is broken off then, without the end
-that HTTP's chunks have, and no client can take what came for the whole. The same happens to a client that
-stops taking it: its transaction keeps the database from cleaning up, and others from its place. A client that
-is only slow is broken off when another person waits for a place.
+An answer that has begun can no longer report an error. It is then broken off, without the last chunk of HTTP,
+so no client can take it for complete. The same happens if a client stops reading: its transaction keeps the
+database from cleaning up, and its place from other people. A client that is only slow is broken off when
+another person waits for a place.
 """
 
 import asyncio
@@ -47,15 +47,15 @@ PATH: Final = "/api/v1/export"
 PER_PERSON: Final = 2
 """Most exports of one person at the same time in one process."""
 STALLED_S: Final = 30.0
-"""How long a client may take for one piece before it is given up."""
+"""The time that a client may take for one piece before the export is broken off."""
 SLOW_S: Final = 30.0
-"""How long a client may be slow while another person waits for its place."""
+"""The time that a client may be slow while another person waits for its place."""
 LOWEST_RATE: Final = 64 * 1024
-"""Bytes a second; a client that takes less is slow."""
+"""Bytes a second; a client that reads less is slow."""
 PATIENCE_S: Final = 60.0
-"""How long an export waits for a place: longer than a slow client keeps one that is waited for."""
+"""How long an export waits for a place: longer than a slow client may keep a place that is waited for."""
 LONGEST_S: Final = 3600.0
-"""How long an export may take, however steadily it is taken."""
+"""The time limit of an export."""
 
 
 class Busy(DatabaseUnavailable):
@@ -63,7 +63,7 @@ class Busy(DatabaseUnavailable):
 
 
 class ExportUser(Body):
-    """Whose data it is; more than the id where the token opens the profile."""
+    """The owner of the data; only the id if the token may not read the profile."""
 
     id: str
     email: str | None
@@ -76,14 +76,14 @@ class ExportUser(Body):
 
 
 class ExportRange(Body):
-    """The calendar days that were asked for, both included; null where nobody asked."""
+    """The requested calendar days, both included; null for an end that was not requested."""
 
     from_: CalendarDay | None = Field(alias="from")
     to: CalendarDay | None
 
 
 def _without_default(schema: JsonDict) -> None:
-    """Leave the default out of a description: what is not there was not opened, and may have rows."""
+    """Remove the default from the schema: a resource without rows here may have some that were not read."""
     del schema["default"]
 
 
@@ -101,13 +101,13 @@ _ROWS: Final[dict[str, Any]] = {
 ExportResources: Final = create_model(
     "ExportResources",
     __base__=Body,
-    __doc__="The rows of each resource that the token opens; one that it does not open is not there.",
+    __doc__="The rows of each resource that the token may read; others are absent.",
     **_ROWS,
 )
 ExportBody: Final = create_model(
     "ExportBody",
     __base__=Body,
-    __doc__="Everything, resource by resource. Sessions are the events that trackers sent; other"
+    __doc__="All data, by resource. Sessions are the events that trackers sent; other"
     " rows look as in the endpoints that have them.",
     exported_at=Annotated[Timestamp, Field(description="When the export began.")],
     user=Annotated[ExportUser, Field(description="The token's owner.")],
@@ -117,11 +117,11 @@ ExportBody: Final = create_model(
     pending_days=Annotated[
         list[CalendarDay],
         Field(
-            description="Days that wait to be summed up, within minutes: their rows in daily_summaries are"
+            description="Days that will be summed up within minutes: their rows in daily_summaries are"
             " provisional or missing."
         ),
     ],
-    omitted=Annotated[list[str], Field(description="What the token does not open.")],
+    omitted=Annotated[list[str], Field(description="Resources that the token may not read.")],
 )
 
 
@@ -129,7 +129,7 @@ EXPORT: Final = Operation(
     name="export",
     path=PATH,
     tag="Activity",
-    summary="Everything that the token opens, as a file.",
+    summary="All data that the token may read, as a file.",
     answers={200: ExportBody},
     scope=SCOPE,
     params=ExportParams,
@@ -141,21 +141,21 @@ EXPORT: Final = Operation(
     },
     headers={
         "Content-Disposition": "A name for the file.",
-        "Export-Omitted": "What the token does not open, in formats that have no place for it too.",
-        "Export-Pending-Days": "How many days wait to be summed up.",
+        "Export-Omitted": "Resources that the token may not read, in formats that do not name them.",
+        "Export-Pending-Days": "The number of days that will be summed up within minutes.",
     },
 )
 
 
 @dataclass
 class TransferRate:
-    """How fast a client takes an answer, from the time that sending to it takes."""
+    """The rate at which a client takes an answer, from the time that sending takes."""
 
     taken: int = 0
     spent_s: float = 0.0
 
     def is_slow(self, taken: int, spent_s: float) -> bool:
-        """Count what was sent; tell once in ``SLOW_S`` whether the client was slow."""
+        """Count sent bytes; return once in ``SLOW_S`` whether the client was slow."""
         self.taken += taken
         self.spent_s += spent_s
         if self.spent_s < SLOW_S:
@@ -167,7 +167,7 @@ class TransferRate:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An export as it is sent (ASGI). However that ends, its place and connection are free then."""
+    """An export that is being sent (ASGI). At its end, however it ends, place and connection are free."""
 
     turns: Turns
     user_id: UUID
@@ -200,7 +200,7 @@ class _Answer:
             async with asyncio.timeout(LONGEST_S):
                 await streamed(scope, receive, send_in_time)
         except TimeoutError:
-            # Nobody takes it, or nobody gives it. An answer that is left without its end is broken off.
+            # The client does not read, or the database does not answer. The answer is broken off.
             error_log.warning("request_id=%s export given up", scope["svc.request_id"])
         finally:
             self.turns.give_back(self.user_id)
@@ -214,7 +214,7 @@ def _headers(params: ExportParams) -> dict[str, str]:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    # A first piece that is not the last, so that HEAD has the headers of a body of many pieces.
+    # The first piece is not the last one, so the answer to HEAD has the headers of a body in chunks.
     yield b""
 
 

@@ -1,1 +1,1 @@
-"""Ingest: what trackers may send, and the transaction that writes it."""
+"""Ingest: the events of trackers, their validation, and the transaction that writes them."""

@@ -1,4 +1,4 @@
-"""What trackers may send, as JSON Schema (draft 2020-12), made of the fields that read events.
+"""JSON Schemas (draft 2020-12) of the events that trackers send, made of the fields that read events.
 
 Every event that ingest accepts fits the schema. Some that fit are rejected, for reasons that a schema cannot
 state:
@@ -55,7 +55,7 @@ def batch(stream: Stream) -> dict[str, Any]:
     """Return the schema of a request of ``stream``."""
     return {
         "type": "object",
-        "description": "A batch of events. One that is malformed is rejected by itself.",
+        "description": "A batch of events. A malformed event is rejected without the others.",
         "required": ["events"],
         "properties": {
             "events": {
@@ -93,7 +93,7 @@ def _of(kind: fields.Kind, *, is_required: bool) -> dict[str, Any]:
 
 
 def _note(kind: fields.Kind) -> str | None:
-    """Return what becomes of values that are accepted but not stored as they are."""
+    """Return how accepted values differ from those that are stored, if they do."""
     match kind:
         case fields.Name(limit=limit, is_cut=False):
             return f"At most {limit} characters, without white space around them, in Unicode's form NFC."
@@ -145,7 +145,7 @@ def _alternatives(kind: fields.Kind) -> list[dict[str, Any]]:
 
 
 def _name(limit: int, *, may_be_blank: bool) -> str:
-    """Return the pattern of text that has at most ``limit`` characters when trimmed and composed."""
+    """Return the pattern of text that has at most ``limit`` characters after trimming and composing."""
     uncounted = r"[^\u0000-\u02ff]*"
     text = rf"\s*{uncounted}(?:[\u0001-\u02ff]{uncounted}){{0,{limit}}}\s*$"
     return f"^{text}" if may_be_blank else f"{_NOT_BLANK}{text}"

@@ -1,14 +1,13 @@
-"""Tracker events: what a batch and its events must look like, and the rows that become of them.
+"""Events of trackers: the rules for a batch and its events, and the rows to store.
 
     body ──parse──► JSON value ──read_batch──► Batch ──judge──► Verdict: rows and rejected entries
      NotJSONError ◄───┘              └──► MalformedBatchError, BatchTooLargeError
 
-Each stream is one declaration: its fields in order, and which of them tell one event from another.
-An event may break several rules at once. The one reported is the first in the order of ``CODES``,
-and within a code the first in the order of the stream's fields; that is why all flaws of an event
-are gathered before one is chosen.
+Each stream is one declaration: its fields in order, and those that identify an event. An event may break
+several rules at once. The reported rule is the first in the order of ``CODES``, and within a code the first
+in the order of the stream's fields; therefore all flaws of an event are collected before one is chosen.
 
-Nothing here knows the database or the web. Times are milliseconds since 1970, in UTC.
+This module knows nothing of the database or the web. Times are milliseconds since 1970, in UTC.
 """
 
 import json
@@ -26,18 +25,18 @@ MAX_EVENTS: Final = 1000
 MAX_SESSION_MS: Final = 86_400_000
 MAX_FUTURE_MS: Final = 3_600_000
 MAX_DISAGREEMENT_MS: Final = 1000
-"""How far apart ``ended_at`` and ``started_at`` plus ``duration_ms`` may be."""
+"""The largest difference between ``ended_at`` and ``started_at`` plus ``duration_ms``."""
 MIN_TIMESTAMP_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z."""
 MAX_KEY: Final = 200
 MAX_DEVICE: Final = 128
 MAX_DEVICES: Final = 1000
-"""How many devices one person may have."""
+"""The most devices of one person."""
 MAX_NAME: Final = 255
 MAX_SOURCE: Final = 128
 MAX_MARKS: Final = 3_000_000
 """Most commas, colons and opening brackets between the strings of a body. A thousand events at all
-their limits have less: the 4096 bytes of ``metadata`` hold 2730 of them at most."""
+their limits have fewer: the 4096 bytes of ``metadata`` contain at most 2730 of them."""
 MAX_URL: Final = 2048
 
 CODES: Final[dict[str, str]] = {
@@ -52,11 +51,11 @@ CODES: Final[dict[str, str]] = {
     "duration_too_long": "the session lasts longer than 24 hours",
     "empty_string": "a required name or an idempotency key is blank",
     "string_too_long": "a name or an idempotency key is over its limit",
-    "invalid_value": "a value cannot be stored, or is none of those allowed",
+    "invalid_value": "a value cannot be stored, or is not an allowed one",
     "too_many_devices": "the event names a new device, and the account has as many as it may have",
 }
-"""Why an event is rejected, in the order in which the reasons are tried. The last one is found when a batch
-is written."""
+"""Reasons for a rejection, in the order in which they are tried. The last one is detected when a batch is
+written."""
 
 _RANK: Final = {code: rank for rank, code in enumerate(CODES)}
 
@@ -66,13 +65,13 @@ class Stream:
     """One kind of event that trackers send."""
 
     name: str
-    """As in scopes and derived keys: ``app_sessions``."""
+    """The name in scopes and derived keys: ``app_sessions``."""
     fields: Mapping[str, fields.Kind]
-    """In the order in which they are tried; fields of other names are ignored."""
+    """The fields in the order in which they are tried; others are ignored."""
     required: tuple[str, ...]
-    """Besides these, one of ``ended_at`` and ``duration_ms``."""
+    """The required fields, besides one of ``ended_at`` and ``duration_ms``."""
     identity: tuple[str, ...]
-    """What tells an event from others of its device and start, where it has no key of its own."""
+    """The fields that identify an event of a device and start if it has no key of its own."""
 
 
 _WHEN: Final[dict[str, fields.Kind]] = {
@@ -115,7 +114,7 @@ CODING_SESSIONS: Final = Stream(
         "file": fields.Text(1024, keeps_end=True),
         "branch": fields.Name(255, is_cut=True),
         "editor": fields.Name(64, is_cut=True),
-        # Editors think of new ones, and what they count as matters less than the time itself.
+        # Editors send ever new words here, and their time matters more than the word.
         "activity": fields.Choice(
             (
                 "coding",
@@ -143,7 +142,7 @@ class NotJSONError(Exception):
 
 
 class MalformedBatchError(Exception):
-    """A body that is JSON but no batch; ``field`` is the one at fault, None for the body itself."""
+    """A body that is JSON but no batch; ``field`` is the wrong field, None for the body itself."""
 
     def __init__(self, field: str | None, problem: str) -> None:
         """Keep the field's name apart; the message begins with it."""
@@ -156,7 +155,7 @@ class BatchTooLargeError(Exception):
 
 
 class Batch(NamedTuple):
-    """What a request says."""
+    """The contents of a request."""
 
     events: list[Any]
     device: str
@@ -166,31 +165,31 @@ class Batch(NamedTuple):
 
 
 Row = dict[str, Any]
-"""One event to store: its fields, cleaned, as far as it has them, but for the times, which are
-``started_ms`` and ``ended_ms``. ``idempotency_key``, ``device`` and ``source`` are always there, and
-``indexes``: the places of all events of the batch that have its key."""
+"""One event to store: the cleaned values of its fields, except the times, which are ``started_ms`` and
+``ended_ms``. ``idempotency_key``, ``device``, ``source`` and ``indexes`` are always present; ``indexes`` are
+the places of all events of the batch that have its key."""
 
 
 class Verdict(NamedTuple):
-    """What becomes of a batch: rows, repeated and rejected add up to the number of its events."""
+    """The result of validation: rows, repeated and rejected add up to the number of events."""
 
     rows: list[Row]
     repeated: int
-    """Valid events with the key of an earlier valid event of the batch, which is the one kept."""
+    """The number of valid events with the key of an earlier valid event of the batch, which is kept."""
     rejected: list[dict[str, Any]]
-    """As they are answered: ``index``, ``code`` and ``message``, ascending by index."""
+    """Rejections as the answer has them: ``index``, ``code`` and ``message``, ascending by index."""
 
 
 def is_parsable(body: bytes | bytearray) -> bool:
     """Tell whether ``body`` has no more values than ``parse`` can build in reasonable memory.
 
-    A value takes two bytes of JSON and up to two hundred of memory, so a body within its limit could
-    fill a gigabyte, in events or inside a single one, before anything is known about it.
+    A value takes two bytes of JSON and up to two hundred of memory, so a body within the size limit could
+    fill a gigabyte, in many events or in a single one, before it is validated.
     """
-    # Ordinary batches are too short to have as many; counting takes longer than reading them.
+    # Most batches are too short to exceed the limit; counting would take longer than parsing them.
     if len(body) <= MAX_MARKS or _marks(body) <= MAX_MARKS:
         return True
-    # Perhaps most of them stand in strings. Without escapes, every other piece between quotes does.
+    # Perhaps most marks are in strings. Without escapes, every other piece between quotes is a string.
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks, is_inside = 0, False
     for start in range(0, len(plain), _STRETCH):
@@ -210,11 +209,11 @@ def _marks(text: bytes | bytearray) -> int:
 
 
 def parse(body: bytes | bytearray) -> Any:
-    """Return the JSON value in ``body``. A key given twice has its last value. Raises NotJSONError.
+    """Return the JSON value in ``body``. Of equal keys in an object the last one wins. Raises NotJSONError.
 
-    A number beyond the range of a double becomes infinite and a lone surrogate stays one, so that
-    they are held against the one event they stand in. That is why it is the standard library's
-    parser: pydantic's is a fifth faster, but refuses the whole body for a lone surrogate.
+    A number outside the range of a double becomes infinite and half of a surrogate pair is kept, so that only
+    the event that contains it is rejected. Therefore the parser is the standard library's: pydantic's is a
+    fifth faster, but refuses the whole body because of half of a surrogate pair.
     """
     try:
         return _DECODER.decode(str(body, "utf-8-sig"))
@@ -223,7 +222,7 @@ def parse(body: bytes | bytearray) -> Any:
 
 
 def _integer(digits: str) -> int | float:
-    # Up to 308 digits are in range. Python itself reads no integer of more than 4300.
+    # Numbers of up to 308 digits are in range. Python reads no integer of more than 4300 digits.
     return int(digits) if len(digits) <= 308 else float(digits)
 
 
@@ -235,7 +234,7 @@ _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse)
 
 
 def read_batch(document: Any) -> Batch:
-    """Return what a request says. Raises MalformedBatchError, and then BatchTooLargeError.
+    """Return the batch of a request. Raises MalformedBatchError, and then BatchTooLargeError.
 
     Null counts as absent, so ``client`` and its name may be null.
     """
@@ -263,10 +262,10 @@ def _default_device(client_name: str) -> str:
 
 
 def judge(stream: Stream, batch: Batch, *, now_ms: int, full_urls: bool) -> Verdict:
-    """Return the rows of the valid events of ``batch``, each key once, and why the others are none.
+    """Return the rows of the valid events of ``batch``, each key once, and the rejections of the others.
 
     ``now_ms`` is the server's clock. Unless ``full_urls``, addresses are shortened as
-    ``web_address`` says.
+    ``web_address`` describes.
     """
     rows: dict[str, Row] = {}
     rejected: list[dict[str, Any]] = []
@@ -289,11 +288,11 @@ def judge(stream: Stream, batch: Batch, *, now_ms: int, full_urls: bool) -> Verd
 
 
 _Flaws = list[tuple[str, Flaw]]
-"""What is wrong with an event, each with the name of its field."""
+"""The flaws of an event, each with the name of its field."""
 
 
 def _read_event(stream: Stream, event: Any, now_ms: int) -> tuple[Row, _Flaws]:
-    """Return the row of ``event``, which is whole only where no flaw is returned beside it."""
+    """Return the row of ``event``, which is complete only if there are no flaws."""
     if not isinstance(event, dict):
         return {}, [("event", Flaw("not_an_object", "must be a JSON object"))]
     row: Row = {}
@@ -329,8 +328,8 @@ def _first(stream: Stream, flaws: _Flaws) -> tuple[str, str]:
 def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
     """Turn the times of ``row`` into ``started_ms`` and ``ended_ms``; return their flaws.
 
-    ``flaws`` is what was found before. Where a time could not be read, nothing more is said of it.
-    Of the others it is: a duration beyond all numbers has a code that is tried after theirs.
+    ``flaws`` are those found before. A time that could not be read gets no further flaw. The other times are
+    still checked, because a time out of range has a code that comes before that of an invalid duration.
     """
     started = row.pop("started_at", None)
     ended = row.pop("ended_at", None)
@@ -341,7 +340,7 @@ def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
     if started is None:
         return []
     if not has_end:
-        # The event is rejected in any case; an end at its start says nothing that is not so.
+        # The event is rejected in any case. An end at its start causes no further flaw.
         ended = started
     ends = started + duration if ended is None else ended
     row["started_ms"], row["ended_ms"] = started, ends
@@ -354,7 +353,7 @@ def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
         and abs(length - given) <= MAX_DISAGREEMENT_MS
     ):
         return []
-    # An end that follows from the duration obeys the same rules, under the name that was sent.
+    # An end that is computed from the duration obeys the same rules; flaws name the field that was sent.
     end, end_is = ("duration_ms", "gives an end") if ended is None else ("ended_at", "is")
     early, future = "before 2000-01-01", "more than 1 hour ahead of the server's clock"
     found = [
@@ -377,11 +376,11 @@ def _settle_times(row: Row, flaws: _Flaws, now_ms: int) -> _Flaws:
 
 
 def _surplus_flaws(name: str, value: Any) -> _Flaws:
-    """Return what is wrong with a field that the stream does not know."""
+    """Return the flaws of a field that the stream does not know."""
     problem = fields.unfit(value, level=2, is_stored=False)
     if problem is None:
         return []
-    # The name is the tracker's own text, and not every text may be repeated.
+    # The name is text of the tracker, and not every text may be repeated in an answer.
     label = name if name.isidentifier() and len(name) <= 64 else "event"
     return [(label, Flaw("invalid_value", problem))]
 
@@ -405,11 +404,10 @@ _HOST: Final = re.compile(r"[^\s<>\"\\^`{|}%.][^\s<>\"\\^`{|}%]*")
 
 
 def web_address(address: str, *, full_urls: bool) -> tuple[str | None, str | None]:
-    """Return what is stored of a visited address, and its domain; nothing if it is not http(s).
+    """Return the address to store and its domain; nothing for an address that is not http(s).
 
-    Userinfo, query and fragment often hold secrets and are dropped unless ``full_urls``. The domain
-    is the host in lower case without port and leading ``www.``, as ActivityWatch and RescueTime
-    show it.
+    Userinfo, query and fragment often contain secrets and are dropped unless ``full_urls``. The domain is the
+    host in lower case without port and leading ``www.``, as in ActivityWatch and RescueTime.
     """
     try:
         parts = urlsplit(address)
@@ -421,7 +419,7 @@ def web_address(address: str, *, full_urls: bool) -> tuple[str | None, str | Non
     if not full_urls:
         name = f"[{host}]" if ":" in host else host
         address = f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{parts.path}"
-    # A letter of the host may become two in lower case.
+    # In lower case, one letter of the host may become two.
     if len(address) > MAX_URL:
         return None, None
     domain = host.rstrip(".")

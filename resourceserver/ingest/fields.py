@@ -1,8 +1,8 @@
-"""Kinds of fields that tracker events are made of: their limits, and how their values are read.
+"""Kinds of fields in events of trackers: their limits, and how their values are read.
 
-A kind tries its rules in the order of the codes it may report (``events.CODES``), so that the first
-it finds is the one that counts for its field. Text is measured in code points, as PostgreSQL does;
-white space is what Python's ``str.strip`` removes.
+A kind checks its rules in the order of the codes (``events.CODES``), so that the first flaw that it finds is
+the one to report for its field. Text is measured in code points, as PostgreSQL does; white space is what
+Python's ``str.strip`` removes.
 """
 
 import json
@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 MAX_DEPTH: Final = 32
-"""How deep an event may be nested; the event itself is the first level."""
+"""The deepest nesting of an event; the event itself is the first level."""
 
 
 class Flaw(Exception):
-    """What is wrong with a value: a code, and the words that follow the field's name."""
+    """A broken rule: a code, and the words that follow the field's name."""
 
     def __init__(self, code: str, words: str) -> None:
         """Keep the code apart from the words."""
@@ -27,14 +27,14 @@ class Flaw(Exception):
 
 
 class Kind(Protocol):
-    """How the values of a field are read."""
+    """A kind of field."""
 
     def read(self, value: Any, /) -> Any:
-        """Return what is stored of a value that is not null; None is absent. Raises Flaw."""
+        """Return the value to store for one that is not null; None counts as absent. Raises Flaw."""
 
 
 compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""Spells JSON as JavaScript's JSON.stringify does, for text without lone surrogates."""
+"""Writes JSON as JavaScript's JSON.stringify does, for text without halves of surrogate pairs."""
 
 UNSTORABLE: Final = "holds a NUL character or half of a surrogate pair"
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
@@ -48,21 +48,21 @@ def is_storable(text: str) -> bool:
 
 
 def storable(text: str) -> str:
-    """Return ``text`` with a replacement character for each that PostgreSQL cannot hold."""
+    """Return ``text`` with a replacement character for each one that PostgreSQL cannot store."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def normal(text: str, limit: int) -> str:
-    """Return ``text`` in Unicode's form NFC, or something longer than ``limit`` if that form is.
+    """Return ``text`` in Unicode's form NFC, or a text longer than ``limit`` if that form is longer.
 
-    Composing shortens text to a quarter at most, so what is beyond four times the limit need not be
-    composed: that takes quadratic time on a long row of combining marks.
+    Composing shortens text to a quarter at most, so the text beyond four times the limit is not composed:
+    composing a long row of combining marks takes quadratic time.
     """
     return unicodedata.normalize("NFC", text[: 4 * limit + 1])
 
 
 def unfit(value: Any, *, level: int, is_stored: bool) -> str | None:
-    """Return why no event may hold ``value``, which stands ``level`` levels deep in it, or None."""
+    """Return why no event may contain ``value``, which is nested ``level`` levels deep, or None."""
     if isinstance(value, str):
         return None if not is_stored or is_storable(value) else UNSTORABLE
     if isinstance(value, float):
@@ -90,7 +90,7 @@ def _string(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Key:
-    """An idempotency key: compared as it was sent."""
+    """An idempotency key, compared without any change."""
 
     limit: int
 
@@ -111,7 +111,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Name:
-    """What people and queries compare by: trimmed, and in Unicode's form NFC."""
+    """A name that people and queries compare: trimmed, and in Unicode's form NFC."""
 
     limit: int
     may_be_blank: bool = True
@@ -140,11 +140,11 @@ class Name:
 
 @dataclass(frozen=True)
 class Text:
-    """Free text, kept as it was sent; cut at its limit, so that no time is lost for it."""
+    """Free text, stored unchanged but cut at its limit, so that its event is not rejected."""
 
     limit: int
     keeps_end: bool = False
-    """Whether of a longer text the end is kept, as of a path, and not the beginning."""
+    """Whether the end of a longer text is kept instead of the beginning, as for a path."""
 
     def read(self, value: Any, /) -> str | None:
         """Return the text."""
@@ -169,7 +169,7 @@ class Address:
         return text.strip() or None if len(text) <= self.limit else None
 
 
-# No leap second (":60"): neither PostgreSQL nor the clocks of trackers count them.
+# No leap second (":60"): neither PostgreSQL nor the clocks of trackers have them.
 RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
@@ -192,19 +192,19 @@ class Instant:
             if self.may_be_blank and not text.strip():
                 return None
             raise Flaw("invalid_timestamp", "is not an RFC 3339 date and time with an offset")
-        # RFC 3339 has a year 0 and Python has not. Year 4, a leap year too, is as far out of range.
+        # RFC 3339 has a year 0, and Python has not. Year 4, a leap year too, is just as far out of range.
         known = f"0004{text[4:]}" if text.startswith("0000") else text
         try:
             at = datetime.fromisoformat(known.upper())
         except ValueError:
             raise Flaw("invalid_timestamp", "is a date that does not exist") from None
         since = at - _EPOCH
-        # Half as long as it takes to divide one timedelta by another, and there are two a session.
+        # This takes half as long as dividing one timedelta by another, and each session needs it twice.
         return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
 
 
 def timestamp(at_ms: int) -> str:
-    """Return an instant in milliseconds since 1970 as RFC 3339 spells it."""
+    """Return an instant in milliseconds since 1970 in the form of RFC 3339."""
     at = _EPOCH + timedelta(milliseconds=at_ms)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
 
@@ -260,7 +260,7 @@ class Choice:
 
     words: tuple[str, ...]
     otherwise: str | None = None
-    """The word that is stored for one that is none of them; without it, its event is rejected."""
+    """The word to store for unknown ones; without it, an event with an unknown word is rejected."""
 
     def read(self, value: Any, /) -> str | None:
         """Return the word."""
@@ -281,7 +281,7 @@ OFFSET: Final = re.compile(r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]")
 
 @dataclass(frozen=True)
 class Offset:
-    """How far the tracker's clock was ahead of UTC: ``+02:00``."""
+    """The offset of the tracker's clock from UTC: ``+02:00``."""
 
     def read(self, value: Any, /) -> str | None:
         """Return the offset."""
@@ -295,10 +295,10 @@ class Offset:
 
 @dataclass(frozen=True)
 class Extra:
-    """An object of the tracker's own, kept and never interpreted."""
+    """An object of the tracker's own, stored and never interpreted."""
 
     limit: int
-    """In bytes, spelled as compact JSON in UTF-8."""
+    """The limit in bytes, as compact JSON in UTF-8."""
 
     def read(self, value: Any, /) -> dict[str, Any]:
         """Return the object."""

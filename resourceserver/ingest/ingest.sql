@@ -1,16 +1,17 @@
--- What one batch writes, in this order: its devices, its events, the days that they change, and what each
--- device has sent. The statements that write events answer which were new, and the later statements get that as
--- parameters. Devices are written in the order of their names, events in that of their keys, days in their own; that
--- is why two batches may wait for each other, and never deadlock.
+-- The statements that write one batch, in this order: its devices, its events, the days that they change, and what
+-- each device has sent. The statements that write events return the new ones, which are parameters of the later
+-- statements. Devices are written in the order of their names, events in that of their keys, days in their own; so
+-- two batches may wait for each other, but never deadlock.
 
 -- name: lock_new_devices
--- Waits for other batches that add devices, if this one adds any to many (sql/functions/devices.sql).
+-- Waits for other batches that add devices if this one would bring the person near the limit
+-- (sql/functions/devices.sql).
 select svc.lock_new_devices(%(devices)s::json, %(most_devices)s)
 
 -- name: add_devices
--- Makes the devices of a batch that do not exist yet, and notes the platform of those that had none. Others
--- are left alone, so that no batch waits for another of the same device here. Returns the names of those that
--- are not made because the person has as many devices as one may have: the first of the batch come first.
+-- Adds the devices of a batch that do not exist yet, and records the platform of those that had none. Others
+-- are not written, so that no batch waits here for another of the same device. Returns the names of those that
+-- are not added because the person has the maximum number of devices: the first of the batch come first.
 with sent as (
     select sent.name,
            sent.platform,
@@ -66,9 +67,9 @@ select missing.name
 
 -- name: add_app_sessions
 -- Writes the app sessions of a batch, given as a JSON array for each column; returns the keys of those that
--- were new. An event whose key is there already changes nothing. The outer join makes a device that was
--- deleted a moment ago an error, where an inner one would drop its events in silence. Events of devices beyond
--- the ceiling are left out; add_devices has returned which devices these are.
+-- were new. An event whose key exists already changes nothing. The outer join turns a device that was deleted
+-- a moment ago into an error, where an inner join would drop its events silently. Events of devices over the limit
+-- are left out; add_devices has returned these devices.
 insert into activity.app_session (
     user_id,
     idempotency_key,
@@ -224,9 +225,9 @@ select %(user_id)s,
 returning idempotency_key
 
 -- name: mark_days
--- Marks the days in UTC that a batch's new events touch as ones whose summaries and rollups are out of date. A
--- mark that is set again gets a new value even if the clock has not moved, because summaries.sql detects new events
--- by it. Rollups are marked after the events are written, because rollups.sql relies on that order.
+-- Marks the summaries and rollups of the days in UTC with new events as out of date. A mark that is set again gets
+-- a new value even if the clock has not moved, because summaries.sql detects new events by it. Rollups are marked
+-- after the events are written, because rollups.sql relies on that order.
 with to_sum_up as (
     insert into activity.summary_due (user_id, date)
     select %(user_id)s::uuid,
@@ -246,9 +247,9 @@ select %(user_id)s::uuid,
        is_left_raw = false
 
 -- name: count_up
--- Records for each device of the batch that it has sent something now, new or not, and counts what was new.
--- It is the last statement and has a row for each device, whatever rows are visible, so that it fails and the whole
--- transaction with it if the session ended halfway and no new events were visible.
+-- Records for each device of the batch that it has sent something now, new or not, and counts the new events. It is
+-- the last statement and has a row for each device, whatever rows are visible; so if the session has ended and no
+-- new events were visible, it fails, and the whole transaction with it.
 insert into activity.device_stream (
     user_id,
     device_id,

@@ -1,16 +1,15 @@
-"""Ingest: what trackers send, validated event by event and written in one transaction.
+"""The routes of ingest: events of trackers, validated one by one and written in one transaction.
 
     credential ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
      401, 403         415     408, 413, 429  400, 413              401, 429       200
                                 400, 503                             503
 
-The credential is checked before the body is read, so that a stranger's megabytes are never taken
-in, and again in the transaction that writes, so that a token revoked meanwhile writes nothing.
-These are three round trips: the second carries session, devices and events, the third what follows
-from those that were new. Whatever fails, nothing of the batch was written, and the tracker may send it
-again.
+The credential is checked before the body is read, so that a request without a valid token cannot send
+megabytes, and again in the transaction that writes, so that a token revoked meanwhile writes nothing. These
+are three round trips: the second carries session, devices and events, the third the writes that depend on
+which events were new. After any failure, nothing of the batch is written, and the tracker may send it again.
 
-A person may have so many devices and no more. Only the transaction knows which ones are new, so it decides
+The number of devices of a person is limited. Only the transaction knows which devices are new, so it decides
 which events are rejected for that reason.
 """
 
@@ -55,34 +54,34 @@ STATEMENTS: Final = {
 }
 
 Columns = dict[str, str]
-"""Parameters of the statements that write a batch: JSON arrays, one value an event."""
+"""The parameters of the statements that write a batch: JSON arrays with one value for each event."""
 _Validated = tuple[Verdict, Columns]
 
 STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
-"""The streams that are open. The statement ``add_<stream>`` of each writes its events."""
+"""The streams that accept events. The statement ``add_<stream>`` of each writes its events."""
 
 MEDIA_TYPE: Final = "application/json"
 MOST_AT_ONCE: Final = 2
-"""How many batches of one person are written at once."""
+"""The most batches of one person that are written at once."""
 MOST_WAITING: Final = 16
-"""How many batches of one person wait to be read on or written; each is in memory while it does."""
+"""The most batches of one person that wait to be read or written; each waits in memory."""
 MAX_BODY: Final = 40 * 1024 * 1024
-"""Most bytes of a body, both as it comes and inflated."""
+"""Most bytes of a body, both as sent and inflated."""
 _SMALL: Final = 32 * 1024
 """Bytes of a body that is validated without a thread: about a hundred events, in about a millisecond."""
 _PIECE: Final = 256 * 1024
 """Most bytes that are inflated before other requests get their turn."""
 LARGE_BODIES: Final = 6
-"""How many larger bodies there are at once, one of each person."""
+"""The most larger bodies at once, one of each person."""
 GRACE_S: Final = 10.0
 LOWEST_RATE: Final = 16 * 1024
-"""How a body must come: a client may take ``GRACE_S`` and a second for so many bytes."""
+"""The minimum rate of a body: a client may take ``GRACE_S`` and a second for so many bytes."""
 LONGEST_S: Final = 300.0
-"""How long a body may take to come, however steadily it does."""
+"""The time limit of a body at any rate."""
 
 
 class UnsupportedMediaType(Problem):
-    """A body of a type or an encoding that is not read here."""
+    """A body of a type or an encoding that is not accepted."""
 
     status = 415
     code = "unsupported_media_type"
@@ -122,13 +121,13 @@ class InvalidJSON(Problem):
 
 
 class InvalidRequest(Problem):
-    """A body that is JSON and no batch."""
+    """A body that is JSON but no batch."""
 
     status = 400
     code = "invalid_request"
 
     def __init__(self, message: str, parameter: str | None) -> None:
-        """Name the field at fault, None for the body itself."""
+        """Keep the name of the wrong field, None for the body itself."""
         super().__init__(message)
         self.parameter = parameter
 
@@ -142,34 +141,34 @@ class Rejection(Body):
     """Why one event was not written."""
 
     index: Count
-    """Its place in the request's array."""
+    """The index of the event in the request's array."""
     code: RejectionCode
-    """Why, for programs."""
+    """The reason, for programs."""
     message: str
-    """The field, and what is wrong with it."""
+    """The field, and the reason in words."""
 
 
 class IngestResult(Body):
-    """What became of a batch; the three add up to the number of its events."""
+    """The result of a batch; the three members add up to the number of its events."""
 
     accepted: Count
-    """How many were written."""
+    """The number of events that were written."""
     duplicates: Count
-    """How many were there already, by their idempotency keys."""
+    """The number of events whose idempotency keys existed already."""
     rejected: list[Rejection]
     """The events that were not written, by index."""
     server_time: Timestamp
-    """The server's clock, by which a tracker sees how wrong its own is."""
+    """The server's clock, with which a tracker can check its own."""
 
 
 def operation(stream: Stream) -> Operation:
-    """Return what is described of the route of ``stream``."""
+    """Return the description of the route of ``stream``."""
     words = stream.name.replace("_", " ")
     return Operation(
         name=f"ingest_{stream.name}",
         path=f"/api/v1/ingest/{stream.name.replace('_', '-')}",
         tag=INGEST,
-        summary=f"Write {words}; each event is judged by itself.",
+        summary=f"Write {words}; each event is validated by itself.",
         answers={200: IngestResult},
         method="POST",
         scope=f"ingest:{stream.name}",
@@ -188,12 +187,12 @@ def operation(stream: Stream) -> Operation:
 
 @dataclass
 class Load:
-    """What the bodies that are being taken in cost this process, all streams together."""
+    """The load of this process by bodies that are being read, of all streams together."""
 
     writing: Turns
-    """Who may write a batch."""
+    """The places for batches that are written."""
     large: Turns
-    """Who may have a large body in memory, from its first bytes beyond a small one until it is written."""
+    """The places for large bodies in memory, from the end of their small part until they are written."""
     validating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large body is validated."""
 
@@ -224,7 +223,7 @@ def _route(
             verdict, columns = (
                 validate() if len(body) <= _SMALL else await _in_turn(validate, load.validating)
             )
-            # A large body keeps its place until it is written: what was read from it waits here in memory.
+            # A large body keeps its place until it is written, because its rows wait in memory.
             async with load.writing.place(who.token.user_id):
                 written = await write(writers, who, stream, verdict.rows, columns)
         result = _result(verdict, written, now_ms)
@@ -236,7 +235,7 @@ def _route(
 async def _in_turn(validate: Callable[[], _Validated], validating: asyncio.Lock) -> _Validated:
     """Run ``validate`` in a thread and return its result. Raises what it raises.
 
-    In a thread, so that the milliseconds of a full batch hold no other request up; in turn, since
+    In a thread, so that the milliseconds of a full batch delay no other request; one at a time, since
     more threads would only share one processor and add up their memory. At most one body of each person
     waits here, so the wait is short.
     """
@@ -245,11 +244,11 @@ async def _in_turn(validate: Callable[[], _Validated], validating: asyncio.Lock)
 
 
 async def read_body(request: Request, take_place: Callable[[], Awaitable[None]]) -> bytearray:
-    """Return the request's body, inflated; ``take_place`` is awaited before a large one is read on.
+    """Return the request's body, inflated; ``take_place`` is awaited before the rest of a large one is read.
 
-    Raises UnsupportedMediaType, PayloadTooLarge, InvalidJSON, TooSlow and what ``take_place`` does. Never
-    more than ``MAX_BODY`` is taken in, whatever length is announced. A small body needs no place, so that
-    large ones cannot keep ordinary trackers out.
+    Raises UnsupportedMediaType, PayloadTooLarge, InvalidJSON, TooSlow and what ``take_place`` does. At most
+    ``MAX_BODY`` is read, whatever length is announced. A small body needs no place, so that large ones cannot
+    delay ordinary trackers.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != MEDIA_TYPE:
@@ -257,7 +256,7 @@ async def read_body(request: Request, take_place: Callable[[], Awaitable[None]])
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise UnsupportedMediaType("Content-Encoding: must be gzip, or none")
-    # Any number of zeros may come first, and Python reads no integer of more than 4300 digits.
+    # The number may begin with any number of zeros, and Python reads no integer of more than 4300 digits.
     announced = request.headers.get("content-length", "").lstrip("0")
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > MAX_BODY):
         raise PayloadTooLarge
@@ -272,13 +271,13 @@ async def read_body(request: Request, take_place: Callable[[], Awaitable[None]])
             if was_small and len(body) > _SMALL:
                 await take_place()
     except ClientDisconnect as error:
-        # Nobody is there to read this, but our log shall not show it as a failure of ours.
+        # The client is gone. The problem keeps this from being logged as an error of the server.
         raise InvalidJSON("the body ended early") from error
     return body
 
 
 async def _in_time(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield ``pieces``. Raises TooSlow if the client takes too long; our own time does not count."""
+    """Yield ``pieces``. Raises TooSlow if the client takes too long; the server's own time does not count."""
     size, spent_s = 0, 0.0
     while True:
         allowed_s = min(GRACE_S + size / LOWEST_RATE, LONGEST_S)
@@ -306,9 +305,9 @@ async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield what the single gzip member in ``pieces`` holds (RFC 1952), piece by piece.
+    """Yield the contents of the single gzip member in ``pieces`` (RFC 1952), piece by piece.
 
-    Raises InvalidJSON where it is damaged, ends early or is followed by anything.
+    Raises InvalidJSON if it is damaged, ends early or is followed by anything.
     """
     inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
@@ -319,7 +318,7 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 rest = inflater.unconsumed_tail
                 yield inflated
                 await asyncio.sleep(0)
-            # What follows the member is not read on, for zlib would copy each piece with all before it.
+            # Data after the member is not read: zlib would copy each piece together with all before it.
             if inflater.unused_data:
                 break
     except zlib.error as error:
@@ -334,7 +333,7 @@ def _validate(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) 
 
 
 def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> Verdict:
-    """Return what becomes of the events in ``body``.
+    """Return the verdict on the events in ``body``.
 
     Raises PayloadTooLarge, InvalidJSON, InvalidRequest and BatchTooLarge, for the batch as a whole.
     """
@@ -352,7 +351,7 @@ def judge(stream: Stream, body: bytearray, *, now_ms: int, full_urls: bool) -> V
 
 
 def columns_of(stream: Stream, rows: list[Row]) -> Columns:
-    """Return the parameters by which ``rows`` and their devices are written."""
+    """Return the parameters of the statements that write ``rows`` and their devices."""
     add = STATEMENTS[f"add_{stream.name}"]
     return {
         "id": fields.compact(_ids(len(rows))),
@@ -365,10 +364,10 @@ def columns_of(stream: Stream, rows: list[Row]) -> Columns:
 
 
 class Written(NamedTuple):
-    """What became of the rows of a batch."""
+    """The result of writing the rows of a batch."""
 
     new: int
-    """How many were new."""
+    """The number of new rows."""
     refused_devices: frozenset[str]
     """Devices that could not be added; their rows were not written."""
 
@@ -402,17 +401,17 @@ async def write(
         return [(statement, values) for statement in then]
 
     try:
-        # Never twice by ourselves: only the tracker can tell that a batch was not answered.
+        # A write is never repeated here: only the tracker knows that a batch was not answered.
         results = await writers.run(steps, sequel=Sequel(then, consequences), may_repeat=False)
     except (ForeignKeyViolation, NotNullViolation) as error:
-        # The device or the whole account was deleted between two statements of ours.
+        # The device or the whole account was deleted between two statements.
         raise DatabaseUnavailable from error
     except InsufficientPrivilege as error:
         # The token was revoked while the batch waited: the policies see no session any more.
         raise Unauthorized.invalid_token(who.scopes) from error
     except psycopg.InternalError as error:
-        # A quota that is used up, files over their limit, a server that only reads: none of it is the
-        # batch's fault, and all of it may pass.
+        # A full quota, files over their limit, a read-only server: the batch did not cause these, and all of
+        # them may be temporary.
         raise DatabaseUnavailable from error
     except psycopg.Error as error:
         raise session.problem(error, who) from error
@@ -420,13 +419,13 @@ async def write(
 
 
 def _refused(results: Results) -> frozenset[str]:
-    """Return the names of the devices that ``add_devices`` has not made."""
+    """Return the names of the devices that ``add_devices`` has not added."""
     names = results[2]
     return frozenset((names.get_value(n, 0) or b"").decode() for n in range(names.ntuples))
 
 
 def _devices(rows: list[Row]) -> list[dict[str, str | None]]:
-    """Return each device named in ``rows``, with the first platform that is named beside it."""
+    """Return each device named in ``rows``, with the first platform that an event of it has."""
     platforms: dict[str, str | None] = {}
     for row in rows:
         name = row["device"]
@@ -451,10 +450,10 @@ _DAY_MS: Final = 86_400_000
 
 
 def _consequences(rows: list[Row], written: PGresult) -> dict[str, Any]:
-    """Return which days in UTC the new ones of ``rows`` touch, and what each device has sent.
+    """Return the days in UTC of the new ``rows``, and the number of new events of each device.
 
-    ``written`` has the keys of those that were new. An event's end is no part of it; one without
-    length touches the day of its start.
+    ``written`` has the keys of the new ones. A session does not include its end; one without length belongs
+    to the day of its start.
     """
     new = rows
     if written.ntuples < len(rows):
@@ -500,7 +499,7 @@ def _result(verdict: Verdict, written: Written, now_ms: int) -> bytes:
 
 
 def _beyond_the_ceiling(row: Row, refused: frozenset[str]) -> list[dict[str, Any]]:
-    """Return why the events of ``row`` are rejected, if its device is one of ``refused``."""
+    """Return the rejections of the events of ``row``, if its device is one of ``refused``."""
     if row["device"] not in refused:
         return []
     message = f"device: is new, and the account has {events.MAX_DEVICES} devices already"
