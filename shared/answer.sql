@@ -1,4 +1,4 @@
--- What every file of named SQL may include: a statement is written as
+-- Fragments that every file of named SQL may include. A statement is written as
 --
 --     --include answer
 --     select ...

@@ -1,4 +1,4 @@
--- What statements of several rooms and functions of the database must agree on: one definition each, as fragments.
+-- Definitions that statements of several rooms and functions of the database share, as fragments.
 
 -- fragment: owner_order
 -- The order of app sessions in which the owner of an instant comes last of all that run at it, as
@@ -18,14 +18,14 @@ coalesce(session.file, '') collate "C" desc,
 session.idempotency_key collate "C" desc
 
 -- fragment: unreported_days
--- `unreported`: the days of `possible_day` on which no tracker reported anything: no session begins on them or reaches
--- into them. What makes the difference between "nothing was done" and "nobody looked".
+-- `unreported`: the days of `possible_day` on which no tracker reported anything: no session begins on them or
+-- reaches into them. On other days, zero activity was measured; on these it is unknown.
 -- needs: possible_day (date, ends_at, starts_at)
 -- gives: unreported (date)
 unreported as (
     select day.date
-      -- The planner uses no index for a comparison with a difference beside row-level security; `offset` makes a
-      -- column of it.
+      -- Beside row-level security, the planner uses no index for a comparison with a computed value; `offset` makes
+      -- it a column.
       from (
                select date,
                       starts_at,
@@ -95,7 +95,7 @@ rule_inputs.category,
 'Uncategorized'
 
 -- fragment: decided_by
--- Which of the candidates decided.
+-- The kind of the candidate that decided.
 -- needs: known_rule (by_app)
 -- needs: known_site (by_domain)
 -- needs: rule_category (categories)
@@ -115,12 +115,12 @@ rule_inputs.category,
 )
 
 -- fragment: decided_category
--- `decided_category`: what is in `rule_inputs`, sessions and labels, each with the category that is `known_as`.
--- A label has no title, but the first of the title rules that match it.
+-- `decided_category`: the rows of `rule_inputs`, sessions and labels, each with its category as `known_as`. A label
+-- has the first of the title rules that match instead of a title.
 --
--- Rules are tried once for each thing they can look at, not for each session, and sessions look up the result:
--- `ruled` holds maps from things to the position of the first rule that matches, `known_site` one from sites to
--- what the service says of them.
+-- Rules are matched once with each distinct value, not with each session, and sessions look up the result: `ruled`
+-- holds maps from values to the position of the first rule that matches, `known_site` one from sites to the category
+-- of the service's rule.
 -- needs: rule (category, category_rule_id, field, match, pattern, position)
 -- needs: rule_inputs (app, category, domain, title, title_rule)
 -- gives: ruled (by_app, by_domain, by_title)
@@ -156,8 +156,8 @@ ruled as (
                       matched.thing,
                       min(rule.position) as position
                  from rule
-                -- One rule after the other goes through all things, which `offset` holds the planner to: the
-                -- server keeps no more than 32 regular expressions compiled.
+                -- `offset` makes the planner match one rule after the other with all values: the server keeps no
+                -- more than 32 regular expressions compiled.
                 cross join lateral (
                           select looked_at.field,
                                  looked_at.thing

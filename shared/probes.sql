@@ -1,3 +1,3 @@
 -- name: alive
--- Answers at all.
+-- Returns a row at once.
 select 1

@@ -5,11 +5,11 @@ A file is a series of blocks, each opened by a header line:
     -- name: app_usage          a statement, with named parameters such as %(from)s
     -- fragment: spans          common table expressions that several statements share
 
-A statement or a fragment takes a fragment in with a line of its own, ``--include spans``. There is no other
-templating: what is executed can be read in the file. Files of functions may include those of SHARED.
+A line ``--include spans`` includes a fragment in a statement or in another fragment. There is no other
+templating: the file has the text that is executed. Files of functions may include the fragments of SHARED.
 
-A fragment says in its header which common table expressions must stand before it, and which of its own are
-there for what follows, each with its columns:
+The header of a fragment lists the common table expressions that must precede it, and those of its own that
+later ones may read, each with its columns:
 
     -- needs: slot (position, starts_at, ends_at)
     -- gives: span (position, grain, starts_at, ends_at)
@@ -29,7 +29,7 @@ SHARED: Final = (
     Path(__file__).with_name("answer.sql"),
     Path(__file__).with_name("definitions.sql"),
 )
-"""The fragments that all files may use, functions of the database among them."""
+"""The fragments that all files may include, even those of functions of the database."""
 
 _HEADER: Final = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 _INCLUDE: Final = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
@@ -57,7 +57,7 @@ Tables = Mapping[str, Columns | None]
 
 
 class FragmentError(ValueError):
-    """A fragment that lacks what it needs, or does not give what it says."""
+    """A fragment that lacks a required table, or does not provide one that its header lists."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Block:
-    """A statement or a fragment, as it stands in its file."""
+    """A statement or a fragment as written in its file."""
 
     name: str
     is_fragment: bool
@@ -83,7 +83,7 @@ class Block:
 
     @cached_property
     def code(self) -> str:
-        """The text without comments and strings, in which parentheses have their partners."""
+        """The text without comments and strings, whose parentheses are therefore balanced."""
         without = _TEXT.sub("''", _COMMENT.sub("", self.text))
         return _NOT_A_TABLE.sub(r"\1", without)
 
@@ -112,8 +112,8 @@ class Block:
 def load(*paths: Path) -> dict[str, str]:
     """Return the statements of ``paths`` by name; fragments may be used across these files.
 
-    Raises ValueError for a name given twice, KeyError for a fragment that is not there, FragmentError for one
-    that lacks what it needs where it is included.
+    Raises ValueError for a name given twice, KeyError for an unknown fragment, FragmentError for a fragment
+    whose requirements are not met where it is included.
     """
     statements: dict[str, Block] = {}
     fragments: dict[str, Block] = {}
@@ -141,7 +141,7 @@ def written_out(path: Path) -> str:
     """
     text = path.read_text(encoding="utf-8")
     fragments = {block.name: block for shared in SHARED for block in blocks(shared)}
-    # A common table expression ends with its statement, and the next function must not rely on it.
+    # A common table expression ends with its statement, so the next function must not refer to it.
     for statement in _STATEMENT_END.split(_COMMENT.sub("", text)):
         _check(Block(path.name, is_fragment=False, text=statement, needs={}, gives={}), fragments)
     return _whole(text, fragments)
@@ -152,7 +152,7 @@ def blocks(path: Path) -> tuple[Block, ...]:
     return _parsed(path.read_text(encoding="utf-8"))
 
 
-# Many files share fragments, and what is read from a block's text is kept with it.
+# Many files share fragments, so the result of parsing a block is cached by its text.
 @cache
 def _parsed(text: str) -> tuple[Block, ...]:
     return tuple(_blocks(text))
@@ -173,14 +173,14 @@ def _whole(text: str, fragments: Mapping[str, Block]) -> str:
 
 
 def _check(block: Block, fragments: Mapping[str, Block]) -> None:
-    """Raise FragmentError unless all is there that a block and its fragments refer to."""
-    # With the depth of parentheses in which each stands. The same name within them hides the one without.
+    """Raise FragmentError unless all tables exist that a block and its fragments refer to."""
+    # With the depth of parentheses of each. A name within them hides the same name outside.
     known: list[tuple[int, str, Columns | None]] = [
         (0, table, columns) for table, columns in block.needs.items()
     ]
     named = set(block.needs)
     for step in block.steps:
-        # What stands within parentheses is not known behind them.
+        # A table within parentheses is not visible after them.
         known = [each for each in known if each[0] <= step.depth]
         if step.is_included:
             fragment = fragments[step.name]
@@ -199,7 +199,7 @@ def _check(block: Block, fragments: Mapping[str, Block]) -> None:
 
 
 def _compare(block: Block, fragment: Block, known: Tables) -> None:
-    """Raise FragmentError unless ``block`` has what a fragment needs, where it includes it."""
+    """Raise FragmentError unless ``block`` meets the requirements of a fragment that it includes."""
     for table, columns in fragment.needs.items():
         given = known.get(table, frozenset())
         if given is not None and (missing := columns - given):

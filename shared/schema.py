@@ -1,9 +1,9 @@
-"""Whether the code and the schema of the database fit each other, and what to do where they do not.
+"""The check whether code and database schema fit each other, and the errors if they do not.
 
 The database decides: it refuses code that is older than the schema allows (57SV1), and code that is newer
-than the schema (57SV2). A schema that lacks what the check itself names is too old as well. None of this is
-the fault of a request, and every request meets it. So the answer is 503, and the log says what to do, once a
-minute. A database to which no connection can be made is reported in the same way: it may not exist yet.
+than the schema (57SV2). A schema that lacks the objects of the check itself is too old as well. No request
+causes this, and every request fails. So the answer is 503, and the log says what to do, once a minute. A
+failed connection is reported in the same way, because the database may not exist yet.
 """
 
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger("svc.schema")
 
 CHECK: Final = queries.load(Path(__file__).with_name("schema.sql"))["check_version"]
 VERSION: Final[Mapping[str, int]] = {"version": SCHEMA_VERSION}
-"""The parameter of ``CHECK``, and of whatever else checks the version itself."""
+"""The parameter of ``CHECK``, and of other statements that check the version themselves."""
 STEP: Final[Step] = (pipeline.statement(CHECK), VERSION)
 """The check as the first step of a round trip."""
 
@@ -31,14 +31,14 @@ LOG_EVERY_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Why a server cannot work with the schema, or whether there is one."""
+    """A reason why a server cannot work with the schema, or cannot reach it."""
 
     code: str
-    """Of the error body, in the contract's words."""
+    """The code of the error body."""
     message: str
-    """For the client."""
+    """The message for the client."""
     advice: str
-    """For the operator."""
+    """The log line for the operator."""
 
 
 OUTDATED_SERVER: Final = Mismatch(
@@ -61,7 +61,7 @@ _BY_SQLSTATE: Final = {"57SV1": OUTDATED_SERVER, "57SV2": OUTDATED_SCHEMA}
 
 @dataclass
 class RateLimitedLog:
-    """Writes each line once a minute at most."""
+    """Writes each line at most once a minute."""
 
     written_at: dict[str, float] = field(default_factory=dict)
 

@@ -1,3 +1,3 @@
 -- name: check_version
--- Raises where the version of the code does not fit the schema (sql/functions/versions.sql).
+-- Raises an error if the version of the code does not fit the schema (sql/functions/versions.sql).
 select svc.check_version(%(version)s)

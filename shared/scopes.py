@@ -1,7 +1,7 @@
-"""The scopes of the service and what each lets an application do.
+"""The scopes of the service, each with a sentence for people.
 
-Reading is granted per domain, writing per stream. The order here is the order in which scopes are
-shown, stored and returned everywhere.
+Reading is granted per domain, writing per stream. Lists of scopes have this order everywhere: on pages, in
+storage and in answers.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ _DECLARED: Final = (
 metadata and descriptions are derived from it."""
 
 SCOPES: Final = {scope: sentence for scope, _, sentence in _DECLARED}
-"""Every scope and the sentence that people read when they are asked for it."""
+"""Every scope and the sentence that people read on the consent page."""
 
 WITHOUT_ENDPOINT: Final = frozenset(("ingest:health", "ingest:heartbeats"))
 """Scopes that can be granted but that no endpoint accepts yet. Pages mark them."""
@@ -44,7 +44,7 @@ DOMAINS: Final = {
 """The domains of a person's data, as pages list them, and the scopes of each."""
 
 DEFAULT: Final = "read:activity"
-"""What an application gets that neither asks for a scope nor registered one."""
+"""The scope of an application that requests none and registered none."""
 
 
 class UnknownScopeError(ValueError):
@@ -59,7 +59,7 @@ class UnknownScopeError(ValueError):
 def parse(text: str) -> tuple[str, ...]:
     """Return the scopes of a space-separated list in canonical order, each once.
 
-    The list may be empty (RFC 6749, section 3.3). Raises UnknownScopeError where a name is not ours.
+    The list may be empty (RFC 6749, section 3.3). Raises UnknownScopeError for an unknown name.
     """
     return ordered(text.split(" ")) if text.strip(" ") else ()
 

@@ -29,7 +29,7 @@ def serve(
 ) -> None:
     """Run the application factory ``application`` ("module:function") until a signal ends it.
 
-    Its processes find in their environment what ``chosen`` says and the URLs of their own roles, and
+    Its processes get the settings of ``chosen`` and the URLs of their own roles in their environment, but
     never the owner's. Raises AddressError.
     """
     sockets = listening.bind(listen)
@@ -38,7 +38,7 @@ def serve(
         os.environ.pop(name, None)
     web.configure_logging()
     _raise_file_limit()
-    # No reason not to start: it is a matter of full load, and a pooler can hand so many on through fewer.
+    # This only prints a warning: a pooler may serve so many connections with fewer of its own.
     needed = {role: workers * chosen.connections[role] for role in role_urls}
     for line in database.connection_shortages(role_urls, needed):
         log.warning("%s", line)

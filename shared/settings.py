@@ -1,6 +1,6 @@
 """All settings, read once from the environment; no other module reads it.
 
-A secret may be given as NAME or, better, as NAME_FILE with the path of a file that holds it; the
+A secret may be given as NAME or, better, as NAME_FILE with the path of a file that contains it; the
 file wins. A path that cannot be read stops the start.
 """
 
@@ -33,29 +33,29 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True)
 class Provider:
-    """An OpenID Connect provider through which people may sign in; all of it is the operator's word."""
+    """An OpenID Connect provider at which people may sign in; the operator configures all of it."""
 
     issuer: str
     """SVC_PROVIDER_ISSUER: exactly as the provider spells it."""
     client_id: str
-    """SVC_PROVIDER_CLIENT_ID: under what the provider knows this service."""
+    """SVC_PROVIDER_CLIENT_ID: the id of this service at the provider."""
     client_secret: str = field(repr=False)
     """SVC_PROVIDER_CLIENT_SECRET."""
     name: str
-    """SVC_PROVIDER_NAME: what people call it, on buttons and in sentences."""
+    """SVC_PROVIDER_NAME: the name that people know, for buttons and sentences."""
     domains: tuple[str, ...] = ()
-    """SVC_PROVIDER_DOMAINS: with commas between them, the domains of verified e-mail addresses whose people
-    may make themselves an account; by default nobody may without an invitation."""
+    """SVC_PROVIDER_DOMAINS: with commas between them, the domains of verified e-mail addresses whose owners
+    may create an account; by default everybody needs an invitation."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the operator decides. Each field names the variable that it comes from."""
+    """The operator's settings. Each field names its variable."""
 
     auth_url: str = "http://localhost:8400"
-    """SVC_AUTH_URL: the issuer, and the address people and applications reach it under."""
+    """SVC_AUTH_URL: the issuer, and the public address of the authorization server."""
     base_url: str = "http://localhost:8401"
-    """SVC_BASE_URL: the address of the resource server."""
+    """SVC_BASE_URL: the public address of the resource server."""
     auth_listen: tuple[Address, ...] = ()
     """SVC_AUTH_LISTEN: where the authorization server listens, such as 127.0.0.1:8400 or [::1]:8400, with
     commas between several; by default localhost with the port of SVC_AUTH_URL."""
@@ -64,14 +64,14 @@ class Settings:
     data_dir: Path = Path(".data")
     """SVC_DATA_DIR: embedded database, generated passwords and keys."""
     state_dir: Path = Path("~/.local/state/svc")
-    """XDG_STATE_HOME, and svc in it: where a command that sends from this machine notes how far it is."""
+    """The directory svc in XDG_STATE_HOME: the state of commands that send from this machine."""
     database_url: str | None = field(default=None, repr=False)
     """DATABASE_URL: a login that may create roles; None starts an embedded PostgreSQL."""
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
     """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_WORKER_...: by role."""
     cookie_key: str | None = field(default=None, repr=False)
-    """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and hides what attempts are counted under; the
-    same on every authorization server of a deployment."""
+    """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and keys the hashes by which attempts are
+    counted; the same on every authorization server of a deployment."""
     full_urls: bool = False
     """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
     loopback_port_may_vary: bool = False
@@ -80,51 +80,51 @@ class Settings:
     """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
     quick_connections: int = 2
     """SVC_QUICK_CONNECTIONS: most connections to the database that one process of the resource server has for
-    questions that an index answers at once. Many questions share one. Probes have one more."""
+    short index searches. Many requests share one. Probes have one more."""
     patient_connections: int = 5
-    """SVC_PATIENT_CONNECTIONS: the same for questions that may take long, each of which has one alone."""
+    """SVC_PATIENT_CONNECTIONS: the same for reads that may take long, each of which uses one alone."""
     ingest_connections: int = 3
     """SVC_INGEST_CONNECTIONS: the same for batches of events."""
     export_connections: int = 3
-    """SVC_EXPORT_CONNECTIONS: the same for exports; so many can be under way at once in a process."""
+    """SVC_EXPORT_CONNECTIONS: the same for exports, and so the most exports at once in a process."""
     job_connections: int = 2
-    """SVC_JOB_CONNECTIONS: the same for rollups, summaries and when tokens were last used."""
+    """SVC_JOB_CONNECTIONS: the same for rollups, summaries and the last use of tokens."""
     auth_connections: int = 6
-    """SVC_AUTH_CONNECTIONS: most connections that one process of the authorization server has for what takes
-    a moment. Many requests share one."""
+    """SVC_AUTH_CONNECTIONS: most connections that one process of the authorization server has for short
+    statements. Many requests share one."""
     auth_slow_connections: int = 2
-    """SVC_AUTH_SLOW_CONNECTIONS: the same for what may take long. The janitor has one more."""
+    """SVC_AUTH_SLOW_CONNECTIONS: the same for slow statements. The janitor has one more."""
     trusted_proxies: tuple[str, ...] = ()
     """SVC_TRUSTED_PROXIES: addresses and networks, with commas between them, of the reverse proxies whose
-    word about a client's address is taken (X-Forwarded-For); by default nobody's is."""
+    X-Forwarded-For header gives a client's address; by default none is trusted."""
     provider: Provider | None = None
-    """SVC_PROVIDER_...: who else people may sign in through; None for nobody."""
+    """SVC_PROVIDER_...: the provider at which people may sign in; None without one."""
     operator_contact: str | None = None
-    """SVC_OPERATOR_CONTACT: whom people ask who have forgotten their password, in words, as the sign-in page
-    shows it: a name, an e-mail address, a room."""
+    """SVC_OPERATOR_CONTACT: the contact for people who have forgotten their password, in words, as the
+    sign-in page shows it: a name, an e-mail address, a room."""
     mcp_origins: tuple[str, ...] = ()
-    """SVC_MCP_ORIGINS: with commas between them, whose pages may use the MCP endpoint in a browser, beside
-    those of SVC_BASE_URL; programs that are no pages need not be named."""
+    """SVC_MCP_ORIGINS: with commas between them, origins whose pages may use the MCP endpoint in a browser,
+    besides SVC_BASE_URL; programs other than pages need no entry."""
     registrations_per_hour: int = 100
-    """SVC_REGISTRATIONS_PER_HOUR: how many applications may register from one address; a refused registration
+    """SVC_REGISTRATIONS_PER_HOUR: the most registrations of applications from one address; a refused one
     counts a tenth. 0 for no limit."""
     mcp_calls_per_minute: int = 600
-    """SVC_MCP_CALLS_PER_MINUTE: how many requests to the MCP endpoint one person has in each process of the
+    """SVC_MCP_CALLS_PER_MINUTE: the most requests of one person to the MCP endpoint in each process of the
     resource server; 0 for no limit."""
     refreshes_per_hour: int = 240
-    """SVC_REFRESHES_PER_HOUR: how often one grant may be refreshed within an hour; 0 for no limit."""
+    """SVC_REFRESHES_PER_HOUR: the most refreshes of one grant within an hour; 0 for no limit."""
     deployment: Deployment = "self_hosted"
-    """SVC_DEPLOYMENT: self_hosted, or hosted where the operator runs the service for others; capabilities
-    say it to applications."""
+    """SVC_DEPLOYMENT: self_hosted, or hosted if the operator runs the service for others; the capabilities
+    contain it."""
     jobs: bool = True
-    """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. When tokens
-    were last used is then written only when the server stops."""
+    """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. The last
+    use of tokens is then written only when the server stops."""
     commit: str = "unknown"
-    """SVC_BUILD_COMMIT: which commit is running, for /healthz."""
+    """SVC_BUILD_COMMIT: the commit of the running build, for /healthz."""
     built_at: str | None = None
-    """SVC_BUILD_TIME: when it was built, for /healthz."""
+    """SVC_BUILD_TIME: the time of the build, for /healthz."""
     lifeline: int | None = None
-    """SVC_LIFELINE: a pipe's descriptor, given by who starts the process; its end ends the process."""
+    """SVC_LIFELINE: a pipe's descriptor from the starter of the process; its end ends the process."""
 
     @property
     def is_https(self) -> bool:
@@ -133,7 +133,7 @@ class Settings:
 
     @property
     def connections(self) -> dict[str, int]:
-        """How many connections one process has at most, by the role it logs in as."""
+        """The most connections of one process, by the role that it logs in as."""
         return {
             "authserver": self.auth_connections + self.auth_slow_connections + 1,
             "reader": self.quick_connections
@@ -146,12 +146,12 @@ class Settings:
 
     @property
     def auth_listeners(self) -> Listen:
-        """Where the authorization server listens."""
+        """The addresses on which the authorization server listens."""
         return _listeners("SVC_AUTH", self.auth_listen, self.auth_url)
 
     @property
     def base_listeners(self) -> Listen:
-        """Where the resource server listens."""
+        """The addresses on which the resource server listens."""
         return _listeners("SVC_BASE", self.base_listen, self.base_url)
 
 
@@ -162,7 +162,7 @@ def _listeners(prefix: str, addresses: tuple[Address, ...], url: str) -> Listen:
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings that ``environment`` holds. Raises SettingsError."""
+    """Return the settings in ``environment``. Raises SettingsError."""
     role_urls = {
         role: url
         for role in ROLES
@@ -210,7 +210,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables from which ``read`` makes ``chosen`` again, with only ``role_urls`` to log in."""
+    """Return the variables from which ``read`` gives ``chosen`` again, with only ``role_urls`` as logins."""
     variables = {
         "SVC_AUTH_URL": chosen.auth_url,
         "SVC_BASE_URL": chosen.base_url,
@@ -257,7 +257,7 @@ def _data_dir(environment: Mapping[str, str]) -> Path:
 
 def _state_dir(environment: Mapping[str, str]) -> Path:
     given = Path(environment.get("XDG_STATE_HOME", ""))
-    # The XDG Base Directory Specification has a relative path be ignored.
+    # The XDG Base Directory Specification says that a relative path must be ignored.
     return given / "svc" if given.is_absolute() else Settings.state_dir
 
 
@@ -278,7 +278,7 @@ _ORIGIN_OF_ITS_OWN: Final = (
 
 
 def _public_url(environment: Mapping[str, str], name: str, default: str) -> str:
-    """Return the origin of one of our servers, spelled as browsers and clients spell it."""
+    """Return the origin of one of the two servers, spelled as browsers and clients spell it."""
     given = environment.get(name) or default
     if re.fullmatch(r"https?://[^/?#]+/+[^/?#]+.*", given):
         raise SettingsError(f"{name}: {given!r} must have no path: {_ORIGIN_OF_ITS_OWN}")
@@ -310,7 +310,7 @@ def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     """Return the origins of a list with commas, as browsers write them."""
     given = [each.strip() for each in environment.get(name, "").split(",") if each.strip()]
     for each in given:
-        # No browser writes these, so such an entry would let nobody in, without a word.
+        # No browser sends these, so such an entry would never match, without any warning.
         if not each.isascii() or "*" in each:
             raise SettingsError(f"{name}: {each!r} must name one host, in ASCII (xn--...)")
     return tuple(_without_usual_port(_origin({name: each}, name, "")) for each in given)
@@ -347,7 +347,7 @@ def _variable(name: str) -> str:
 
 
 def _size(environment: Mapping[str, str], name: str) -> int:
-    """Return how many connections the field ``name`` allows."""
+    """Return the number of connections that the field ``name`` allows."""
     size = _count(environment, _variable(name), getattr(Settings, name))
     if not 1 <= size <= _LARGEST_SIZE:
         raise SettingsError(f"{_variable(name)}: {size} is not between 1 and {_LARGEST_SIZE}")
@@ -375,7 +375,7 @@ def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     """Return addresses and networks in their one spelling."""
     given = environment.get(name, "").split(",")
     try:
-        # What is no network, the web server would take for a name, which no client ever has.
+        # The web server would take text that is no network for a name, which never matches a client.
         networks = tuple(ip_network(each.strip()) for each in given if each.strip())
     except ValueError as error:
         raise SettingsError(f"{name}: {error}") from error
@@ -399,7 +399,7 @@ _LONGEST_PROVIDER_NAME: Final = 40
 
 
 def _provider(environment: Mapping[str, str]) -> Provider | None:
-    """Return the provider that is set, or None; half of one is a mistake."""
+    """Return the provider that is set, or None. Raises SettingsError if only a part of it is set."""
     prefix = "SVC_PROVIDER_"
     given = {
         "ISSUER": environment.get(f"{prefix}ISSUER"),
@@ -428,7 +428,7 @@ def _provider(environment: Mapping[str, str]) -> Provider | None:
 
 
 def _issuer(name: str, given: str) -> str:
-    """Return ``given`` as it stands: whoever compares issuers compares them letter by letter."""
+    """Return ``given`` unchanged, because clients compare issuers character by character."""
     try:
         parts = urlsplit(given)
         port = parts.port
@@ -469,14 +469,15 @@ def _descriptor(environment: Mapping[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """What ``svc migrate`` makes where the operator supplies none: role passwords and a cookie key."""
+    """The secrets that ``svc migrate`` generates unless the operator sets them: role passwords and a cookie
+    key."""
 
     passwords: Mapping[str, str]
     cookie_key: str
 
 
 def read_secrets(data_dir: Path) -> Secrets:
-    """Return the secrets kept in the data directory. Raises SettingsError where there are none."""
+    """Return the secrets in the data directory. Raises SettingsError without any."""
     path = data_dir / "secrets.json"
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -488,14 +489,14 @@ def read_secrets(data_dir: Path) -> Secrets:
 
 
 def signing_key(chosen: Settings) -> str:
-    """Return the key that cookies are signed with. Raises SettingsError where a deployment has none."""
+    """Return the key that signs cookies. Raises SettingsError if a deployment has none."""
     return chosen.cookie_key or read_secrets(chosen.data_dir).cookie_key
 
 
 def make_secrets(data_dir: Path) -> Secrets:
-    """Return the kept secrets, making them first, with mode 0600, where there are none.
+    """Return the stored secrets; without any, generate them and store them with mode 0600.
 
-    Raises SettingsError where the directory cannot be written.
+    Raises SettingsError if the directory cannot be written.
     """
     path = data_dir / "secrets.json"
     try:
@@ -512,7 +513,7 @@ def _write_secrets(path: Path) -> None:
         "passwords": {role: secrets.token_urlsafe(32) for role in ROLES},
         "cookie_key": secrets.token_urlsafe(32),
     }
-    # mkstemp lets nobody but us read what it makes.
+    # mkstemp creates a file that only this user can read.
     descriptor, draft = tempfile.mkstemp(prefix="secrets-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,14 +1,14 @@
-"""The tokens both servers speak: their text, their checksum and their hash.
+"""The tokens of both servers: their text, their checksum and their hash.
 
 A token's text is
 
     prefix + base62(16 bytes of user id) + base62(32 secret bytes) + base62(CRC32 of all before)
     svc_dt_  22 characters                 43 characters             6 characters
 
-The user id stands in the token so that its row is found under ``(user_id, hash)`` in one look-up,
-wherever that user's rows lie. It proves nothing by itself: a forged id finds no row. The checksum
-lets a scanner recognise a leaked token offline, and keeps a mistyped one away from the database.
-At rest only the SHA-256 of the whole text is kept.
+The token contains the user id so that its row is found under ``(user_id, hash)`` in one look-up, wherever
+that user's rows are stored. It proves nothing by itself: a forged id finds no row. With the checksum a
+scanner can recognise a leaked token offline, and a mistyped one causes no query. Only the SHA-256 of the
+whole text is stored.
 
 The secret bytes are random, except that those of codes and refresh tokens contain half of their grant's id,
 and those of refresh tokens a signature (authserver/lineage.py); at least 16 of them are always random.
@@ -29,17 +29,17 @@ CODE: Final = "svc_ac_"
 SESSION: Final = "svc_ss_"
 """The sign-in session in a browser's cookie."""
 LINK: Final = "svc_ln_"
-"""One-time links, such as the one with which the first account is made."""
+"""One-time links, such as the one that creates the first account."""
 REQUEST: Final = "svc_rq_"
-"""An authorization request that waits in a browser; worth nothing without that browser's session."""
+"""An authorization request that is pending in a browser; useless without that browser's session."""
 STATE: Final = "svc_st_"
-"""A sign-in through a provider that waits in a browser; worth nothing without that browser's session."""
+"""A sign-in at a provider that is pending in a browser; useless without that browser's session."""
 
 CLIENT: Final = "svc_client_"
-"""Client ids carry no user and no checksum; they are no secrets (RFC 6749, section 2.2)."""
+"""Client ids contain no user and no checksum; they are not secret (RFC 6749, section 2.2)."""
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Two digits at a time halve the work, and every request spells or reads a token.
+# Two digits at a time halve the work, and every request encodes or decodes a token.
 _PAIRS: Final = tuple(left + right for left in _DIGITS for right in _DIGITS)
 _VALUES: Final = {pair: value for value, pair in enumerate(_PAIRS)}
 _USER_LENGTH: Final = 22
@@ -50,7 +50,7 @@ _BODY_LENGTH: Final = _USER_LENGTH + _SECRET_LENGTH
 SCANNER_PATTERN: Final = (
     rf"\bsvc_(?:dt|rt|ac|ss|ln)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
 )
-"""What secret scanners may look for; ``parse`` then tells a real token from a look-alike."""
+"""The pattern for secret scanners; ``parse`` then distinguishes real tokens from similar text."""
 
 NOBODY: Final = UUID(int=0)
 """The user id in tokens that belong to no account yet."""
@@ -58,7 +58,7 @@ NOBODY: Final = UUID(int=0)
 
 @dataclass(frozen=True, repr=False)
 class Token:
-    """A well-formed token. Its text appears in no ``repr``, so that no log line can hold it."""
+    """A well-formed token. Its text is in no ``repr``, so that no log line can contain it."""
 
     text: str
     user_id: UUID
@@ -76,12 +76,12 @@ class Token:
     def secret(self) -> bytes:
         """The 32 bytes between the user id and the checksum."""
         digits = self.text[-_CHECKSUM_LENGTH - _SECRET_LENGTH : -_CHECKSUM_LENGTH]
-        # Digits that nobody minted can spell more than 256 bits.
+        # Digits that no server made can stand for more than 256 bits.
         return (_number(f"0{digits}") % 2**256).to_bytes(32)
 
     @property
     def last_four(self) -> str:
-        """The four characters by which people tell their tokens apart."""
+        """The last four characters, by which people recognise their tokens."""
         return self.text[-4:]
 
 
@@ -93,7 +93,7 @@ def mint(prefix: str, user_id: UUID, secret: bytes | None = None) -> Token:
 
 
 def parse(prefix: str, text: str) -> Token | None:
-    """Return the token that ``text`` spells, or None where prefix, length, alphabet or checksum fail."""
+    """Return the token in ``text``, or None if prefix, length, alphabet or checksum is wrong."""
     body = text[:-_CHECKSUM_LENGTH]
     if (
         len(body) != len(prefix) + _BODY_LENGTH
@@ -103,12 +103,12 @@ def parse(prefix: str, text: str) -> Token | None:
     ):
         return None
     number = _number(body[len(prefix) : len(prefix) + _USER_LENGTH])
-    # 22 digits can spell numbers above 128 bits, which are no user id.
+    # 22 digits can stand for numbers above 128 bits, which are no user ids.
     return Token(text, UUID(int=number)) if number < 2**128 else None
 
 
 def mint_client_id() -> str:
-    """Return a new random client id; 128 bits keep two registrations from ever meeting."""
+    """Return a new random client id; 128 bits make it unique."""
     return CLIENT + _base62(secrets.randbits(128), _USER_LENGTH)
 
 
@@ -116,7 +116,7 @@ _CLIENT_ID = re.compile(rf"{CLIENT}[0-9A-Za-z]{{{_USER_LENGTH}}}")
 
 
 def is_client_id(text: str) -> bool:
-    """Tell whether ``text`` is shaped like a client id of ours."""
+    """Tell whether ``text`` has the form of a client id of this service."""
     return _CLIENT_ID.fullmatch(text) is not None
 
 
@@ -125,7 +125,7 @@ def _checksum(body: str) -> str:
 
 
 def _number(digits: str) -> int:
-    """Return what an even number of digits spells."""
+    """Return the number that an even number of digits stands for."""
     number = 0
     for start in range(0, len(digits), 2):
         number = number * len(_PAIRS) + _VALUES[digits[start : start + 2]]

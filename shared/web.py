@@ -1,4 +1,4 @@
-"""What every answer of both servers has: a request id, one log line, and safe headers."""
+"""The parts of every answer of both servers: a request id, one log line, and safe headers."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _NOTED: Final = "svc.noted"
 _STATUS: Final = "svc.status"
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
-# What balancers make: hexadecimal digits or a UUID. Anything wider could be a secret of the sender's.
+# Load balancers send hexadecimal digits or a UUID. Other text could be a secret of the sender.
 _REQUEST_ID: Final = re.compile(rb"[0-9A-Fa-f-]{8,36}")
 
 
@@ -29,16 +29,16 @@ _CURRENT_REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="
 
 
 def current_request_id() -> str:
-    """Return the id of the request that is being answered, which its log line names."""
+    """Return the id of the current request, which is also in its log line."""
     return _CURRENT_REQUEST_ID.get()
 
 
 @dataclass(frozen=True)
 class RequestLog:
-    """A middleware that names each request and writes its one line when it has been answered.
+    """A middleware that gives each request an id and writes its log line after the answer.
 
-    The line holds the route's name and never the path, query, headers or body, so no secret can be in
-    it. A request id sent by a proxy is kept where it is well formed.
+    The line holds the route's name and never the path, query, headers or body, so it contains no secret. A
+    request id from a proxy is kept if it is well formed.
     """
 
     app: ASGIApp
@@ -69,7 +69,7 @@ class RequestLog:
 
 def _line(scope: Scope, duration_ms: float) -> str:
     route, method, noted = scope.get("route"), scope["method"], scope.get(_NOTED, {})
-    # A method is free text; one that is no word could forge a line of its own.
+    # A method is free text; one with other characters could forge a line of its own.
     return (
         f"request_id={scope['svc.request_id']} route={getattr(route, 'name', 'none')} "
         f"method={method if method.isalpha() else 'other'} status={scope.get(_STATUS, 500)} "
@@ -84,29 +84,30 @@ def answer_has_started(scope: Scope) -> bool:
 
 
 def notes(request: Request) -> dict[str, object]:
-    """Return what the request's log line says of who asked, for whoever finds out to add to it.
+    """Return the values about the caller in the request's log line, to which handlers add.
 
-    That is ``client_id`` and ``grant_id``. What is noted must come from the database or be well formed, so
-    that no line can be forged.
+    They are ``client_id`` and ``grant_id``, and must come from the database or be well formed, so that no
+    line can be forged.
     """
     found: dict[str, object] = request.scope.setdefault(_NOTED, {})
     return found
 
 
 _MAX_TAKEN_BYTES: Final = 41 * 1024 * 1024
-"""How much of a body is taken that is refused: somewhat more than the largest that is not."""
+"""The most bytes that are read of a refused body: somewhat more than the largest allowed body."""
 _TAKING_TIMEOUT_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 3.0
-"""After so long without any data the client is taken to have stopped sending."""
+"""The time without any data after which the client counts as having stopped."""
 
 
 @dataclass(frozen=True)
 class RefusedBody:
     """The outermost middleware: closes the connection of a request whose body was not read to its end.
 
-    Not at once: to close a connection on which data still arrive is to reset it, and then the answer is lost.
-    A reverse proxy that is still sending answers 502 instead (RFC 9112, section 9.6). So the answer goes out,
-    its handler ends and lets go of what it has read, and the rest of the body is discarded, within bounds.
+    It does not close it at once: closing a connection on which data still arrives resets it, and then the
+    answer is lost; a reverse proxy that is still sending answers 502 instead (RFC 9112, section 9.6). So the
+    answer is sent, its handler ends and frees the data that it has read, and the rest of the body is
+    discarded, within bounds.
     """
 
     app: ASGIApp
@@ -129,7 +130,7 @@ class RefusedBody:
         async def send_but_the_end(message: Message) -> None:
             nonlocal is_open
             if message["type"] == "http.response.start" and not is_read:
-                # Else the web server would take in the rest, however long it is.
+                # Without this, the web server would read the rest, however long it is.
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             elif message["type"] == "http.response.body" and not is_read:
                 is_open = not message.get("more_body", False)
@@ -162,9 +163,9 @@ def _request_id(scope: Scope) -> bytes:
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes a record as LOG_FORMAT says; formatting it the general way takes three times as long.
+    """Writes a record in the format of LOG_FORMAT; the general formatter takes three times as long.
 
-    Every request writes one. The text of a second is made once for all its lines.
+    Every request writes one. The text of a second is formatted once for all its lines.
     """
 
     _second = -1
@@ -182,12 +183,12 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 
 def configure_logging() -> None:
-    """Send our log lines, and the web server's warnings, to standard error."""
+    """Send the log lines of both servers, and the web server's warnings, to standard error."""
     handler = LineHandler()
     handler.setFormatter(logging.Formatter(LOG_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # Nothing of this is in our lines, and each request would pay for it. These are the switches that
-    # the logging HOWTO documents, the private one included.
+    # The lines contain none of these values, and each request would compute them. These are the switches
+    # that the logging HOWTO documents, the private one included.
     logging._srcfile = None  # noqa: SLF001 -- the HOWTO names it, and there is no public one
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
