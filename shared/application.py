@@ -1,4 +1,4 @@
-"""One of the two servers as an ASGI application: routes, and what every request goes through.
+"""One of the two servers as an ASGI application: its routes, and the layers that every request passes.
 
     request ──► RefusedBody ──► RequestLog ──► error_middleware ──► Guard ──► route_middleware ──► route
                 rest of body    id, log line                        limits,                        found by
@@ -38,23 +38,23 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True)
 class Refusals:
-    """The answers that no route makes, each from the path of the request."""
+    """Answers that no route gives, each a function of the request's path."""
 
     internal_error: Callable[[str], Response]
-    """It says nothing of what went wrong."""
+    """The answer to an unexpected error; it says nothing about the cause."""
     headers_too_large: Callable[[str], Response]
     """For more headers than any client needs (431; RFC 6585, section 5)."""
     host_unclear: Callable[[str], Response]
     """For a request without a Host header, or with two (400; RFC 9112, section 3.2)."""
     unreadable: Callable[[str, int], Response]
-    """For a request that the web server did not read to the end of its head, or has no room for: its path,
-    which is empty if it is not known, and the status (400, 408, 431, 501, 503)."""
+    """For a request whose head the web server did not read to its end, or that it has no room for: a function
+    of the path, which is empty if it is not known, and the status (400, 408, 431, 501, 503)."""
     address_too_long: Callable[[str], Response] | None = None
-    """For addresses longer than any that we give out (414; RFC 9110, section 15.5.15); None: no limit."""
+    """For addresses longer than any of the service's own (414; RFC 9110, section 15.5.15); None: no limit."""
 
 
 class Application(Starlette):
-    """A Starlette application whose requests take the path above."""
+    """A Starlette application in which requests pass the layers above."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Application(Starlette):
         error_middleware: Sequence[Middleware] = (),
         route_middleware: Sequence[Middleware] = (),
     ) -> None:
-        """Take what Starlette takes; ``error_middleware`` sees the answers to errors as well."""
+        """Take the arguments of Starlette; ``error_middleware`` also handles the answers to errors."""
         super().__init__(routes=routes, lifespan=lifespan)
-        # A path with a slash too many is another path, and there is nothing.
+        # A path with an additional slash is another path, which does not exist.
         self.router.redirect_slashes = False
         paths = Paths.of(self.router.routes, self.router)
         guard = Guard(_wrapped(paths, route_middleware), refusals, exception_handlers)
@@ -99,7 +99,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        # Where Starlette's routes look for them, so that middleware of a route sees answers to errors too.
+        # Starlette's routes read them here, so that middleware of a route handles answers to errors too.
         scope["starlette.exception_handlers"] = (self.handlers, {})
         try:
             refused = self._refused(scope)
@@ -109,7 +109,7 @@ class Guard:
                 await refused(scope, receive, send)
         except Exception as error:
             if answer_has_started(scope):
-                # The answer cannot be mended any more; its connection is broken off.
+                # An answer that has begun cannot be replaced; its connection is broken off.
                 error_log.exception("request_id=%s unexpected error", scope.get("svc.request_id"))
                 raise
             answer = await self._answer(Request(scope, receive), error)

@@ -1,4 +1,4 @@
-"""Logins: where each role connects, so that it notices within seconds when the database is gone."""
+"""Logins of the roles, whose connections notice within seconds that the database is unreachable."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ def no_database(chosen: Settings, variables: str = "DATABASE_URL") -> SettingsEr
 def role_url(chosen: Settings, role: str) -> str:
     """Return the connection string with which ``role`` logs in.
 
-    The operator's own URL for the role wins; else it is DATABASE_URL with the role's name and the
-    password that ``svc migrate`` made. Raises SettingsError where neither is there.
+    The operator's own URL for the role is used if it is set, else DATABASE_URL with the role's name and the
+    password that ``svc migrate`` generated. Raises SettingsError without either.
     """
     given = chosen.role_urls.get(role)
     if given is not None:
@@ -41,12 +41,12 @@ def role_url(chosen: Settings, role: str) -> str:
 
 
 def login(chosen: Settings, role: str) -> str:
-    """Return ``role_url`` with what keeps a vanished server from holding a request up."""
+    """Return ``role_url`` with options that limit how long a vanished server can delay a request."""
     return conninfo.make_conninfo(
         role_url(chosen, role),
         application_name=f"svc {role}",
         connect_timeout=2,
-        # A peer that has vanished without a word is given up after this many milliseconds.
+        # A connection whose peer does not respond is given up after this many milliseconds.
         tcp_user_timeout=3000,
         keepalives_idle=5,
         keepalives_interval=2,
@@ -55,9 +55,9 @@ def login(chosen: Settings, role: str) -> str:
 
 
 def connection_shortages(urls: Mapping[str, str], needed: Mapping[str, int]) -> list[str]:
-    """Return a line for each database server that takes fewer connections than are ``needed`` at most.
+    """Return a line for each database server that allows fewer connections than the ``needed`` maximum.
 
-    Both are by role. A server that does not answer now is left out.
+    Both arguments are by role. A server that does not answer now is left out.
     """
     by_server: dict[tuple[object, ...], Counter[str]] = {}
     for role, url in urls.items():
@@ -77,11 +77,11 @@ def connection_shortages(urls: Mapping[str, str], needed: Mapping[str, int]) -> 
 
 
 def _connection_limit(url: str) -> int | None:
-    """Return how many connections the server at ``url`` takes from us, or None where it does not answer."""
+    """Return how many connections the server at ``url`` allows this login, or None without an answer."""
     try:
         with psycopg.connect(conninfo.make_conninfo(url, connect_timeout=2)) as connection:
             row = connection.execute(_SQL["connection_limit"]).fetchone()
     except psycopg.Error:
-        # Requests will say so; a server starts without its database, too.
+        # Requests will report it; a server also starts without its database.
         return None
     return None if row is None else int(row[0])

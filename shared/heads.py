@@ -23,13 +23,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Somewhat more than the largest address and headers that the application accepts."""
 HEAD_S: Final = 10.0
-"""How long a head may take, from its first byte or, on a new connection, from its start."""
+"""How long a head may take, from its first byte or, on a new connection, from the start of the connection."""
 MAX_CONNECTIONS: Final = 1000
 """Open connections of one process, whose heads take at most 64 MB together. Requests on further ones are
 answered 503."""
 
 UNREADABLE: Final = "svc.unreadable"
-"""The scope's key for the status of a request that no route is to see."""
+"""The scope's key for the status of a request that no route may handle."""
 
 _REQUEST_LINE: Final = re.compile(rb"(?:\A|\n)[!#$%&'*+.^_`|~0-9A-Za-z-]+ \S+ HTTP/1\.[01]\r?\n")
 
@@ -46,23 +46,24 @@ class BoundedHeads(HttpToolsProtocol):
     max_connections = MAX_CONNECTIONS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take what the web server gives."""
+        """Take the arguments of the web server."""
         super().__init__(*args, **kwargs)
         self._is_in_head = True
         self._head_bytes = 0
-        """Of the incomplete head; 0 if the piece in which it begins has the end of another message too."""
+        """Bytes of the incomplete head; 0 if the piece in which it begins has the end of another message
+        too."""
         self._head_started: float | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
 
     # uvicorn declares the narrower transport too.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect a head."""
+        """Wait for a head."""
         super().connection_made(transport)
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing more."""
+        """Stop waiting."""
         super().connection_lost(exc)
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -75,7 +76,7 @@ class BoundedHeads(HttpToolsProtocol):
         while data and not self._is_refused:
             piece = data
             if self._is_in_head:
-                # What is larger than the rest of a head's bound may be its end and a body.
+                # A piece that is larger than the rest of a head's bound may be its end and a body.
                 piece = data[: self.max_head_bytes - self._head_bytes]
                 self._head_bytes += len(piece)
             data = data[len(piece) :]
@@ -84,7 +85,7 @@ class BoundedHeads(HttpToolsProtocol):
             except httptools.HttpParserError as error:
                 self._refuse(_status_of(error, piece), is_more_expected=True)
             except httptools.HttpParserUpgrade:
-                # A server may ignore the header (RFC 9110, section 7.8), and there is no other protocol here.
+                # A server may ignore the header (RFC 9110, section 7.8), and this one has no other protocol.
                 pass
             if not self._is_in_head:
                 continue
@@ -104,12 +105,12 @@ class BoundedHeads(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Expect the next head."""
+        """Wait for the next head."""
         super().on_message_complete()
         self._is_in_head = True
 
     def _has_begun(self) -> bool:
-        """Whether anything but line ends has come of the next head."""
+        """Whether any bytes of the next head other than line ends have arrived."""
         return self.scope is not (None if self.cycle is None else self.cycle.scope)
 
     def _start_clock(self) -> None:
@@ -123,7 +124,7 @@ class BoundedHeads(HttpToolsProtocol):
             return
         left_s = self._head_started + self.head_s - self.loop.time()
         if self.cycle is not None and not self.cycle.response_complete:
-            # The web server may not read on before that answer is complete, which is not the client's fault.
+            # The web server may stop reading until that answer is complete, which is not the client's fault.
             self._start_clock()
         elif left_s > 0:
             self._head_timer = self.loop.call_later(left_s, self._check_clock)
@@ -152,7 +153,7 @@ class BoundedHeads(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
         elif before.response_started or self.pipeline:
-            # The fault is in a body, and its answer cannot be replaced any more.
+            # The error is in a body whose answer has begun, and cannot be replaced any more.
             self.cycle = before
             self.transport.close()
         else:
@@ -178,9 +179,9 @@ class BoundedHeads(HttpToolsProtocol):
 
 @dataclass(frozen=True)
 class HalfClosing:
-    """A transport of which ``close`` ends only what we send.
+    """A transport whose ``close`` only stops sending.
 
-    To close a connection on which data still arrives resets it, and the client may lose the answer (RFC 9112,
+    Closing a connection on which data still arrives resets it, and the client may lose the answer (RFC 9112,
     section 9.6).
     """
 
@@ -201,7 +202,7 @@ class HalfClosing:
 
 
 def _status_of(error: httptools.HttpParserError, piece: bytes) -> int:
-    """Return the status for what cannot be parsed.
+    """Return the status for a message that cannot be parsed.
 
     That is 501 for a method that is not known (RFC 9110, section 9.1), and 400 for anything else.
     """

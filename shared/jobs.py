@@ -22,7 +22,7 @@ from shared.settings import Settings
 
 @dataclass(frozen=True)
 class Job:
-    """Work for a connection, and what is logged when it fails."""
+    """Work that needs a connection, and the log line for a failure."""
 
     work: Callable[[Connection], Awaitable[object]]
     interval: timedelta
@@ -47,7 +47,7 @@ async def running(chosen: Settings, workers: Pool, jobs: Iterable[Job]) -> Async
 
 
 async def _repeat(job: Job, workers: Pool) -> None:
-    # Servers that are started together shall not all run a job at the same moment, now or later.
+    # Servers that are started together must not all run a job at the same moment.
     wait = job.interval.total_seconds() * _uniform(0, 1)
     while True:
         await asyncio.sleep(wait)

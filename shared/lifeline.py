@@ -1,7 +1,7 @@
 """The lifeline: a pipe that ends a process when the one that started it is gone.
 
-The starter holds the writing end and nobody else has it. However the starter ends, killed or not, the
-kernel closes that end, and the reader notices.
+Only the starter holds the writing end. However the starter ends, killed or not, the kernel closes that end,
+and the reader notices it.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The addresses that a server listens on, and sockets bound to them.
 
-They are apart from the public addresses: behind a reverse proxy both servers share the public port, and
-each listens on a port of its own. What is chosen comes from an option of the command, else from a setting,
-else it is ``localhost`` with the port of the public address.
+They are separate from the public addresses: behind a reverse proxy both servers share the public port, and
+each listens on a port of its own. The address is that of the command's option, else of a setting, else
+``localhost`` with the port of the public address.
 """
 
 import errno
@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
-"""``localhost`` may mean either, and browsers try both."""
+"""The two addresses of ``localhost``; browsers try both."""
 
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked for, not listened on
 """All addresses of a family, and one under which this machine reaches itself."""
@@ -40,12 +40,12 @@ class Address:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The IP addresses that are meant."""
+        """The IP addresses to listen on."""
         return LOOPBACK if self.host == "localhost" else (self.host,)
 
     @property
     def reachable_hosts(self) -> tuple[str, ...]:
-        """IP addresses under which this machine reaches what listens here."""
+        """IP addresses under which this machine reaches the server."""
         return tuple(_ANY.get(host, host) for host in self.hosts)
 
     def overlaps(self, other: "Address") -> bool:
@@ -62,7 +62,7 @@ class Listen:
     """The addresses of one server."""
 
     source: str
-    """What they come from, for messages: an option or a setting."""
+    """The option or setting that they come from, for messages."""
     addresses: tuple[Address, ...]
 
     def overlap(self, other: "Listen") -> Address | None:
@@ -81,7 +81,7 @@ def parse(text: str) -> tuple[Address, ...]:
 
 
 def of_option(given: tuple[str, ...]) -> Listen | None:
-    """Return what ``--listen`` names, or None where it is not given. Raises AddressError."""
+    """Return the addresses of ``--listen``, or None without the option. Raises AddressError."""
     try:
         addresses = parse(",".join(given))
     except ValueError as error:
@@ -108,7 +108,7 @@ def _parse(text: str) -> Address:
 
 
 def port_of(url: str) -> int:
-    """Return the port that an http(s) address stands for."""
+    """Return the port of an http(s) address."""
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -116,8 +116,8 @@ def port_of(url: str) -> int:
 def bind(listen: Listen) -> list[socket.socket]:
     """Return a bound socket for each address.
 
-    Of the two that ``localhost`` means, one that this machine does not have is left out. Raises
-    AddressError where an address is taken, not ours to take or not of this machine.
+    If this machine has only one of the two addresses of ``localhost``, the other is left out. Raises
+    AddressError if an address is in use, needs more rights or is not of this machine.
     """
     with ExitStack() as unwind:
         sockets = []

@@ -1,16 +1,16 @@
 """Pipelines to the database: a few connections in pipeline mode, shared by all requests in flight.
 
-    request A ── open_session, question, sync ─┐                    ┌─► A's results
-    request B ── open_session, question, sync ─┼─► one connection ──┼─► B's results
-    request C ── open_session, question, sync ─┘    (in order)      └─► C's results
+    request A ── open_session, query, sync ─┐                    ┌─► A's results
+    request B ── open_session, query, sync ─┼─► one connection ──┼─► B's results
+    request C ── open_session, query, sync ─┘    (in order)      └─► C's results
 
-A request does not wait for a connection of its own: it appends its statements to those under way, and
-one callback hands the results out in the order of the asking. Each sync ends an implicit transaction,
+A request does not wait for a connection of its own: it appends its statements to those that were sent before,
+and one callback hands the results out in the order of the requests. Each sync ends an implicit transaction,
 so requests share a connection and nothing else; an error skips to the sync of its own request.
 
-This is libpq's pipeline mode, driven through ``psycopg.pq``: a question costs a fraction of the Python
-that a pooled connection and a cursor cost (``make bench``). A question that takes long would hold up
-those behind it, so such have connections of their own, with one request at a time on each.
+This is libpq's pipeline mode, used through ``psycopg.pq``: a query costs a fraction of the Python time that a
+pooled connection and a cursor cost (``make bench``). A slow query would delay those behind it, so slow ones
+have connections of their own, with one request at a time on each.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ class Statement:
     """A statement with named parameters, in the form in which libpq takes it."""
 
     name: bytes
-    """Under which each connection prepares it once. The same name is the same text in every process, so
-    that a pooler which mixes up whose statements are where can never give an answer to another question."""
+    """The name under which each connection prepares it. The same name means the same text in every process,
+    so that a pooler that mixes up prepared statements can never return the answer of another one."""
     text: bytes
     parameters: tuple[str, ...]
-    """The names for $1, $2, …"""
+    """The parameter names for $1, $2, …"""
 
 
 def statement(text: str) -> Statement:
@@ -76,13 +76,13 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Sequel:
-    """What follows an answer in the same transaction, as the answer decides."""
+    """Steps that follow in the same transaction and depend on the results so far."""
 
     statements: tuple[Statement, ...]
-    """All that ``steps`` may return; they are prepared before."""
+    """All statements that ``steps`` may return; they are prepared before."""
     steps: Callable[[Results], Sequence[Step] | Unfinished]
-    """Makes the next steps from all results before them; it is called again after unfinished ones. It is
-    called while others wait, so it must be quick, and from the start once more where the transaction was
+    """Returns the next steps from all results before them; it is called again after unfinished ones. It runs
+    in the event loop, so it must be quick, and it starts again from the beginning if the transaction was
     rolled back and is repeated."""
 
 
@@ -99,12 +99,13 @@ def _array(values: list[str]) -> bytes:
     return ("{" + ",".join(f'"{value}"' for value in escaped) + "}").encode()
 
 
-# How values are written for Postgres; it knows from the statement what type each has.
+# The text that Postgres reads for each type of value; Postgres knows the types from the statement.
 _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
     str: str.encode,
     bool: lambda value: b"true" if value else b"false",
     int: lambda value: b"%d" % value,
-    # The shortest text that reads back as the same number. Postgres knows nan and inf as Python writes them.
+    # The shortest text that reads back as the same number. Postgres accepts nan and inf as Python writes
+    # them.
     float: lambda value: repr(value).encode(),
     UUID: lambda value: value.hex.encode(),
     bytes: lambda value: b"\\x" + value.hex().encode(),
@@ -118,30 +119,30 @@ _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
 def _written(parameters: tuple[str, ...], values: Mapping[str, Any]) -> list[bytes | None]:
     given = [values[name] for name in parameters]
     written = [None if value is None else _WRITERS[type(value)](value) for value in given]
-    # libpq would take a NUL for the end of the value and send half of what was meant.
+    # libpq would take a NUL for the end of the value and send only the part before it.
     if any(value is not None and 0 in value for value in written):
         raise psycopg.DataError("Postgres stores no NUL in text")
     return written
 
 
 class ConnectionLostError(psycopg.OperationalError):
-    """A connection that was good broke before the answer came; what was asked may have been done."""
+    """A connection that worked broke before the answer came; the statements may have been executed."""
 
 
 class NotConnectedError(psycopg.OperationalError):
-    """No connection can be made."""
+    """The connection attempt failed."""
 
 
 class MissingObjectError(psycopg.OperationalError):
     """The first statement of a transaction needs a schema, table or function that is missing or not granted.
 
     The first statement is the one that checks whether code and schema fit, so the schema is too old. After
-    BEGIN these are two: the lock, and the check. What a later statement misses is a mistake of ours, and
-    stays the error that it is.
+    BEGIN these are two: the lock, and the check. If a later statement needs a missing object, that is a
+    mistake of the code, and the error stays unchanged.
     """
 
     def __init__(self, error: psycopg.Error) -> None:
-        """Keep what Postgres says."""
+        """Keep the message of Postgres."""
         super().__init__(error.diag.message_primary or "")
         self.sqlstate = error.sqlstate
 
@@ -152,14 +153,14 @@ _MISSING: Final = (
     psycopg.errors.UndefinedFunction,
     # The type of a table's rows is missing together with the table.
     psycopg.errors.UndefinedObject,
-    # Rights are granted last of all, so what may not be used yet is as good as missing.
+    # Rights are granted last, so an object without rights counts as missing.
     psycopg.errors.InsufficientPrivilege,
 )
 
 
 @contextmanager
 def first_statement() -> Iterator[None]:
-    """Raise MissingObjectError where it is due, for a block that sends the first statement otherwise."""
+    """Raise MissingObjectError for the first statement of a block that sends it without a pipeline."""
     try:
         yield
     except _MISSING as error:
@@ -167,7 +168,7 @@ def first_statement() -> Iterator[None]:
 
 
 Preparations = Mapping[bytes, asyncio.Future[Results]]
-"""By the names of statements: the preparing of each, under way or done."""
+"""By the names of statements: the result of preparing each, pending or done."""
 
 
 def _statements(sequel: Sequel | None) -> tuple[Statement, ...]:
@@ -188,8 +189,8 @@ class _OutdatedError(psycopg.OperationalError):
 def _is_stale_plan(error: psycopg.Error) -> bool:
     """Whether ``error`` means "cached plan must not change result type".
 
-    It has no SQLSTATE of its own: 0A000 stands for everything that Postgres does not support. The name
-    of the function that raises it tells them apart. The message does not, since servers translate it.
+    It has no SQLSTATE of its own: 0A000 stands for everything that Postgres does not support. The name of the
+    function that raises it identifies it. The message does not, since servers translate it.
     """
     return (
         isinstance(error, psycopg.errors.FeatureNotSupported)
@@ -199,22 +200,22 @@ def _is_stale_plan(error: psycopg.Error) -> bool:
 
 @dataclass(eq=False)
 class _Turn:
-    """What one request waits for: the results between two syncs."""
+    """One request in the pipeline, and its results, which arrive between two syncs."""
 
     answer: asyncio.Future[Results]
     prepared: Preparations = field(default_factory=dict)
-    """What became of the preparing of its statements, by their names; all of it comes before it."""
+    """The results of preparing its statements, by their names; all of them come before it."""
     sequel: Sequel | None = None
-    """What is still to be sent; until it is, the transaction stays open."""
+    """Steps that are still to be sent; until then, the transaction stays open."""
     has_begun: bool = False
     """Whether its first step is BEGIN, so that an error leaves a transaction to be rolled back."""
     missing: int = 0
-    """How many results come before the sequel can be sent."""
+    """The number of results that must come before the sequel can be sent."""
     results: list[PGresult] = field(default_factory=list)
     error: psycopg.Error | None = None
 
     def take(self, result: PGresult) -> None:
-        """Keep the results, and the first error."""
+        """Keep a result, or the first error."""
         if result.status == pq.ExecStatus.FATAL_ERROR:
             self.error = self.error or psycopg.errors.error_from_result(result)
             self.missing = 0
@@ -223,7 +224,7 @@ class _Turn:
             self.missing -= 1
 
     def end(self) -> None:
-        """Hand over what came. Somebody who has stopped waiting gets nothing."""
+        """Set the result of the request, unless it has been canceled."""
         if self.answer.done():
             return
         if self.error is not None:
@@ -234,42 +235,42 @@ class _Turn:
             self.answer.set_exception(psycopg.InternalError("the server sent no result"))
 
     def _cause(self, error: psycopg.Error) -> BaseException:
-        """Return what is behind ``error``: preparing a statement has failed, or it is outdated."""
+        """Return the cause of ``error``: a statement that could not be prepared, or that is outdated."""
         cause: BaseException = error
         if isinstance(error, psycopg.errors.InvalidSqlStatementName):
             failures = (preparing.exception() for preparing in self.prepared.values())
             cause = next(filter(None, failures), None) or _OutdatedError(self.prepared, error)
         elif _is_stale_plan(error):
             cause = _OutdatedError(self.prepared, error)
-        # The version check is the first statement; after BEGIN it is the third, behind the lock for it.
+        # The version check is the first statement; after BEGIN it is the third, after the lock.
         if len(self.results) <= 2 * self.has_begun and isinstance(cause, _MISSING):
             return MissingObjectError(cause)
         return cause
 
     def fail(self, error: Exception) -> None:
-        """Tell whoever still waits that no answer will come."""
+        """Fail the request, unless it has been canceled."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
 
 @dataclass(eq=False)
 class Pipeline:
-    """One connection in pipeline mode; it connects when first asked, and again after a loss."""
+    """One connection in pipeline mode; it connects at the first request, and again after a loss."""
 
     url: str = field(repr=False)
     prepare: bool
     patience_s: float
-    """How long an answer may take before the connection counts as dead. What it waits behind others does not
-    count, so that slow answers to some never cost the others a connection that works."""
+    """How long an answer may take before the connection counts as dead. The time that it waits behind others
+    does not count, so that slow answers never close a working connection for other requests."""
     asked: int = 0
-    """How many requests use it, those that wait for it to connect among them."""
+    """The number of requests that use it, including those that wait until it is connected."""
     _turns: deque[_Turn] = field(default_factory=deque)
     _first_since: float = 0.0
-    """Since when the first of the turns has been the first."""
+    """The time since when the first turn has been the first."""
     _connection: psycopg.AsyncConnection[Any] | None = None
     # The event loop watches this selector, and the selector watches libpq's socket. uvloop stops watching
     # a socket at its first error (EPOLLERR), when data may be unread and the end of the connection not
-    # yet seen. A selector's descriptor reports no errors. It is also ours to close, while libpq may close
+    # yet seen. A selector's descriptor reports no errors. This class closes it, while libpq may close
     # its socket at any time and the system may give the number to another connection.
     _selector: selectors.DefaultSelector | None = None
     _connecting: asyncio.Task[None] | None = None
@@ -280,17 +281,17 @@ class Pipeline:
     async def run(self, steps: Sequence[Step], sequel: Sequel | None = None) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them. All run in one transaction.
 
-        ``sequel`` is for connections with one request at a time: the transaction is open until its values are
-        there. Raises psycopg.Error: the first step's that failed; ConnectionLostError;
-        OperationalError where there is no connection to be had or the answer takes too long.
+        ``sequel`` is for connections with one request at a time: the transaction stays open until its steps
+        are known. Raises psycopg.Error: that of the first step that failed; ConnectionLostError;
+        OperationalError if there is no connection or the answer takes too long.
         """
         try:
             return await self._try(steps, sequel, prepare=self.prepare)
         except _OutdatedError as error:
             self._forget(error.prepared)
-        # Unprepared, since a prepared statement could be outdated once more before it is used: by another
-        # change of the schema, or because a pooler keeps the old one. A statement that is parsed in the
-        # transaction that uses it holds locks against changes of its tables and views.
+        # Without preparing: the statement could become outdated again before it is used, by another change of
+        # the schema, or because a pooler keeps the old one. A statement that is parsed in the transaction
+        # that uses it holds locks against changes of its tables and views.
         return await self._try(steps, sequel, prepare=False)
 
     async def _try(self, steps: Sequence[Step], sequel: Sequel | None, *, prepare: bool) -> Results:
@@ -299,13 +300,13 @@ class Pipeline:
         try:
             return await self._send(steps, sequel, prepare=prepare)
         except asyncio.CancelledError:
-            # The next request must not come into a transaction that is still open.
+            # The next request must not be sent into a transaction that is still open.
             if sequel is not None:
                 self._lose(ConnectionLostError("nobody waits for the answer any more"))
             raise
 
     async def _connect(self) -> None:
-        # All who come while the connection is being made wait for the same one.
+        # Requests that come while the connection is being made wait for the same attempt.
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._make_connection())
         await asyncio.shield(self._connecting)
@@ -342,7 +343,7 @@ class Pipeline:
             has_begun=steps[0][0] is BEGIN,
             missing=len(steps),
         )
-        # Before anything is sent: a value that cannot be written must not leave half a turn behind.
+        # Before anything is sent: an invalid value must not leave half a turn behind.
         ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
         pgconn = self._pgconn()
         if pgconn is None:
@@ -384,7 +385,7 @@ class Pipeline:
                 pgconn.send_query_params(wanted.text, written)
 
     def _go_on(self, pgconn: PGconn, turn: _Turn, sequel: Sequel) -> None:
-        """Send the next steps of a turn, unless something has failed, and the sync that ends it."""
+        """Send the next steps of a turn, unless a statement has failed, and the sync that ends it."""
         turn.sequel = None
         if turn.error is None:
             try:
@@ -393,7 +394,7 @@ class Pipeline:
                 steps = following.steps if isinstance(following, Unfinished) else following
                 ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
             except Exception as error:
-                # Whatever it is, half a transaction must never be ended as if it were whole.
+                # After any error: a half transaction must never be committed.
                 turn.fail(error)
                 self._lose(ConnectionLostError("a transaction was given up"))
                 return
@@ -417,17 +418,17 @@ class Pipeline:
         self._ask(pgconn, [(_ROLLBACK, [])], prepare=False)
         pgconn.pipeline_sync()
         rolled_back = loop.create_future()
-        # Nobody waits for it: without this, asyncio logs an error where the connection is lost before.
+        # No task awaits it: without this, asyncio logs an error if the connection is lost before.
         rolled_back.add_done_callback(asyncio.Future.exception)
         self._turns.append(_Turn(rolled_back))
         self._first_since = loop.time()
         self._write()
 
     def _prepare(self, pgconn: PGconn, statements: Sequence[Statement]) -> Preparations:
-        """Prepare what this connection has not seen yet, in transactions before the request's own.
+        """Prepare the statements that are new on this connection, in transactions before the request's own.
 
         In the request's own, a refused session would skip the preparing too, and the statement would
-        be missing from then on. Returns the preparing of each of ``statements``.
+        be missing from then on. Returns the result of preparing each of ``statements``.
         """
         loop = asyncio.get_running_loop()
         for wanted in statements:
@@ -443,18 +444,18 @@ class Pipeline:
         return {wanted.name: self._prepared[wanted.name] for wanted in statements}
 
     def _check_prepared(self, name: bytes, preparing: asyncio.Future[Results]) -> None:
-        # Who asked is told by the statement itself, which fails too; the next to ask prepares again.
+        # The request learns of the failure from the statement itself; the next request prepares it again.
         if preparing.exception() is not None:
             self._forget({name: preparing})
 
     def _forget(self, prepared: Preparations) -> None:
-        """Have the next to ask prepare again, unless somebody has done so since ``prepared`` was."""
+        """Let the next request prepare again, unless one has done so since ``prepared`` was read."""
         for name, preparing in prepared.items():
             if self._prepared.get(name) is preparing:
                 del self._prepared[name]
 
     def _write(self) -> None:
-        """Send what libpq has buffered; where the socket is full, go on when it is not."""
+        """Send the data that libpq has buffered; if the socket is full, go on when it is not."""
         pgconn = self._pgconn()
         if pgconn is None or self._selector is None:
             return
@@ -465,7 +466,7 @@ class Pipeline:
             self._is_writing = is_full
 
     def _read(self) -> None:
-        """Hand out the results that have arrived, in the order of the asking, and send what was held back."""
+        """Hand out the results that have arrived, in the order of the requests, and send waiting sequels."""
         pgconn = self._pgconn()
         if pgconn is None:
             return
@@ -477,7 +478,7 @@ class Pipeline:
                 result = pgconn.get_result()
                 if result is None:
                     if pgconn.status != pq.ConnStatus.OK:
-                        # libpq has given the connection up without an error of this call: it did not
+                        # libpq has closed the connection without an error of this call, because it did not
                         # understand the server. From now on each result is None.
                         raise psycopg.OperationalError(pgconn.get_error_message())
                     continue
@@ -497,10 +498,10 @@ class Pipeline:
             self._lose(ConnectionLostError(str(error)))
 
     def _look_after_the_first(self) -> None:
-        """Give up a connection whose first turn takes too long; else look again when it would have.
+        """Close a connection whose first turn takes too long; else check again when it would have.
 
-        The server's own time limit cannot end a question where the server has stopped, or the way to
-        it has. One timer for a connection is enough, since only the first turn is being answered.
+        The server's own time limit cannot end a statement if the server, or the network to it, has stopped.
+        One timer for a connection is enough, since only the first turn is being answered.
         """
         self._watch = None
         if not self._turns:
@@ -516,7 +517,7 @@ class Pipeline:
         return None if self._connection is None else self._connection.pgconn
 
     def _lose(self, error: psycopg.OperationalError) -> None:
-        """Give the connection up, and tell all who wait for its answers."""
+        """Close the connection, and fail all requests that wait for it."""
         connection, self._connection = self._connection, None
         selector, self._selector = self._selector, None
         if selector is not None:
@@ -533,15 +534,15 @@ class Pipeline:
             turn.fail(error)
 
     def waited_s(self) -> float:
-        """Return for how long an answer is being waited for."""
+        """Return how long the current answer has been waited for."""
         return asyncio.get_running_loop().time() - self._first_since if self._turns else 0.0
 
     def give_up(self, error: psycopg.OperationalError) -> None:
-        """Close the connection. All who wait for an answer get ``error``."""
+        """Close the connection. All requests that wait for an answer fail with ``error``."""
         self._lose(error)
 
     def close(self) -> None:
-        """Close the connection, and stop making one. Who still waits is told."""
+        """Close the connection, and stop making one. Requests that still wait fail."""
         if self._connecting is not None:
             self._connecting.cancel()
         self._lose(psycopg.OperationalError("the server is stopping"))
@@ -549,12 +550,12 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Pipelines:
-    """A few connections of one role; each question takes the least busy one."""
+    """A few connections of one role; each request takes the one with the fewest requests."""
 
     pipelines: tuple[Pipeline, ...]
     places: asyncio.Semaphore
     halted: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while every question is refused, because the database hangs."""
+    """Set while every request is refused, because the database hangs."""
 
     @classmethod
     def to(
@@ -562,7 +563,7 @@ class Pipelines:
     ) -> "Pipelines":
         """Return ``size`` connections to ``url``, each for at most ``depth`` requests at a time.
 
-        They connect when they are first needed, and give an answer ``patience_s`` seconds to come.
+        They connect at the first request. An answer may take ``patience_s`` seconds.
         """
         pipelines = tuple(Pipeline(url, prepare, patience_s) for _ in range(size))
         return cls(pipelines, asyncio.Semaphore(size * depth))
@@ -576,12 +577,11 @@ class Pipelines:
     ) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them.
 
-        ``sequel`` takes further round trips, and connections with one request at a time.
-        ``may_repeat`` is for questions: they are asked once more where their connection was lost, and
-        by then may have been answered once already. What failed for an outdated prepared statement is
-        asked once more in any case: the error rolled its transaction back, so no step may end that
-        transaction by itself. Raises psycopg.Error, among them OperationalError where no place becomes
-        free in time.
+        ``sequel`` takes further round trips, and connections with one request at a time. ``may_repeat`` is
+        for reads: they are sent once more if their connection was lost, when they may already have been
+        executed. Steps that failed because of an outdated prepared statement are sent once more in any case:
+        the error rolled their transaction back, so no step may end that transaction by itself. Raises
+        psycopg.Error, including OperationalError if no place becomes free in time.
         """
         await self._take_place()
         if self.halted.is_set():
@@ -602,7 +602,7 @@ class Pipelines:
 
     async def _take_place(self) -> None:
         if not self.places.locked():
-            # Does not wait, and so needs no timer.
+            # This does not wait, and so needs no timer.
             await self.places.acquire()
             return
         try:
@@ -612,17 +612,17 @@ class Pipelines:
             raise psycopg.OperationalError("every connection is busy") from error
 
     def longest_wait_s(self) -> float:
-        """Return for how long an answer is being waited for at most."""
+        """Return the longest time that a current answer has been waited for."""
         return max(pipeline.waited_s() for pipeline in self.pipelines)
 
     def halt(self) -> None:
-        """Refuse every question until ``resume``, those included that wait for an answer."""
+        """Refuse every request until ``resume``, including those that wait for an answer."""
         self.halted.set()
         for pipeline in self.pipelines:
             pipeline.give_up(psycopg.OperationalError("the database does not answer"))
 
     def resume(self) -> None:
-        """Ask questions again."""
+        """Accept requests again."""
         self.halted.clear()
 
     def close(self) -> None:

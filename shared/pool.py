@@ -1,9 +1,9 @@
-"""Pools of connections for what runs long or holds a transaction open.
+"""Pools of connections for work that runs long or holds a transaction open.
 
-Whoever takes a connection uses it alone until giving it back, while many short requests share one
-connection of ``shared.pipeline``. The pool is psycopg's own. Its defaults suit programs that can wait;
-ours connects only when it is used, and refuses whoever finds no connection within ``database.WAIT_S``, as
-a pipeline does.
+A connection of the pool has one user at a time, while many short requests share one connection of
+``shared.pipeline``. The pool is psycopg's own. Its defaults suit programs that can wait; here it connects
+only when it is used, and refuses a request that gets no connection within ``database.WAIT_S``, as a pipeline
+does.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from shared.pipeline import NotConnectedError
 Connection = psycopg.AsyncConnection[Any]
 
 _MOST_WAITING: Final = 16
-"""How many may wait for a connection of one pool; further ones are refused at once."""
+"""The most requests that wait for a connection of one pool; further ones are refused at once."""
 _IDLE_S: Final = 60.0
-"""How long a connection stays open unused. Each minute at most one is closed."""
+"""How long an unused connection stays open. At most one is closed each minute."""
 
 
 def _has_ended(connection: Connection) -> bool:
     """Whether the server has ended ``connection``, as it does when it is restarted.
 
-    The pool's own ``check`` asks the server and waits for the answer, which may not come; and it pauses for a
-    second after the second connection that is found dead.
+    The pool's own ``check`` sends a statement and waits for the answer, which may not come; and it pauses for
+    a second after the second dead connection.
     """
     try:
         # The first call reads the server's last message, the second one the end behind it.
@@ -48,9 +48,9 @@ class Pool:
 
     connections: AsyncConnectionPool[Connection]
     places: asyncio.Semaphore
-    """One for each connection that there may be."""
+    """One place for each possible connection."""
     waiting: int = 0
-    """How many wait for a place."""
+    """The number of requests that wait for a place."""
 
     @classmethod
     def to(cls, url: str, *, size: int) -> "Pool":
@@ -58,24 +58,26 @@ class Pool:
         connections = AsyncConnectionPool(
             url,
             connection_class=Connection,
-            # What runs here is seldom enough that nothing needs to be prepared.
+            # Statements run here too seldom to be worth preparing.
             kwargs={"autocommit": True, "prepare_threshold": None},
             min_size=0,
             max_size=size,
             open=False,
             timeout=database.WAIT_S,
-            # Places bound who waits. The pool's own bound counts those who have given up waiting too, until a
-            # connection is made; where they are too many it refuses all others, and never connects again.
+            # Places limit the waiting requests. The pool's own limit also counts requests that were canceled,
+            # until a connection is made; with too many of them it refuses all others, and never connects
+            # again.
             max_waiting=0,
             max_idle=_IDLE_S,
-            # By default the pause between two attempts grows to minutes, for which nobody gets a connection.
+            # By default the pause between two attempts grows to minutes, in which no request gets a
+            # connection.
             reconnect_timeout=database.WAIT_S,
             num_workers=1,
         )
         return cls(connections, asyncio.Semaphore(size))
 
     async def __aenter__(self) -> Self:
-        """Let connections be taken."""
+        """Open the pool."""
         await self.connections.open()
         return self
 
@@ -91,7 +93,7 @@ class Pool:
     async def take(self) -> Connection:
         """Return a connection, which must be given back.
 
-        Raises NotConnectedError where none can be made, and OperationalError where all stay busy.
+        Raises NotConnectedError if none can be made, and OperationalError if all stay busy.
         """
         await self._take_place()
         try:
@@ -120,7 +122,7 @@ class Pool:
             self.waiting -= 1
 
     async def give_back(self, connection: Connection) -> None:
-        """Let others have ``connection``. A transaction that is still open is rolled back."""
+        """Return ``connection`` to the pool. A transaction that is still open is rolled back."""
         try:
             await self.connections.putconn(connection)
         finally:

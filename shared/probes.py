@@ -1,8 +1,8 @@
-"""What balancers and people ask of a server: whether it lives, and whether to send it traffic.
+"""The probes of a server for load balancers and people: whether it is alive, and whether it is ready.
 
-``/healthz`` says that the process lives, whether the database answers, and which build runs. ``/readyz`` is
-200 only where the database answers and its schema fits this server. Neither needs a credential, nor says
-anything of hosts or of the database's version.
+``/healthz`` reports that the process is alive, whether the database answers, and which build runs.
+``/readyz`` is 200 only if the database answers and its schema fits this server. Neither needs a credential,
+nor contains hosts or the database's version.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ _UNREACHABLE: Final = {
 
 @dataclass(frozen=True)
 class Probes:
-    """The probes of one process, which asks its own ``connections``.
+    """The probes of one process, which use its own ``connections``.
 
-    ``for_healthz`` are the connections of ``/healthz``, where no other question shall hold it up.
+    ``for_healthz`` are the connections of ``/healthz``, where no other statement can delay it.
     """
 
     chosen: Settings
@@ -63,7 +63,7 @@ class Probes:
         ]
 
     async def healthz(self, _: Request) -> Response:
-        """Answer 503 where the database does not answer in time."""
+        """Answer 503 if the database does not answer in time."""
         latency_ms = await self._latency_ms()
         uptime_ms = int((time.monotonic() - self.started) * 1000)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -85,7 +85,7 @@ class Probes:
         return _answer(200, {"status": "ok", "database": reached, **about})
 
     async def readyz(self, _: Request) -> Response:
-        """Answer 503 where the database does not answer in time, or its schema does not fit."""
+        """Answer 503 if the database does not answer in time, or its schema does not fit."""
         try:
             async with asyncio.timeout(_READY_WAIT_S):
                 await self.connections.run((schema.STEP,))
@@ -102,7 +102,7 @@ class Probes:
         return _answer(200, {"status": "ready"})
 
     async def _latency_ms(self) -> int | None:
-        """Return how long the database took to answer, or None where it did not in time."""
+        """Return how long the database took to answer, or None if it did not in time."""
         started = time.monotonic()
         try:
             async with asyncio.timeout(_ALIVE_WAIT_S):
