@@ -33,7 +33,7 @@ class ListenPage(InstantRange, Listed):
 
 
 class ListenIds(Body):
-    """Ids of the track in other services."""
+    """The ids of a track in other services."""
 
     spotify: str | None
     """The URI of the track at Spotify; null where it is unknown."""
