@@ -4,8 +4,9 @@ Instants with the same date, hour and offset from UTC on the local clock make an
 except when clocks change: then one is missing, doubled or short.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -20,13 +21,23 @@ from resourceserver.api.bodies import (
     Productivity,
     Timestamp,
 )
-from resourceserver.api.endpoint import Endpoint
+from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import Day, Params, Zone, between
-from shared import queries
+from resourceserver.timeline import metrics
+from shared import pipeline, queries
+from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "hours.sql")
+
+_TIME: Final = "time_of_hours"
+_CODING: Final = "measured_coding"
+_OF_HOURS: Final = {
+    _TIME: pipeline.statement(SQL[_TIME]),
+    _CODING: metrics.STATEMENTS[_CODING],
+}
+"""What is read of the hours of a day."""
 
 HourOfDay = Annotated[int, Field(ge=0, le=23)]
 Weekday = Annotated[int, Field(ge=1, le=7)]
@@ -137,6 +148,33 @@ class HourlyPatternsBody(Body):
     """One row for each weekday."""
 
 
+def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return what reads the time of the hours. A day that the zone skipped has none."""
+    hours = answers["query"]["data"]
+    if not hours:
+        return {}
+    slots = {
+        "dates": [answers["query"]["date"]] * len(hours),
+        "starts": [hour["starts_at"] for hour in hours],
+        "ends": [hour["ends_at"] for hour in hours],
+    }
+    return {
+        _TIME: (_OF_HOURS[_TIME], slots),
+        _CODING: (_OF_HOURS[_CODING], metrics.values(["coding_ms"], slots)),
+    }
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    """Return the body: hours with their time."""
+    body: dict[str, Any] = answers["query"]
+    if _TIME not in answers:
+        return body | {"totals": {"tracked_ms": 0}}
+    times, coded = answers[_TIME], answers[_CODING]["days"]["coding_ms"]
+    for hour, time, coding_ms in zip(body["data"], times["hours"], coded, strict=True):
+        hour.update(time | {"coding_ms": coding_ms or 0})
+    return body | {"totals": times["totals"]}
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="hourly",
@@ -146,6 +184,7 @@ ENDPOINTS: Final = [
         params=LocalDay,
         body=HourlyBody,
         query=SQL["hourly"],
+        further=Further(_OF_HOURS, _steps, _finish),
     ),
     Endpoint(
         name="hourly_patterns",

@@ -1,26 +1,37 @@
 -- name: hourly
--- The hours of one local day, in order, with their time by category.
+-- The hours of one local day, in order. What they were spent on is read after it, by `time_of_hours` and by the
+-- statement of coding metrics.
 --include answer
-with slot as (
-    select n as position,
-           hour,
+with row as (
+    select hour,
            utc_offset,
-           starts_at,
-           ends_at
+           svc.instant(starts_at) as starts_at,
+           svc.instant(ends_at) as ends_at
       from svc.hours(%(date)s::date, %(date)s::date, %(tz)s)
 ),
 requested as (
-    select coalesce(min(starts_at), svc.day_start(%(date)s::date, %(tz)s)) as starts_at,
-           coalesce(max(ends_at), svc.day_start(%(date)s::date, %(tz)s)) as ends_at
-      from slot
-),
+    select coalesce(min(starts_at), svc.instant(svc.day_start(%(date)s::date, %(tz)s))) as starts_at,
+           coalesce(max(ends_at), svc.instant(svc.day_start(%(date)s::date, %(tz)s))) as ends_at
+      from row
+)
+select %(date)s::date as date,
+       %(given_tz)s::text as tz,
+       json_build_object('from', starts_at, 'to', ends_at) as range,
+       (select coalesce(json_agg(row order by starts_at), '[]') from row) as data
+  from requested
+--include end_of_answer
+
+-- name: time_of_hours
+-- What each of some hours was spent on, in their order.
+--include answer
+with
+--include given_slots
 --include spans
 --include categories
 --include rule_inputs_in_spans
 --include decided_category
 --include app_time
 --include per_category
---include coding_time
 measured as (
     select position,
            sum(total_ms)::bigint as total_ms,
@@ -39,36 +50,20 @@ measured as (
       from per_category
      group by position
 ),
-coded as (
-    select position,
-           sum(owned_ms)::bigint as coding_ms
-      from coding_spent
-     group by position
-),
 row as (
-    select slot.hour,
-           slot.utc_offset,
-           svc.instant(slot.starts_at) as starts_at,
-           svc.instant(slot.ends_at) as ends_at,
-           coalesce(total_ms, 0) as total_ms,
+    select coalesce(total_ms, 0) as total_ms,
            coalesce(productive_ms, 0) as productive_ms,
            coalesce(neutral_ms, 0) as neutral_ms,
            coalesce(distracted_ms, 0) as distracted_ms,
-           coalesce(coding_ms, 0) as coding_ms,
+           0 as coding_ms,
            coalesce(categories, '[]') as categories
       from slot
       left join measured using (position)
-      left join coded using (position)
+     order by position
 )
-select %(date)s::date as date,
-       %(given_tz)s::text as tz,
-       json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
-       (select coalesce(json_agg(row order by starts_at), '[]') from row) as data,
-       (
-           select json_build_object('tracked_ms', coalesce(sum(total_ms), 0)::bigint)
-             from row
-       ) as totals
-  from requested
+select json_agg(row) as hours,
+       json_build_object('tracked_ms', sum(total_ms)::bigint) as totals
+  from row
 --include end_of_answer
 
 -- name: hourly_patterns

@@ -38,6 +38,17 @@ score as (
      where category not in (select category from own_score)
 ),
 
+-- fragment: given_slots
+-- `slot`: those that a statement before this one has found.
+-- gives: slot (ends_at, position, starts_at)
+slot as (
+    select n::integer as position,
+           starts_at,
+           ends_at
+      from unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[])
+               with ordinality as given (starts_at, ends_at, n)
+),
+
 -- fragment: spans
 -- `span`: the pieces of each `slot` (svc.cover): spans of grain 0, for which sessions are read, and runs of
 -- whole quarters of an hour, hours, days or months, for which rollups are read. `raw_span`: spans of grain 0, each

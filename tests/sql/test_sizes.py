@@ -93,7 +93,6 @@ STATEMENTS: Final = {
     **{f"janitor.{kind.name}": kind.statement for kind in janitor.KINDS},
 }
 LONG: Final[dict[str, int]] = {
-    "hourly.query": 890,
     "hourly_patterns.query": 861,
     "get_time_breakdown.answer": 1184,
     "get_health.answer": 973,
