@@ -94,9 +94,15 @@ COMMIT: Final = statement("commit")
 _ROLLBACK: Final = statement("rollback")
 
 
-def _array(values: list[str]) -> bytes:
-    escaped = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
-    return ("{" + ",".join(f'"{value}"' for value in escaped) + "}").encode()
+def _array(values: list[str | None]) -> bytes:
+    return ("{" + ",".join(map(_element, values)) + "}").encode()
+
+
+def _element(value: str | None) -> str:
+    if value is None:
+        return "null"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 # The text that Postgres reads for each type of value; Postgres knows the types from the statement.

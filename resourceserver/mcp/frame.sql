@@ -20,6 +20,18 @@ today as (
            ) as known
 ),
 
+-- fragment: same_hours
+-- The instant at which it is as late on the `day` (date, starts_at, ends_at) as it is now: days that are compared with
+-- today count up to it.
+-- needs: today (tz)
+greatest(
+    least(
+        (day.date + (now() at time zone today.tz)::time) at time zone today.tz,
+        day.ends_at
+    ),
+    day.starts_at
+)
+
 -- fragment: named_periods
 -- `named_period`: the days of each period with a name; "all" has no first day here. `known_since`: the first day of
 -- "all". Only data that the token may read counts: the date of other data would reveal that there is some.

@@ -69,6 +69,9 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _pairs(text: str) -> set[str]:
-    """Return the pairs of neighbouring letters, including those with the edges of the text."""
-    padded = f" {text.casefold()} "
+    """Return the pairs of neighbouring letters, with the edges of the text among them.
+
+    What the metrics of devices have in common does not make them alike.
+    """
+    padded = f" {text.casefold().removeprefix('health:')} "
     return {padded[n : n + 2] for n in range(len(padded) - 1)}

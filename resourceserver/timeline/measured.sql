@@ -24,25 +24,25 @@ with
 --include app_measures
 --include reached_goals
 --include measured_slots
--- A session that lasts over midnight is one session of a period.
-first_slot as (
-    select period.kind,
-           min(slot.position) as first_position
-      from period
-      join slot on slot.date between period.first_day and period.last_day
-     where slot.starts_at < slot.ends_at
-     group by period.kind
+-- A session that lasts over midnight is one session of a period, if the slot before is of the period too.
+preceded_slot as (
+    select position,
+           lag(date) over (order by position) as date_before
+      from slot
+     where starts_at < ends_at
 ),
 summed as (
     select period.kind,
            measured.metric,
            sum(measured.value) - coalesce(
-               sum(again.session_count) filter (where slot.position > first_slot.first_position), 0
+               sum(again.session_count)
+                   filter (where preceded_slot.date_before between period.first_day and period.last_day),
+               0
            ) as sum
       from period
-      join first_slot using (kind)
       join slot on slot.date between period.first_day and period.last_day
       join measured using (position)
+      left join preceded_slot using (position)
       left join (
                select position,
                       'session_count' as metric,
@@ -63,6 +63,7 @@ select days,
              from spent
              join slot using (position)
             where spent.owned_ms > 0
+              and slot.date is not null
               and exists (select from period)
        ) as active,
 --include rendered_goals
@@ -89,6 +90,7 @@ select days,
              from coding_spent
              join slot using (position)
             where coding_spent.owned_ms > 0
+              and slot.date is not null
               and exists (select from period)
        ) as active,
 --include rendered_goals
@@ -123,7 +125,7 @@ with
 --include focus_measures
 --include reached_goals
 --include measured_slots
--- A streak that lasts over midnight is one streak of a period.
+-- A streak that lasts over midnight is one streak of a period, if nothing lies between the slots.
 longest as (
     select period.kind,
            max(
@@ -131,10 +133,17 @@ longest as (
            ) as ms
       from period
      cross join lateral (
-               select (extract(epoch from min(slot.starts_at)) * 1000)::bigint as starts_ms,
-                      (extract(epoch from max(slot.ends_at)) * 1000)::bigint as ends_ms
-                 from slot
-                where slot.date between period.first_day and period.last_day
+               select (extract(epoch from min(starts_at)) * 1000)::bigint as starts_ms,
+                      (extract(epoch from max(ends_at)) * 1000)::bigint as ends_ms
+                 from (
+                          select starts_at,
+                                 ends_at,
+                                 -- Slots in a row have the same distance from their places in the order.
+                                 position - row_number() over (order by position) as row
+                            from slot
+                           where date between period.first_day and period.last_day
+                      ) as of_period
+                group by row
            ) as edge
       join streak
         on streak.started_ms < edge.ends_ms

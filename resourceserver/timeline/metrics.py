@@ -145,8 +145,9 @@ def is_counter(name: str) -> bool:
     return known is not None and known.is_counter
 
 
-Slots = Mapping[str, Sequence[str]]
-"""Slots in order of time: ``dates``, ``starts`` and ``ends``, as Postgres writes them."""
+Slots = Mapping[str, Sequence[str | None]]
+"""Slots in order of time: ``dates``, ``starts`` and ``ends``, as Postgres writes them. One without a date
+belongs to no period."""
 
 
 def values(

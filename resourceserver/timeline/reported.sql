@@ -20,6 +20,32 @@ reported as (
        and date not in (select date from unreported)
 ),
 
+-- fragment: counted_slots
+-- `slot`: each slot of the `slot` around it up to its `counted_until`, and the rest of it, which has no date and so belongs
+-- to no period. The statements of metrics need slots without gaps. A day of which nothing counts has no date.
+-- needs: slot (counted_until, date, ends_at, starts_at)
+-- gives: slot (date, ends_at, position, starts_at)
+slot as (
+    select row_number() over (order by part.starts_at, part.ends_at)::integer as position,
+           part.date,
+           part.starts_at,
+           part.ends_at
+      from slot as whole
+     cross join lateral (
+               values (
+                          case
+                              when whole.counted_until > whole.starts_at or whole.starts_at = whole.ends_at
+                                  then whole.date
+                          end,
+                          whole.starts_at,
+                          whole.counted_until
+                      ),
+                      (null, whole.counted_until, whole.ends_at)
+           ) as part (date, starts_at, ends_at)
+     where part.date is not null
+        or part.starts_at < part.ends_at
+),
+
 -- fragment: rendered_slots
 -- The slots in `slot` (position, date, starts_at, ends_at), as parameters of the statements of metrics (metrics.py).
 -- needs: slot (date, ends_at, position, starts_at)

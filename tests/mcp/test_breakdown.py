@@ -11,6 +11,7 @@ import pytest
 from resourceserver.mcp.tools.breakdown import TOOLS
 from tests.conftest import MakeRollups, Person, mark_all_days
 from tests.mcp.assistant import Assistant
+from tests.midday import midday
 
 TOOL: Final = "get_time_breakdown"
 MINUTE: Final = 60_000
@@ -311,6 +312,25 @@ def test_of_devices_no_more_than_half_a_year_is_looked_at(
     assert (date(2025, 6, 23) - date(2024, 12, 22)).days == 183
     assert rows(answer) == [("laptop", 155, 4), ("phone", 10, 1)]
     assert (coded["range"]["from"], coded["truncated"]) == ("2022-01-01", False)
+
+
+def test_days_and_hours_that_have_not_begun_have_no_row(assistant: Assistant) -> None:
+    noon = midday()
+    tz, today = str(noon.tzinfo), noon.date()
+    until_next_week = {
+        "from_": f"{today - timedelta(days=1)}",
+        "to": f"{today + timedelta(days=7)}",
+    }
+
+    days = assistant.ask(TOOL, group_by=["day"], tz=tz, **until_next_week)
+    hours = assistant.ask(TOOL, group_by=["hour"], tz=tz, period="today")
+
+    assert [row["by"]["day"] for row in days["data"]] == [
+        f"{today - timedelta(days=1)}",
+        f"{today}",
+    ]
+    assert days["not_yet"]["from"] == f"{today + timedelta(days=1)}"
+    assert len(hours["data"]) in (13, 14)
 
 
 def test_no_time_at_all_has_no_rows(assistant: Assistant, sessions: Person) -> None:

@@ -8,7 +8,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.conftest import Person, mark_all_days
+from tests.endpoints.test_health_summary import WATCH, measure
 from tests.mcp.assistant import Assistant, error
+from tests.midday import midday
 
 TOOL: Final = "compare_periods"
 MINUTE: Final = 60_000
@@ -72,10 +74,11 @@ def rows(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_each_metric_is_told_of_both_periods(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC")
 
+    over = {"days": 10, "is_over": True, "same_hours": None}
     assert answer["periods"] == {
-        "a": {"from": "2025-06-01", "to": "2025-06-10", "days": 10, "active_days": 5, "is_over": True},
-        "b": {"from": "2025-05-01", "to": "2025-05-10", "days": 10, "active_days": 10, "is_over": True},
-    }  # fmt: skip
+        "a": over | {"from": "2025-06-01", "to": "2025-06-10", "active_days": 5},
+        "b": over | {"from": "2025-05-01", "to": "2025-05-10", "active_days": 10},
+    }
     # 56 + … + 65 minutes in May, and 118 + … + 122 in June.
     productive = rows(answer)["productive_ms"]
     assert productive["a"] == {
@@ -143,7 +146,7 @@ def test_notable_changes_come_first(assistant: Assistant, months: Person) -> Non
 
 def test_what_nobody_measured_is_not_known(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(
-        TOOL, a=JUNE, b="2024-01-01", tz="UTC", metrics=["tracked_ms", "health:steps"]
+        TOOL, a=JUNE, b="2024-01-01", tz="UTC", metrics=["tracked_ms", "health:heart_rate"]
     )
 
     told = rows(answer)
@@ -151,8 +154,8 @@ def test_what_nobody_measured_is_not_known(assistant: Assistant, months: Person)
     assert told["tracked_ms"]["b"] == {
         "value": None, "value_text": None, "per_active_day": None, "per_active_day_text": None, "days": 0
     }  # fmt: skip
-    assert told["health:steps"]["phrase"] == "not known in a and b"
-    assert (told["health:steps"]["change"], told["health:steps"]["unit"]) == (None, None)
+    assert told["health:heart_rate"]["phrase"] == "not known in a and b"
+    assert (told["health:heart_rate"]["change"], told["health:heart_rate"]["unit"]) == (None, "bpm")
 
 
 def test_periods_may_overlap_and_be_the_other_way_round(
@@ -258,6 +261,92 @@ def test_a_period_is_compared_with_what_came_before(
     ] == days(alice, *expected)  # fmt: skip
 
 
+@pytest.fixture
+def afternoons(alice: Person, owner: psycopg.Connection[Any]) -> datetime:
+    """Noon of today, before which alice programs for 90 minutes, and for an hour on each of nine days before.
+
+    On those days she programs for 90 minutes in the afternoon too.
+    """
+    row = alice.connection.execute(
+        "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
+        [alice.user_id],
+    ).fetchone()
+    assert row is not None
+    noon = midday()
+    for before in range(1, 10):
+        then = noon - timedelta(days=before)
+        add_session(alice, row[0], "Code", "Development", then - timedelta(hours=1), 60)
+        add_session(alice, row[0], "Code", "Development", then + timedelta(hours=2), 90)
+    add_session(alice, row[0], "Code", "Development", noon - timedelta(hours=2), 90)
+    mark_all_days(owner)
+    return noon
+
+
+def minutes(answer: dict[str, Any], metric: str) -> tuple[float, ...]:
+    """Return the values of both periods, and what an active day of each came to."""
+    row = rows(answer)[metric]
+    sides = (row["a"], row["b"])
+    each = (*(side["value"] for side in sides), *(side["per_active_day"] or 0 for side in sides))
+    return tuple(value / MINUTE for value in each)
+
+
+def test_today_is_compared_with_the_same_hours_of_other_days(
+    assistant: Assistant, afternoons: datetime
+) -> None:
+    tz, today = str(afternoons.tzinfo), afternoons.date()
+    days_before = f"{today - timedelta(days=8)}/{today - timedelta(days=1)}"
+
+    yesterday = assistant.ask(TOOL, a="today", tz=tz)
+    many = assistant.ask(TOOL, a="today", b=days_before, tz=tz)
+    turned = assistant.ask(TOOL, a=days_before, b="today", tz=tz)
+
+    assert minutes(yesterday, "tracked_ms") == (90, 60, 90, 60)
+    assert minutes(many, "tracked_ms") == (90, 480, 90, 60)
+    assert minutes(many, "longest_focus_ms") == (90, 60, 0, 0)
+    assert minutes(turned, "tracked_ms") == (480, 90, 60, 90)
+    sessions = rows(many)["session_count"]
+    assert (sessions["a"]["value"], sessions["b"]["value"]) == (1, 8)
+    assert many["periods"]["a"]["same_hours"] is None
+    said = many["periods"]["b"]["same_hours"]
+    assert said.startswith("of each day the hours until 1")
+    assert said.endswith(", since today is not over")
+
+
+def test_the_last_day_of_a_period_is_compared_with_the_same_hours_of_its_counterpart(
+    assistant: Assistant, afternoons: datetime
+) -> None:
+    tz, today = str(afternoons.tzinfo), afternoons.date()
+    three_days = f"{today - timedelta(days=2)}/{today}"
+    # Two days of it have not begun, so nothing of their counterparts counts.
+    with_future = f"{today}/{today + timedelta(days=2)}"
+
+    answer = assistant.ask(TOOL, a=three_days, tz=tz)
+    future = assistant.ask(TOOL, a=with_future, tz=tz)
+
+    assert minutes(answer, "tracked_ms") == (390, 360, 130, 120)
+    assert rows(answer)["tracked_ms"]["b"]["days"] == 3
+    counterpart = today - timedelta(days=3)
+    assert answer["periods"]["b"]["same_hours"].startswith(f"until {counterpart:%a %Y-%m-%d} 1")
+    assert minutes(future, "tracked_ms") == (90, 60, 90, 60)
+    assert rows(future)["tracked_ms"]["b"]["days"] == 1
+
+
+def test_of_periods_of_different_length_an_active_day_is_one_that_is_over(
+    assistant: Assistant, afternoons: datetime
+) -> None:
+    tz, today = str(afternoons.tzinfo), afternoons.date()
+
+    answer = assistant.ask(
+        TOOL,
+        a=f"{today - timedelta(days=2)}/{today}",
+        b=f"{today - timedelta(days=7)}/{today - timedelta(days=3)}",
+        tz=tz,
+    )
+
+    assert minutes(answer, "tracked_ms") == (390, 750, 150, 150)
+    assert [answer["periods"][side]["same_hours"] for side in "ab"] == [None, None]
+
+
 def test_everything_may_be_compared_with_a_part_of_it(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(TOOL, a="2025-06-03", b="all", tz="UTC", metrics=["tracked_ms"])
     other = assistant.ask(TOOL, a="all", b="2025-06-03", tz="UTC", metrics=["tracked_ms"])
@@ -332,6 +421,24 @@ def test_what_is_no_period_or_metric_is_told(
     assistant: Assistant, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake(TOOL, **given) == said
+
+
+def test_metrics_that_nobody_measured_are_named_with_the_nearest_ones(
+    assistant: Assistant, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    measure(owner, alice, WATCH, "2025-06-16T12:00Z", "2025-06-16T13:00Z", 4000)
+
+    answer = assistant.ask(TOOL, metrics=["tracked_ms", "health:stepps", "health:heart_rate"])
+    said = assistant.mistake(TOOL, metrics=["health:stepps", "health:asleep"])
+
+    (unmatched,) = answer["unmatched"]
+    assert (unmatched["name"], unmatched["nearest"][0]) == ("health:stepps", "health:steps")
+    assert set(rows(answer)) == {"tracked_ms", "health:heart_rate"}
+    steps, asleep = said.splitlines()
+    assert steps.startswith(
+        "metrics: nothing of the person's has the name health:stepps; the nearest"
+    )
+    assert '["asleep_ms", ' in asleep
 
 
 @pytest.mark.parametrize("name", ["steps", "TRACKED_MS", "health:", "health:Steps"])

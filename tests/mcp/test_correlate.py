@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.conftest import Person, mark_all_days
+from tests.endpoints.test_health_summary import WATCH, measure
 from tests.mcp.assistant import Assistant, error
 
 FIRST: Final = date(2025, 6, 1)
@@ -313,6 +314,23 @@ def test_a_metric_that_is_named_needs_its_scope(
 
 
 # Days
+
+
+def test_a_metric_that_nobody_measured_is_a_mistake_that_names_the_nearest(
+    assistant: Assistant, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    measure(owner, alice, WATCH, "2025-06-16T12:00Z", "2025-06-16T13:00Z", 4000)
+
+    pair = assistant.mistake("correlate", metric_a="tracked_ms", metric_b="health:stepps")
+    search = assistant.mistake("correlate", with_="health:sleep_efficiency")
+    heart = assistant.ask("correlate", metric_a="health:heart_rate", metric_b="health:steps")
+
+    assert pair.startswith(
+        "metric_b: nothing of the person's has the name health:stepps;"
+        ' the nearest known are: ["health:steps", '
+    )
+    assert search.startswith("with: nothing of the person's has the name health:sleep_efficiency")
+    assert heart["data"][0]["n"] == 0
 
 
 def test_today_is_not_over_and_left_out(assistant: Assistant, alice: Person) -> None:

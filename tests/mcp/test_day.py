@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from resourceserver.mcp.tools import measures
 from tests.conftest import Person, mark_all_days
 from tests.mcp.assistant import Assistant
+from tests.midday import midday
 
 TOOL: Final = "get_day"
 DAY: Final = date(2025, 7, 1)
@@ -164,19 +165,26 @@ def test_a_day_of_which_nothing_is_known_says_so(assistant: Assistant, life: Per
     assert answer["data_gaps"] == [{"from": "2025-08-15", "to": "2025-08-15", "days": 1}]
 
 
-def test_a_day_that_is_under_way_is_not_held_against_whole_ones(
+def test_a_day_that_is_under_way_is_compared_with_the_same_hours(
     assistant: Assistant, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     device_id = laptop(alice)
-    today = datetime.now(UTC).date()
+    noon = midday()
+    today = noon.date()
+    owner.execute(
+        "update identity.user set timezone = %s where user_id = %s",
+        [str(noon.tzinfo), alice.user_id],
+    )
     for before in range(1, 9):
-        use(alice, device_id, "Code", "Development", at(today - timedelta(days=before), 9), 60)
-    use(alice, device_id, "Code", "Development", at(today, 0), 1)
+        then = noon - timedelta(days=before)
+        use(alice, device_id, "Code", "Development", then - timedelta(hours=1), 60)
+        use(alice, device_id, "Firefox", "News", then + timedelta(hours=2), 90)
+    use(alice, device_id, "Code", "Development", noon - timedelta(hours=2), 90)
     for title, is_enabled in (("Little", True), ("Given up", False)):
         alice.connection.execute(
             "insert into activity.goal"
             " (user_id, title, metric, comparison, target, period, is_enabled)"
-            " values (%s, %s, 'tracked_ms', 'at_least', 3600000, 'day', %s)",
+            " values (%s, %s, 'tracked_ms', 'at_least', 7200000, 'day', %s)",
             [alice.user_id, title, is_enabled],
         )
     mark_all_days(owner)
@@ -185,33 +193,46 @@ def test_a_day_that_is_under_way_is_not_held_against_whole_ones(
     yesterday = assistant.ask(TOOL, date=f"{today - timedelta(days=1)}")
     long_ago = assistant.ask(TOOL, date=f"{today - timedelta(days=30)}")
 
-    assert answer["is_over"] is False
-    assert totals(answer["totals"])["tracked_ms"] == (
-        MINUTE, 60 * MINUTE, 8, None, "so far, of 1 h on a usual day"
+    until = answer["normal_until"]
+    assert (answer["is_over"], yesterday["normal_until"]) == (False, None)
+    assert "12:00" <= until < "14:00"
+    told = totals(answer["totals"])
+    assert told["tracked_ms"] == (
+        90 * MINUTE, 60 * MINUTE, 8, None, f"more than ever (1 h on a usual day until {until})"
     )  # fmt: skip
+    assert told["distracted_ms"][:3] == (0, 0, 8)
+    assert told["session_count"][:3] == (1, 1, 8)
+    assert told["longest_focus_ms"][:3] == (90 * MINUTE, 60 * MINUTE, 8)
+    assert told["app_switches"][:3] == (0, 0, 8)
+    assert totals(yesterday["totals"])["tracked_ms"][:3] == (150 * MINUTE, 150 * MINUTE, 7)
     (goal,) = answer["goals"]
-    assert (goal["title"], goal["value_text"], goal["target_text"]) == ("Little", "1 min", "1 h")
+    assert (goal["title"], goal["value_text"], goal["target_text"]) == (
+        "Little",
+        "1 h 30 min",
+        "2 h",
+    )
     assert (goal["from"], goal["to"], goal["status"]) == (f"{today}", f"{today}", "in_progress")
-    assert [(goal["value_text"], goal["status"]) for goal in yesterday["goals"]] == [("1 h", "met")]
+    assert [(goal["value_text"], goal["status"]) for goal in yesterday["goals"]] == [
+        ("2 h 30 min", "met")
+    ]
     assert long_ago["goals"] == []
 
 
 @pytest.mark.parametrize(
-    ("value", "normal", "deviation", "days", "is_over", "z", "phrase"),
+    ("value", "normal", "deviation", "days", "until", "z", "phrase"),
     [
-        (60.0, 60.0, 10.0, 28, True, 0.0, "about as usual (60 on a usual day)"),
-        (69.9, 60.0, 10.0, 28, True, 0.99, "about as usual (60 on a usual day)"),
-        (70.0, 60.0, 10.0, 28, True, 1.0, "more than usual (60 on a usual day)"),
-        (50.0, 60.0, 10.0, 28, True, -1.0, "less than usual (60 on a usual day)"),
-        (80.0, 60.0, 10.0, 28, True, 2.0, "much more than usual (60 on a usual day)"),
-        (40.0, 60.0, 10.0, 28, True, -2.0, "much less than usual (60 on a usual day)"),
-        (40.0, 60.0, 10.0, 6, True, None, "too few days before it to compare with"),
-        (40.0, None, None, 0, True, None, "too few days before it to compare with"),
-        (60.0, 60.0, 0.0, 7, True, None, "as always (60 on a usual day)"),
-        (59.0, 60.0, 0.0, 7, True, None, "less than ever (60 on a usual day)"),
-        (40.0, 60.0, 10.0, 28, False, None, "so far, of 60 on a usual day"),
-        (61.0, 60.0, 10.0, 28, False, None, "already more than 60 on a usual day"),
-        (None, 60.0, 10.0, 28, True, None, "not known"),
+        (60.0, 60.0, 10.0, 28, None, 0.0, "about as usual (60 on a usual day)"),
+        (69.9, 60.0, 10.0, 28, None, 0.99, "about as usual (60 on a usual day)"),
+        (70.0, 60.0, 10.0, 28, None, 1.0, "more than usual (60 on a usual day)"),
+        (50.0, 60.0, 10.0, 28, None, -1.0, "less than usual (60 on a usual day)"),
+        (80.0, 60.0, 10.0, 28, None, 2.0, "much more than usual (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 28, None, -2.0, "much less than usual (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 6, None, None, "too few days before it to compare with"),
+        (40.0, None, None, 0, None, None, "too few days before it to compare with"),
+        (60.0, 60.0, 0.0, 7, None, None, "as always (60 on a usual day)"),
+        (59.0, 60.0, 0.0, 7, None, None, "less than ever (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 28, "14:30", -2.0, "much less than usual (60 on a usual day until 14:30)"),
+        (None, 60.0, 10.0, 28, None, None, "not known"),
     ],
 )  # fmt: skip
 def test_how_usual_something_is_is_told_in_words(
@@ -219,7 +240,7 @@ def test_how_usual_something_is_is_told_in_words(
     normal: float | None,
     deviation: float | None,
     days: int,
-    is_over: bool,
+    until: str | None,
     z: float | None,
     phrase: str,
 ) -> None:
@@ -227,17 +248,17 @@ def test_how_usual_something_is_is_told_in_words(
         "metric": "app_switches", "value": value, "normal": normal, "deviation": deviation, "days": days
     }  # fmt: skip
 
-    told = measures.measure(compared, is_over=is_over)
+    told = measures.measure(compared, until=until)
 
     assert (told["z"], told["phrase"]) == (z, phrase)
 
 
-def test_what_was_measured_in_the_night_does_not_wait_for_the_end_of_the_day() -> None:
+def test_what_was_measured_in_the_night_is_compared_with_whole_days() -> None:
     compared = {
         "metric": "recovery_score", "value": 90.0, "normal": 60.0, "deviation": 10.0, "days": 28
     }  # fmt: skip
 
-    told = measures.measure(compared, is_over=False)
+    told = measures.measure(compared, until="08:00")
 
     assert (told["z"], told["phrase"]) == (3.0, "much more than usual (60 % on a usual day)")
 

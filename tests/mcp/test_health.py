@@ -1,5 +1,6 @@
 """get_health: metrics against what is normal, worked out by hand, and how nights were."""
 
+from datetime import timedelta
 from typing import Any, Final
 
 import psycopg
@@ -9,6 +10,7 @@ from tests.conftest import Person
 from tests.endpoints.test_health_summary import PHONE, SPO2, WATCH, beat, measure
 from tests.endpoints.test_recovery import WHOOP, sleep
 from tests.mcp.assistant import Assistant
+from tests.midday import midday
 
 Rows = psycopg.Connection[Any]
 
@@ -50,7 +52,7 @@ def test_a_metric_is_told_by_day_and_against_the_days_before(assistant: Assistan
     assert (told["summary"]["days_with_data"], told["summary"]["latest_day"]) == (2, "2025-06-18")
     # Five days of 1,000 and five of 3,000: 1,000 from the mean each, ten of them over nine.
     assert told["normal"] == {
-        "mean": 2000, "mean_text": None, "deviation": 1054.09, "days": 10
+        "mean": 2000, "mean_text": None, "deviation": 1054.09, "days": 10, "until": None
     }  # fmt: skip
     assert (told["z"], told["phrase"]) == (2.85, "much higher than usual")
     assert (told["metric"], told["unit"], told["aggregation"]) == ("health:steps", "count", "sum")
@@ -82,39 +84,34 @@ def test_fewer_than_seven_days_before_are_no_normal(
     assert told["phrase"] == "too few days before it to compare with"
 
 
-def test_today_is_not_compared_before_it_is_over(
+def test_today_is_compared_with_the_same_hours_of_the_days_before(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
-    owner.execute(
-        """
-        with metric as (
-            insert into health.metric (user_id, metric_type, unit, aggregation)
-            values (%(user_id)s, 'steps', 'count', 'sum'), (%(user_id)s, 'weight', 'kg', 'avg')
-            returning metric_type
-        ),
-        scale as (
-            insert into health.source (user_id, provider, name)
-            values (%(user_id)s, 'apple_health', 'iPhone')
-            returning source_id
-        )
-        insert into health.sample (user_id, metric_type, source_id, started_at, ended_at, value)
-        select %(user_id)s, metric.metric_type, scale.source_id, day.at, day.at, 100 + mod(n, 2)
-          from metric
-         cross join scale
-         cross join generate_series(0, 20) as n
-         cross join lateral (select date_trunc('day', now(), 'UTC') - n * interval '24 hours' as at) as day
-        """,
-        {"user_id": alice.user_id},
-    )
+    noon = midday()
+    for before in range(1, 9):
+        then = noon - timedelta(days=before)
+        for hours, steps, bpm in ((-2, 500 + 1000 * (before % 2), 50), (2, 9000, 150)):
+            at = then + timedelta(hours=hours)
+            measure(owner, alice, WATCH, at, at + timedelta(minutes=90), steps)
+            beat(owner, alice, f"{at}", bpm + before % 2)
+    at = noon - timedelta(hours=2)
+    measure(owner, alice, WATCH, at, at + timedelta(minutes=30), 3000)
+    beat(owner, alice, f"{at}", 60)
+    given: dict[str, Any] = {"metrics": ["steps", "heart_rate"], "tz": str(noon.tzinfo)}
+    yesterday = f"{noon.date() - timedelta(days=1)}"
 
-    answer = assistant.ask("get_health", metrics=["steps", "weight"], period="today", tz="UTC")
+    steps, heart = assistant.ask("get_health", period="today", **given)["metrics"]
+    two_days = assistant.ask("get_health", from_=yesterday, to=f"{noon.date()}", **given)
 
-    steps, weight = answer["metrics"]
-    assert (steps["summary"]["total"], steps["z"]) == (100, None)
-    # Ten of 101 and ten of 100 before it, so 0.5 from the mean each: twenty over nineteen.
-    assert (weight["normal"]["mean"], weight["normal"]["deviation"]) == (100.5, 0.51)
-    assert (weight["summary"]["latest"], weight["z"]) == (100, -0.97)
-    assert weight["phrase"] == "about as usual"
+    assert (steps["summary"]["total"], steps["normal"]["days"]) == (3000, 8)
+    # 1,500 and 500 by turns, and none of the afternoon.
+    assert "12:00" <= steps["normal"]["until"] < "14:00"
+    assert steps["normal"]["mean"] == 1000
+    assert (heart["normal"]["mean"], heart["summary"]["daily_mean"]) == (50.5, 60)
+    assert heart["phrase"] == f"much higher than usual until {heart['normal']['until']}"
+    # Of two days the one that is over is compared.
+    _, heart = two_days["metrics"]
+    assert (heart["normal"]["mean"], heart["normal"]["until"], heart["z"]) == (100.43, None, 1.07)
 
 
 @pytest.mark.usefixtures("walks")

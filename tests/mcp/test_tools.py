@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -395,7 +396,8 @@ def test_sums_are_those_of_the_endpoints(
     ]
 
     # Two periods.
-    compared = assistant.ask("compare_periods", a="last_7_days")
+    yesterday = date.fromisoformat(daily["data"][-2]["date"])
+    compared = assistant.ask("compare_periods", a=f"{yesterday - timedelta(days=6)}/{yesterday}")
     changes = {change["metric"]: change for change in compared["data"]}
     for side, period in compared["periods"].items():
         sums = rest("daily", **{"from": period["from"], "to": period["to"], "tz": ZONE})

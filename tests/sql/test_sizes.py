@@ -95,7 +95,6 @@ STATEMENTS: Final = {
 LONG: Final[dict[str, int]] = {
     "hourly_patterns.query": 861,
     "get_time_breakdown.answer": 1184,
-    "get_health.answer": 973,
 }
 """Statements that are longer than they should be, and how long they are."""
 

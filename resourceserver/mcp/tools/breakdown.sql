@@ -266,14 +266,16 @@ keyed as (
       join keyed_slot using (position)
      cross join wanted
      union all
-    -- With keys of time alone, every day, week and so on has a row, empty or not.
+    -- With keys of time alone, every day, week and so on that has begun has a row, empty or not.
     select keyed_slot.places,
            keyed_slot.names[1],
            keyed_slot.names[2],
            0,
            0
       from keyed_slot
+      join slot using (position)
      where (select is_of_time from wanted)
+       and slot.starts_at <= now()
 ),
 grouped as (
     select places,

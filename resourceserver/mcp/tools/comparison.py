@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Self, get_args
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count
-from resourceserver.mcp import tool
+from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
@@ -89,9 +89,9 @@ class Comparison(InZone):
     )
     b: Days | None = Field(
         default=None,
-        description="The period to compare it with, in the same forms. Default: the period before a. For"
-        " this_week, this_month and this_year those are the same days of the week, month or year before, so"
-        " that an unfinished period is not compared with a whole one.",
+        description="What to compare it with, likewise. Default: what came before a. For this_week,"
+        " this_month and this_year those are the same days of the one before. Of a period of as many days as"
+        " one that is not over, or compared with today alone, the same hours count.",
     )
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] = Field(
         default=ACTIVITY,
@@ -117,9 +117,13 @@ class Comparison(InZone):
             dict.fromkeys((metrics.find(name) or OF_HEALTH).scope for name in self.metrics)
         )
 
+    def named(self) -> dict[str, list[str]]:
+        """Return the names of metrics by argument."""
+        return {"metrics": list(dict.fromkeys(self.metrics))}
+
     def values(self) -> dict[str, Any]:
-        """Return the values with the days of periods that have no name."""
-        names = list(dict.fromkeys(self.metrics))
+        """Return, beside the rest, the days of periods without a name."""
+        metric_names = self.named()["metrics"]
         ends: dict[str, Any] = {}
         for side, text in (("a", self.a), ("b", self.b)):
             first, last = (text is not None and _days(text)) or (None, None)
@@ -127,9 +131,10 @@ class Comparison(InZone):
         return (
             super().values()
             | ends
+            | measures.names_values(self.named())
             | {
-                "metrics": names,
-                "is_counted": any(map(metrics.is_counter, names)),
+                "metrics": metric_names,
+                "is_counted": any(map(metrics.is_counter, metric_names)),
             }
         )
 
@@ -143,7 +148,9 @@ class Compared(Body):
     active_days: Count
     """Days with any tracked or coding time."""
     is_over: bool
-    """Whether its last day lies in the past; if not, values may still grow."""
+    """Whether its last day lies in the past; else it may still become more."""
+    same_hours: str | None
+    """What counts of it, where that is no more than the same hours as of the other one, which is not over."""
 
 
 class Periods(Body):
@@ -161,7 +168,8 @@ class Value(Body):
     null if there is no data."""
     value_text: str | None
     per_active_day: float | None
-    """The sum divided by the active days; null for metrics that do not add up."""
+    """What adds up, divided by the active days; null for the rest. Where periods are not of one length,
+    days that are over alone count in this."""
     per_active_day_text: str | None
     days: Count
     """The number of days with data."""
@@ -173,7 +181,8 @@ class Change(Body):
     metric: str
     unit: str | None
     is_notable: bool
-    """Whether its days differ by more than two standard errors, which chance alone seldom does."""
+    """Whether its days differ by more than two standard errors, which chance alone seldom does. Today is
+    one of them where the same hours of the others count."""
     phrase: str
     a: Value
     b: Value
@@ -192,16 +201,34 @@ class ComparisonAnswer(Answer):
 
     periods: Periods
     data: list[Change]
-    """Notable changes first, the clearest first; then the others by percent."""
+    """Notable ones first, of them the clearest first; then the rest, by percent."""
+    unmatched: list[names.Unmatched]
+    """Requested metrics that nobody ever measured."""
 
 
 _TRACKED: Final = ("measured_app_time", "measured_coding")
 """Statements that return the days with tracked or coding time."""
 
 
+_SIDES: Final = ("a", "b")
+
+
+def _days_over(frame: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the days that are over of each period that is not, where the same hours are not compared."""
+    if frame["same_hours"] is not None:
+        return {}
+    yesterday = str(date.fromisoformat(frame["today"]) - timedelta(days=1))
+    return {
+        side: (frame[f"{side}_first"], yesterday)
+        for side in _SIDES
+        if frame[f"{side}_first"] <= yesterday < frame[f"{side}_last"]
+    }
+
+
 def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
-    """Return the metrics to compute for both periods."""
-    periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in ("a", "b")}
+    """Return what is asked of both periods."""
+    periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in _SIDES}
+    periods |= {f"{side}_over": days for side, days in _days_over(frame).items()}
     return MetricRequest(
         given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED
     )
@@ -210,7 +237,7 @@ def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricReques
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with changes as numbers and as phrases, the largest first."""
     frame = answer["frame"]
-    for side in ("a", "b"):
+    for side in _SIDES:
         tool.check_begun(frame[f"{side}_first"], frame["today"])
     active = {day for name in _TRACKED for day in answer[name]["active"] or ()}
     by_metric = {
@@ -218,19 +245,40 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
         for measured in measures.taken(answer)
         for row in measured["periods"] or ()
     }
-    units = answer.pop("units")
-    for period in answer["periods"].values():
-        period["active_days"] = sum(period["from"] <= day <= period["to"] for day in active)
+    unmatched = measures.unmatched(answer.pop("names"))
+    unknown = {each["name"] for each in unmatched}
+    units, over = answer.pop("units"), _days_over(frame)
+
+    def active_days(first: str, last: str) -> int:
+        return sum(first <= day <= last for day in active)
+
+    for side, period in answer["periods"].items():
+        period["active_days"] = active_days(period["from"], period["to"])
+        period["same_hours"] = _same_hours(frame["same_hours"], side)
+
+    def of_side(name: str, side: str) -> dict[str, Any]:
+        whole = _of_period(by_metric[name, side], answer["periods"][side]["active_days"])
+        if side not in over:
+            return whole | {"compared": whole}
+        compared = _of_period(by_metric[name, f"{side}_over"], active_days(*over[side]))
+        return whole | {"compared": compared}
+
     rows = [
-        {"metric": name, "unit": units.get(name)}
-        | {
-            kind: _of_period(by_metric[name, kind], period["active_days"])
-            for kind, period in answer["periods"].items()
-        }
+        {"metric": name, "unit": units.get(name)} | {side: of_side(name, side) for side in _SIDES}
         for name in answer.pop("metrics")
+        if name not in unknown
     ]
     rows = sorted(rows, key=_weight, reverse=True)
-    return answer | {"data": [_change(row) for row in rows]}
+    return answer | {"data": [_change(row) for row in rows], "unmatched": unmatched}
+
+
+def _same_hours(counted: Mapping[str, Any] | None, side: str) -> str | None:
+    """Return what counts of a period, where that is no more than the same hours as of the other one."""
+    if counted is None or counted["kind"] != side:
+        return None
+    if counted["is_each_day"]:
+        return f"of each day the hours until {counted['until']}, since today is not over"
+    return f"until {counted['until']}, since the other period is not over"
 
 
 def _of_period(row: dict[str, Any], active_days: int) -> dict[str, Any]:
@@ -242,7 +290,7 @@ def _of_period(row: dict[str, Any], active_days: int) -> dict[str, Any]:
 
 
 def _weight(row: dict[str, Any]) -> tuple[bool, float]:
-    errors = _standard_errors(row["a"], row["b"])
+    errors = _standard_errors(row["a"]["compared"], row["b"]["compared"])
     if errors >= 2:
         return True, errors
     rate = _rate(row)
@@ -263,8 +311,8 @@ def _adds_up(name: str) -> bool:
     return metrics.is_counter(name) and name != "longest_focus_ms"
 
 
-def _per_active_day(row: dict[str, Any], side: Literal["a", "b"]) -> float | None:
-    each = row[side]
+def _per_active_day(row: dict[str, Any], side: str) -> float | None:
+    each = row[side]["compared"]
     if each["value"] is None or not each["active_days"] or not _adds_up(row["metric"]):
         return None
     per_day: float = each["value"] / each["active_days"]
@@ -284,7 +332,7 @@ def _rate(row: dict[str, Any]) -> float | None:
 def _change(row: dict[str, Any]) -> dict[str, Any]:
     name = row["metric"]
     unit = (metrics.find(name) or OF_HEALTH).unit or row["unit"]
-    a, b = (_value(row, side, name, unit) for side in ("a", "b"))
+    a, b = (_value(row, side, name, unit) for side in _SIDES)
     change = None
     if a["value"] is not None and b["value"] is not None:
         change = measures.rounded(row["a"]["value"] - row["b"]["value"], name, unit)
@@ -302,9 +350,7 @@ def _change(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _value(
-    row: dict[str, Any], side: Literal["a", "b"], name: str, unit: str | None
-) -> dict[str, Any]:
+def _value(row: dict[str, Any], side: str, name: str, unit: str | None) -> dict[str, Any]:
     value = measures.rounded(row[side]["value"], name, unit)
     per_day = measures.rounded(_per_active_day(row, side), name, unit)
     return {
@@ -317,7 +363,7 @@ def _value(
 
 
 def _phrase(row: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> str:
-    unknown = [side for side in ("a", "b") if row[side]["value"] is None]
+    unknown = [side for side in _SIDES if row[side]["value"] is None]
     if unknown:
         return f"not known in {' and '.join(unknown)}"
     is_daily = a["per_active_day"] is not None and b["per_active_day"] is not None
@@ -345,7 +391,11 @@ TOOLS: Final = [
         arguments=Comparison,
         answer=ComparisonAnswer,
         frame=SQL["comparison_frame"],
-        parts=(Part(SQL["compare_periods"]), *measures.parts(_request)),
+        parts=(
+            Part(SQL["compare_periods"]),
+            measures.names_part(Comparison.named),
+            *measures.parts(_request),
+        ),
         finish=_render,
         rows="data",
     )

@@ -1,6 +1,8 @@
 -- name: comparison_frame
--- The days of both periods, and those between them. If the request does not name the second period, it is the one
--- before the first: the same days of the week, month or year before, or the same number of days.
+-- The days of both periods, and those between them. If the request does not name the other one, it is the one
+-- before: the same days of the week, the month or the year before, or as many days.
+--
+-- Where one of them is not over, the same hours of the other count.
 --include answer
 with
 --include today
@@ -60,12 +62,38 @@ extent as (
            min(last_day) filter (where kind = 'b') as b_last
       from period
 ),
--- The days of both periods, and all days between them as one slot.
+-- Of which period only the same hours count: of each of its days, if the other one is nothing but today; or up to the
+-- day that is today's counterpart, if the other one has as many days.
+same_hours as (
+    select finished.kind,
+           finished.first_day,
+           finished.last_day,
+           unfinished.first_day = unfinished.last_day as is_each_day,
+           finished.first_day + (today.date - unfinished.first_day) as last_counted_day
+      from today
+      join period as unfinished on today.date between unfinished.first_day and unfinished.last_day
+      join period as finished
+        on finished.kind <> unfinished.kind
+       and (
+               unfinished.first_day = unfinished.last_day and finished.first_day < today.date
+               or finished.last_day < unfinished.first_day
+               and finished.last_day - finished.first_day = unfinished.last_day - unfinished.first_day
+           )
+),
+-- The days of both, and all that lies between them as one slot.
 slot as (
-    select row_number() over (order by piece.starts_at, piece.ends_at)::integer as position,
-           piece.date,
-           piece.starts_at,
-           piece.ends_at
+    select day.date,
+           day.starts_at,
+           day.ends_at,
+           case
+               when same_hours.kind is null then day.ends_at
+               when day.date = today.date then day.ends_at
+               when same_hours.is_each_day or day.date = same_hours.last_counted_day
+                   then
+--include same_hours
+               when day.date < same_hours.last_counted_day then day.ends_at
+               else day.starts_at
+           end as counted_until
       from today
      cross join extent
      cross join lateral (
@@ -88,18 +116,40 @@ slot as (
                       svc.day_start(extent.first_between, today.tz),
                       svc.day_start(extent.last_between + 1, today.tz)
                 where extent.first_between <= extent.last_between
-           ) as piece
+           ) as day
+      left join same_hours on day.date between same_hours.first_day and same_hours.last_day
 ),
 --include reported_days
 framed as (
+    with
+--include counted_slots
+    reported_days as (
+        select coalesce(json_agg(date), '[]') as dates
+          from reported
+    )
     select today.tz,
            today.date as today,
            today.week_starts_on,
            extent.*,
-           (select coalesce(json_agg(date), '[]') from reported) as reported,
+           (
+               select json_build_object(
+                          'kind', kind,
+                          'is_each_day', is_each_day,
+                          'until', case
+                              when is_each_day then to_char(now() at time zone today.tz, 'HH24:MI')
+                              else to_char(
+                                       last_counted_day + (now() at time zone today.tz)::time,
+                                       'Dy YYYY-MM-DD HH24:MI'
+                                   )
+                          end
+                      )
+                 from same_hours
+           ) as same_hours,
+           reported_days.dates as reported,
 --include rendered_slots
       from today
      cross join extent
+     cross join reported_days
 )
 select framed.*,
        svc.day_start(first_day, tz) as starts_at,

@@ -100,6 +100,12 @@ class Correlate(InPeriod):
             return self.metric_a, self.metric_b
         return (self.with_ or "productive_ms",)
 
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of metrics by argument."""
+        pair = self._pair()
+        arguments = ("with",) if len(pair) == 1 else ("metric_a", "metric_b")
+        return {argument: (name,) for argument, name in zip(arguments, pair, strict=True)}
+
     def scopes(self) -> tuple[str, ...]:
         """Return the scopes of the named metrics."""
         known = [metrics.find(name) for name in self._pair()]
@@ -116,6 +122,7 @@ class Correlate(InPeriod):
         others = [name for name in (*METRICS, HEART_RATE) if name not in family]
         names = list(dict.fromkeys((*others, *pair) if is_search else pair))
         known = {name: metrics.find(name) for name in names}
+        rest |= measures.names_values(self.named())
         return rest | {
             "pair": list(pair),
             "is_search": is_search,
@@ -172,7 +179,11 @@ def _request(frame: Mapping[str, Any], _: Mapping[str, Any]) -> MetricRequest:
 
 
 def _compared(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with the correlations of the days that the statements returned."""
+    """Return the answer with what is found in the days that the queries found.
+
+    Raises ArgumentsProblem for a metric that nobody ever measured.
+    """
+    measures.unmatched(answer.pop("names"))
     values = {
         name: of_days
         for found in measures.taken(answer)
@@ -304,7 +315,11 @@ TOOLS: Final = [
         arguments=Correlate,
         answer=CorrelateAnswer,
         frame=SQL["correlate_frame"],
-        parts=(Part(SQL["correlate"]), *measures.parts(_request)),
+        parts=(
+            Part(SQL["correlate"]),
+            measures.names_part(Correlate.named),
+            *measures.parts(_request),
+        ),
         finish=_compared,
         rows="data",
     )

@@ -191,7 +191,10 @@ class DayAnswer(Answer):
 
     date: CalendarDay
     is_over: bool
-    """Until then, values may still grow."""
+    """Until it is, the day may still become more than it is."""
+    normal_until: str | None
+    """The present time of day (HH:MM) where the day is not over: only the hours up to it count in what is
+    normal."""
     first_activity_at: Timestamp | None
     last_activity_at: Timestamp | None
     totals: list[Measure]
@@ -252,12 +255,12 @@ def _tops(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with measures as phrases, and with a few rows of each part."""
     found = _compared(answer)
-    is_over = answer["is_over"]
+    until = answer["normal_until"]
     apps, categories = answer.pop("app_usage")["data"], answer.pop("categories")["data"]
     coded = answer.pop("coding")["data"]["projects"]
 
     def totals(names: tuple[str, ...]) -> list[dict[str, Any]]:
-        return [measures.measure(found[name], is_over=is_over) for name in names]
+        return [measures.measure(found[name], until=until) for name in names]
 
     focus, goals = answer.pop("focus_streaks"), answer.pop("goals")
     parts: dict[SectionName, Any] = {name: answer[name] for name in SECTIONS}
@@ -374,11 +377,11 @@ TOOLS: Final = [
         name="get_day",
         title="A day",
         description="One day as a whole: time tracked, productive, distracted, coded and focused, each beside"
-        " the person's own normal of the 28 days before; what it was spent on, streaks of focus, goals; and"
-        " commits, sleep, meetings and music as far as the scopes read:code, read:health, read:content and"
-        " read:music are held (omitted says which are not). Use it for 'How was my day?', 'Was yesterday"
-        " unusual?' and 'When did I start on Monday?'. Not for several days, which are get_time_breakdown"
-        " and compare_periods.",
+        " the person's own normal of the 28 days before, of today up to the present time of day; what it was"
+        " spent on, streaks of focus, goals; and commits, sleep, meetings and music as far as the scopes"
+        " read:code, read:health, read:content and read:music are held (omitted says which are not). Use it"
+        " for 'How was my day?', 'Was yesterday unusual?' and 'When did I start on Monday?'. Not for several"
+        " days, which are get_time_breakdown and compare_periods.",
         scope=ENTRY,
         arguments=OneDay,
         answer=DayAnswer,

@@ -1,5 +1,6 @@
 -- name: day_frame
--- The requested day, or today; and the 28 days before it, with the days on which a tracker reported anything.
+-- The requested day, else today; and the 28 days before it, with those that were reported. Before today is over, only
+-- the same hours of these days count.
 --include answer
 with
 --include today
@@ -11,15 +12,27 @@ chosen as (
       from today
 ),
 slot as (
-    select days.n as position,
-           days.date,
-           days.starts_at,
-           days.ends_at
+    select day.date,
+           day.starts_at,
+           day.ends_at,
+           case
+               when chosen.day = chosen.today and day.date < chosen.today
+                   then
+--include same_hours
+               else day.ends_at
+           end as counted_until
       from chosen
-     cross join lateral svc.days(chosen.day - 28, chosen.day, chosen.tz) as days
+     cross join today
+     cross join lateral svc.days(chosen.day - 28, chosen.day, chosen.tz) as day
 ),
 --include reported_days
 frame as (
+    with
+--include counted_slots
+    reported_days as (
+        select coalesce(json_agg(date), '[]') as dates
+          from reported
+    )
     select tz,
            today,
            week_starts_on,
@@ -27,9 +40,11 @@ frame as (
            day as last_day,
            day - 28 as before_first_day,
            day - 1 as before_last_day,
-           (select coalesce(json_agg(date), '[]') from reported) as reported,
+           case when day = today then to_char(now() at time zone tz, 'HH24:MI') end as normal_until,
+           reported_days.dates as reported,
 --include rendered_slots
       from chosen
+     cross join reported_days
 )
 select frame.*,
        svc.day_start(first_day, tz) as starts_at,
@@ -48,6 +63,7 @@ day as (
       from frame
 )
 select first_day as date,
-       ends_at <= now() as is_over
+       ends_at <= now() as is_over,
+       %(frame_normal_until)s::text as normal_until
   from day
 --include end_of_answer

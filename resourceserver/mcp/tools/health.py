@@ -15,7 +15,7 @@ from resourceserver.endpoints import health
 from resourceserver.mcp import durations, names, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
-from resourceserver.mcp.tools.measures import FEWEST_DAYS
+from resourceserver.mcp.tools.measures import FEWEST_DAYS, OF_NIGHTS
 from resourceserver.timeline import metrics
 
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -24,14 +24,11 @@ SQL: Final = tool.load(
     _TIMELINE / "timeline.sql",
     _TIMELINE / "wearables.sql",
     _TIMELINE / "metrics.sql",
+    _TIMELINE / "reported.sql",
 )
 
 PREFIX: Final = "health:"
-"""The prefix that metrics of devices have elsewhere; those of nights have none."""
-OF_NIGHTS: Final = tuple(
-    name for name, metric in metrics.METRICS.items() if metric.scope == "read:health"
-)
-"""Metrics with one value a day."""
+"""What metrics of devices are called with elsewhere, beside those of nights."""
 MOST_METRICS: Final = 8
 
 
@@ -104,7 +101,6 @@ class Health(InPeriod):
         return rest | {
             "metrics": requested,
             "include_recovery": is_wanted,
-            "fewest_days": FEWEST_DAYS,
             "metric_type": requested[0].removeprefix(PREFIX) if is_raw else "",
             "limit": MOST_ROWS,
         }
@@ -167,7 +163,9 @@ class Normal(Body):
     deviation: float
     """The standard deviation of the days' values."""
     days: Count
-    """The number of these days with data; with fewer than seven there is no normal."""
+    """How many of the 28 have a value; there is no normal of fewer than seven."""
+    until: str | None
+    """The present time of day (HH:MM) where the range is today: only the hours up to it count of each day."""
 
 
 class Metric(Body):
@@ -181,8 +179,8 @@ class Metric(Body):
     summary: MetricSummary
     normal: Normal | None
     z: float | None
-    """By how many standard deviations daily_mean is above normal; null without enough data. For metrics that
-    add up, only finished days are compared."""
+    """How many deviations of a day daily_mean lies above what is normal; null where nobody can tell. Of
+    several days only those that are over are compared."""
     phrase: str
     series: list[Point | DurationPoint]
     """In order, without days that have no data; empty if resolution is raw."""
@@ -314,18 +312,21 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     answer["unmatched"] = names.unmatched(checked)
     answer["metrics"] = [metric for metric in answer["metrics"] if metric not in unknown]
     readings = (answer.pop("readings") or {"of_metrics": {}})["of_metrics"]
+    before = (answer.pop("before") or {"of_metrics": {}})["of_metrics"]
     for metric in answer["metrics"]:
+        compared_mean = metric.pop("compared_mean")
+        metric.update(_compared(compared_mean, before.get(metric["metric"])))
         metric["summary"] = _summary(metric["summary"], readings.get(metric["metric"]))
     is_cut = available["is_cut"] or (hours is not None and hours["is_cut"])
     samples = answer.pop("health_samples") or {"data": [], "has_more": False}
-    recovery, before = answer.pop("recovery"), answer.pop("recovery_before")
+    recovery, nights_before = answer.pop("recovery"), answer.pop("recovery_before")
     nights = [] if recovery is None else [day for day in recovery["data"] if day["has_data"]]
     measured = answer | {
         "metrics": [_render(metric) for metric in answer["metrics"]],
         "samples": [_reading(sample) for sample in samples["data"]],
         "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
         "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
-        "recovery_normal": None if before is None else _measures(before["averages"]),
+        "recovery_normal": None if nights_before is None else _measures(nights_before["averages"]),
         "truncated": answer["truncated"] or samples["has_more"] or is_cut,
         "available": [
             each | {"unit": each["unit"] or _unit(each["metric"])}
@@ -337,6 +338,23 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _is_known(metric: dict[str, Any]) -> bool:
     return metric["metric"] in OF_NIGHTS or metric["aggregation"] is not None
+
+
+def _compared(mean: float | None, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is normal, and how far ``mean`` is from it."""
+    if before is None or before["days"] < FEWEST_DAYS:
+        return {"normal": None, "z": None}
+    usual, deviation = (float(before[name]) for name in ("mean", "deviation"))
+    rounded = {"mean": _rounded(usual), "deviation": _rounded(deviation)}
+    z = None
+    if mean is not None and rounded["deviation"] > 0:
+        z = _rounded((mean - usual) / deviation)
+    return {"normal": before | rounded, "z": z}
+
+
+def _rounded(value: float) -> float:
+    number = round(value, 2)
+    return int(number) if number.is_integer() else number
 
 
 def _summary(of_days: dict[str, Any], readings: dict[str, Any] | None) -> dict[str, Any]:
@@ -393,10 +411,11 @@ def _phrase(days_with_data: int, normal: dict[str, Any] | None, z: float | None)
         return "too few days before it to compare with"
     if z is None:
         return "not to be compared: the days before were all the same, or this one is not over"
+    until = f" until {normal['until']}" if normal["until"] is not None else ""
     if abs(z) < 1:
-        return "about as usual"
+        return f"about as usual{until}"
     much = "much " if abs(z) >= 2 else ""
-    return f"{much}{'higher' if z > 0 else 'lower'} than usual"
+    return f"{much}{'higher' if z > 0 else 'lower'} than usual{until}"
 
 
 def _reading(sample: dict[str, Any]) -> dict[str, Any]:
@@ -439,6 +458,7 @@ TOOLS: Final = [
         frame=SQL["health_frame"],
         parts=(
             Part(SQL["get_health"]),
+            Part(SQL["health_before"], name="before", is_wanted=_wants_readings),
             Part(SQL["health_readings"], name="readings", is_wanted=_wants_readings),
             Part(SQL["health_by_hour"], name="hours", ask=_hours),
             Part(SQL["available_health"], name="available"),

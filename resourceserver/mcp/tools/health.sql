@@ -92,8 +92,7 @@ select framed.*,
 --include end_of_answer
 
 -- name: get_health
--- The values of the requested metrics in a range, by day or coarser, and in the 28 days before it, which are the
--- normal ones.
+-- The values of the requested metrics in a range, by day or coarser.
 --include answer
 with
 --include frame
@@ -116,33 +115,20 @@ by_day as (
       from measured
       join slot using (position)
 ),
-before as (
-    with slot as (
-        select day.n as position,
-               day.date,
-               day.starts_at,
-               day.ends_at
-          from frame
-         cross join lateral svc.days(frame.first_day - 28, frame.first_day - 1, frame.tz) as day
-         where cardinality(%(metrics)s::text[]) > 0
-    ),
---include measured_in_slots
-    select metric,
-           avg(value) as mean,
-           stddev_samp(value) as deviation,
-           count(*) as days
-      from measured
-     group by metric
-),
--- The sum of today may still grow, so it is not compared with those of finished days.
+-- Of several days, today is compared with others only where nothing else is known: it may still add to what adds up,
+-- and what is usual early in a day need not be usual in a whole one.
 summary as (
     select by_day.metric,
            sum(by_day.value) as total,
            avg(by_day.value) as mean,
-           avg(by_day.value) filter (
-               where by_day.date < frame.today
-                  or requested_metric.aggregation is distinct from 'sum'
-           ) as mean_of_finished,
+           coalesce(
+               avg(by_day.value) filter (
+                   where by_day.date < frame.today
+                      or requested_metric.aggregation is null
+                      or frame.first_day = frame.today
+               ),
+               avg(by_day.value) filter (where requested_metric.aggregation <> 'sum')
+           ) as compared_mean,
            min(by_day.value) as minimum,
            max(by_day.value) as maximum,
            count(*) as days_with_data,
@@ -189,21 +175,9 @@ row as (
                'latest', svc.rounded(summary.latest),
                'latest_day', summary.latest_day
            ) as summary,
-           case
-               when before.days >= %(fewest_days)s::integer
-                   then json_build_object(
-                            'mean', svc.rounded(before.mean),
-                            'deviation', svc.rounded(before.deviation),
-                            'days', before.days
-                        )
-           end as normal,
-           case
-               when before.days >= %(fewest_days)s::integer and svc.rounded(before.deviation) > 0
-                   then svc.rounded((summary.mean_of_finished - before.mean) / before.deviation)
-           end as z
+           summary.compared_mean
       from requested_metric
       left join summary using (metric)
-      left join before using (metric)
       left join series using (metric)
 )
 select %(frame_resolution)s::text as resolution,
@@ -215,8 +189,7 @@ select %(frame_resolution)s::text as resolution,
                               'unit', unit,
                               'aggregation', aggregation,
                               'summary', summary,
-                              'normal', normal,
-                              'z', z,
+                              'compared_mean', compared_mean,
                               'series', series
                           )
                           order by position
@@ -228,6 +201,64 @@ select %(frame_resolution)s::text as resolution,
        %(frame_resolution)s::text <> %(resolution)s::text
            or coalesce((select bool_or(is_cut) from row), false) as truncated
   from frame
+--include end_of_answer
+
+-- name: health_before
+-- The values of the requested metrics in the 28 days before a range, which are what is normal. If the range is today,
+-- only the same hours of these days count, but for what is known of nights.
+--include answer
+with
+--include frame
+--include requested_metrics
+today as (
+    select tz
+      from frame
+),
+slot as (
+    select day.date,
+           day.starts_at,
+           day.ends_at,
+           case
+               when frame.first_day = frame.today
+                   then
+--include same_hours
+               else day.ends_at
+           end as counted_until
+      from frame
+     cross join today
+     cross join lateral svc.days(frame.first_day - 28, frame.first_day - 1, frame.tz) as day
+),
+before as (
+    with
+--include counted_slots
+--include measured_in_slots
+    select metric,
+           avg(value) as mean,
+           stddev_samp(value) as deviation,
+           count(*) as days
+      from measured
+      join slot using (position)
+     where slot.date is not null
+     group by metric
+)
+select coalesce(
+           json_object_agg(
+               before.metric,
+               json_build_object(
+                   'mean', before.mean,
+                   'deviation', before.deviation,
+                   'days', before.days,
+                   'until', case
+                       when frame.first_day = frame.today and requested_metric.aggregation is not null
+                           then to_char(now() at time zone frame.tz, 'HH24:MI')
+                   end
+               )
+           ),
+           '{}'
+       ) as of_metrics
+  from before
+  join requested_metric using (metric)
+ cross join frame
 --include end_of_answer
 
 -- name: health_readings

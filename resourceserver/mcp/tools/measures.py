@@ -2,13 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from resourceserver.api.bodies import Body, Count
-from resourceserver.mcp import durations
+from resourceserver.mcp import durations, names, tool
+from resourceserver.mcp.arguments import Arguments
 from resourceserver.mcp.tool import Part
 from resourceserver.timeline import metrics
 
+_NAMES: Final = tool.load(Path(__file__).with_name("names.sql"))
+
+OF_NIGHTS: Final = tuple(
+    name for name, metric in metrics.METRICS.items() if metric.scope == "read:health"
+)
+"""Metrics of health that have one value a day."""
 FEWEST_DAYS: Final = 7
 """The fewest days from which a normal value is computed."""
 
@@ -53,6 +61,35 @@ def taken(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield measured
 
 
+def names_part(named: Callable[[Any], Mapping[str, Sequence[str]]]) -> Part:
+    """Return the part that looks up metrics of devices, if arguments name any.
+
+    ``named`` returns the names of metrics in them by argument.
+    """
+
+    def is_wanted(given: Arguments) -> bool:
+        return any(name.startswith("health:") for each in named(given).values() for name in each)
+
+    return Part(_NAMES["names_of_metrics"], name="names", is_wanted=is_wanted)
+
+
+def names_values(named: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the parameters of this part."""
+    pairs = [(argument, name) for argument, each in named.items() for name in each]
+    return {"arguments": [pair[0] for pair in pairs], "names": [pair[1] for pair in pairs]}
+
+
+def unmatched(checked: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the Unmatched of the row of this part; metrics of nights are suggested too.
+
+    Raises ArgumentsProblem if no name of an argument is known.
+    """
+    if checked is None:
+        return []
+    known = {argument: [*OF_NIGHTS, *each] for argument, each in checked["known"].items()}
+    return names.unmatched({"given": checked["given"], "known": known})
+
+
 class Measure(Body):
     """The value of a metric on a day, and its mean on the 28 days before."""
 
@@ -62,13 +99,13 @@ class Measure(Body):
     """Null if there is no data."""
     value_text: str | None
     normal: float | None
-    """The mean of those days with data; null without any."""
+    """The mean of those days on which it is known, up to normal_until; null where there is none."""
     normal_text: str | None
     days: Count
     """The number of these days."""
     z: float | None
-    """How many standard deviations the value is above normal; null with fewer than seven days, if all of them
-    have the same value, and for sums of a day that is not over."""
+    """How many standard deviations the value is above normal; null with fewer than seven days, and where all
+    of them were the same."""
     phrase: str
 
 
@@ -113,19 +150,20 @@ def distance(metres: float | None) -> str | None:
     return f"{round(metres)} m" if round(abs(metres)) < 1000 else f"{metres / 1000:.1f} km"
 
 
-def measure(compared: Mapping[str, Any], *, is_over: bool) -> dict[str, Any]:
-    """Return a Measure of the columns ``value``, ``normal``, ``deviation`` and ``days`` of a metric.
+def measure(compared: Mapping[str, Any], *, until: str | None) -> dict[str, Any]:
+    """Return a Measure of what SQL found: ``value``, ``normal``, ``deviation`` and ``days`` of a metric.
 
-    Until the day is over, its sums may still grow.
+    ``until`` is the time of day up to which days count, if only so.
     """
     name: str = compared["metric"]
     known = metrics.METRICS[name]
-    is_complete = is_over or not known.is_counter
     value, normal = (
         rounded(_number(compared[key]), name, known.unit) for key in ("value", "normal")
     )
-    z = _z(compared) if is_complete else None
+    z = _z(compared)
     normal_text = words(normal, name, known.unit)
+    # What is known of a night is known of the whole day.
+    usual = f"{normal_text} on a usual day{f' until {until}' if until and known.is_counter else ''}"
     return {
         "metric": name,
         "unit": known.unit,
@@ -135,7 +173,7 @@ def measure(compared: Mapping[str, Any], *, is_over: bool) -> dict[str, Any]:
         "normal_text": normal_text,
         "days": compared["days"],
         "z": z,
-        "phrase": _phrase(value, normal, normal_text, z, compared["days"], is_complete=is_complete),
+        "phrase": _phrase(value, normal, usual, z, compared["days"]),
     }
 
 
@@ -151,21 +189,12 @@ def _z(compared: Mapping[str, Any]) -> float | None:
 
 
 def _phrase(
-    value: float | None,
-    normal: float | None,
-    normal_text: str | None,
-    z: float | None,
-    days: int,
-    *,
-    is_complete: bool,
+    value: float | None, normal: float | None, usual: str, z: float | None, days: int
 ) -> str:
     if value is None:
         return "not known"
     if normal is None or days < FEWEST_DAYS:
         return "too few days before it to compare with"
-    if not is_complete:
-        so_far = "already more than" if value > normal else "so far, of"
-        return f"{so_far} {normal_text} on a usual day"
     if z is None:
         how = (
             "as always"
@@ -176,7 +205,7 @@ def _phrase(
         )
     else:
         how = _how(z)
-    return f"{how} ({normal_text} on a usual day)"
+    return f"{how} ({usual})"
 
 
 def _how(z: float) -> str:

@@ -171,6 +171,39 @@ given as (
 --include checked_names
 --include end_of_answer
 
+-- name: names_of_metrics
+-- Metrics by their arguments: those that devices measure, `health:` and a name, are known once there is any
+-- measurement. Heart rate is always known, as in get_health.
+--include answer
+with requested as (
+    select argument,
+           name,
+           n
+      from unnest(%(arguments)s::text[], %(names)s::text[]) with ordinality as each (argument, name, n)
+),
+measured_name as (
+    select 'health:' || metric_type as name
+      from health.metric
+     where user_id = %(user_id)s
+     union
+    values ('health:heart_rate')
+),
+known_name (argument, name) as (
+    select requested.argument,
+           measured_name.name
+      from requested
+     cross join measured_name
+),
+given as (
+    select argument,
+           name,
+           n,
+           not starts_with(name, 'health:') or name in (select name from measured_name) as is_known
+      from requested
+)
+--include checked_names
+--include end_of_answer
+
 -- name: names_of_repositories
 -- A repository, given by its whole name or by the last part of it.
 --include answer
