@@ -41,7 +41,7 @@ PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 30.0)
 _GRANTS: Final = "grants.sql"
 _STANDING: Final = (
     *("views.sql", "functions/versions.sql", "session.sql", "functions/formats.sql"),
-    *("policies.sql", "functions/retention.sql", "functions/deletion.sql"),
+    *("functions/imports.sql", "policies.sql", "functions/retention.sql", "functions/deletion.sql"),
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
     *("functions/categories.sql", "functions/devices.sql", _GRANTS),
 )

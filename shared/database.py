@@ -36,7 +36,9 @@ def role_url(chosen: Settings, role: str) -> str:
         return given
     if chosen.database_url is None:
         raise no_database(chosen, f"DATABASE_URL or SVC_{role.upper()}_DATABASE_URL")
-    password = settings.read_secrets(chosen.data_dir).passwords[role]
+    password = settings.read_secrets(chosen.data_dir).passwords.get(role)
+    if password is None:
+        raise SettingsError(f"there is no password for svc_{role} yet: run 'svc migrate'")
     return conninfo.make_conninfo(chosen.database_url, user=f"svc_{role}", password=password)
 
 

@@ -4,13 +4,14 @@ A secret may be given as NAME or, better, as NAME_FILE with the path of a file t
 file wins. A path that cannot be read stops the start.
 """
 
+import fcntl
 import json
 import os
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 from shared import listening
 from shared.listening import Address, Listen
 
-ROLES: Final = ("authserver", "reader", "ingester", "worker")
+ROLES: Final = ("authserver", "reader", "ingester", "importer", "worker")
 """The database roles that servers log in as; in the database each has the prefix ``svc_``."""
 
 
@@ -68,7 +69,8 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     """DATABASE_URL: a login that may create roles; None starts an embedded PostgreSQL."""
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_WORKER_...: by role."""
+    """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_IMPORTER_..., SVC_WORKER_...: by
+    role."""
     cookie_key: str | None = field(default=None, repr=False)
     """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and keys the hashes by which attempts are
     counted; the same on every authorization server of a deployment."""
@@ -481,7 +483,7 @@ def read_secrets(data_dir: Path) -> Secrets:
     path = data_dir / "secrets.json"
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return Secrets({role: kept["passwords"][role] for role in ROLES}, kept["cookie_key"])
+        return Secrets(dict(kept["passwords"]), kept["cookie_key"])
     except FileNotFoundError as error:
         raise SettingsError(f"{path} is missing: run 'svc migrate' first") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -494,7 +496,7 @@ def signing_key(chosen: Settings) -> str:
 
 
 def make_secrets(data_dir: Path) -> Secrets:
-    """Return the stored secrets; without any, generate them and store them with mode 0600.
+    """Return the stored secrets; generate and store, with mode 0600, those that are missing.
 
     Raises SettingsError if the directory cannot be written.
     """
@@ -503,25 +505,48 @@ def make_secrets(data_dir: Path) -> Secrets:
         data_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             _write_secrets(path)
+        if not read_secrets(data_dir).passwords.keys() >= set(ROLES):
+            _add_passwords(data_dir, path)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
     return read_secrets(data_dir)
 
 
 def _write_secrets(path: Path) -> None:
-    credentials = {
-        "passwords": {role: secrets.token_urlsafe(32) for role in ROLES},
-        "cookie_key": secrets.token_urlsafe(32),
-    }
-    # mkstemp creates a file that only this user can read.
+    new = _draft(path, _new_passwords(), secrets.token_urlsafe(32))
+    # A link, unlike a rename, never replaces what another process made a moment before.
+    with new as draft, suppress(FileExistsError):
+        os.link(draft, path)
+
+
+def _add_passwords(data_dir: Path, path: Path) -> None:
+    """Add passwords for the roles that an earlier version did not have."""
+    descriptor = os.open(data_dir, os.O_RDONLY)
+    try:
+        # Of two processes, the second reads what the first has added.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        kept = read_secrets(data_dir)
+        with _draft(path, _new_passwords() | dict(kept.passwords), kept.cookie_key) as draft:
+            os.replace(draft, path)
+    finally:
+        os.close(descriptor)
+
+
+def _new_passwords() -> dict[str, str]:
+    return {role: secrets.token_urlsafe(32) for role in ROLES}
+
+
+@contextmanager
+def _draft(path: Path, passwords: Mapping[str, str], cookie_key: str) -> Iterator[str]:
+    """A file beside ``path`` that holds the secrets, for the time of a block."""
+    # mkstemp lets nobody but us read what it makes.
     descriptor, draft = tempfile.mkstemp(prefix="secrets-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(credentials, file)
+            json.dump({"passwords": dict(passwords), "cookie_key": cookie_key}, file)
             file.flush()
             os.fsync(file.fileno())
-        # A link, unlike a rename, never replaces what another process made a moment before.
-        with suppress(FileExistsError):
-            os.link(draft, path)
+        yield draft
     finally:
-        os.unlink(draft)
+        with suppress(FileNotFoundError):
+            os.unlink(draft)

@@ -2,8 +2,8 @@
 
 -- What is made from now on is nobody's but the owner's until a line below says otherwise.
 alter default privileges revoke execute on functions from public;
-revoke all on all functions in schema svc from public, svc_reader, svc_ingester, svc_authserver, svc_worker;
-revoke all on all procedures in schema svc from public, svc_reader, svc_ingester, svc_authserver, svc_worker;
+revoke all on all functions in schema svc from public, svc_reader, svc_ingester, svc_importer, svc_authserver, svc_worker;
+revoke all on all procedures in schema svc from public, svc_reader, svc_ingester, svc_importer, svc_authserver, svc_worker;
 
 -- The authorization server: accounts and grants, no activity data.
 grant usage on schema identity, oauth to svc_authserver;
@@ -111,7 +111,52 @@ grant select, insert, update (source, last_sync_at, last_event_at, event_count)
     on activity.device_stream
     to svc_ingester;
 
--- Imports and jobs; and what the resource server notes about tokens, which it cannot read.
+-- Imports: they insert and change what integrations bring, and see what they have written.
+grant usage
+    on schema svc, activity, code, health, music, location, content, profile
+    to svc_importer;
+grant execute on procedure svc.open_import to svc_importer;
+grant execute on function svc.check_version, svc.import_user_id, svc.lock_new_devices to svc_importer;
+grant select, insert, update
+    on code.event,
+       health.source,
+       health.metric,
+       health.sample,
+       health.heart_rate,
+       health.sleep,
+       health.recovery,
+       health.cycle,
+       music.listen,
+       location.device,
+       location.point,
+       location.place,
+       location.event,
+       content.recording,
+       content.title,
+       content.title_genre,
+       content.play,
+       content.calendar,
+       content.calendar_event,
+       profile.import_part,
+       profile.import_refusal
+    to svc_importer;
+grant select, update (ignored, ignored_names) on profile.import to svc_importer;
+-- Sessions, as the ingester writes them.
+grant select (user_id, device_id, name, platform), insert, update (platform)
+    on activity.device
+    to svc_importer;
+grant select (idempotency_key), insert on activity.app_session, activity.coding_session to svc_importer;
+grant select (user_id, date, marked_at), insert, update (marked_at)
+    on activity.summary_due
+    to svc_importer;
+grant select (user_id, date), insert, update (marked_at, is_left_raw)
+    on activity.rollup_due
+    to svc_importer;
+grant select, insert, update (source, last_sync_at, last_event_at, event_count)
+    on activity.device_stream
+    to svc_importer;
+
+-- Jobs; and what the resource server notes about tokens, which it cannot read.
 grant usage on schema svc to svc_worker;
 grant execute on function svc.check_version, svc.note_uses, svc.job_user_id to svc_worker;
 grant execute on procedure svc.open_job to svc_worker;

@@ -52,7 +52,7 @@ begin
     if to_regclass('svc.applied_file') is null then
         create schema if not exists svc;
         -- So that a server started too early gets "does not exist", not "permission denied".
-        grant usage on schema svc to svc_authserver, svc_reader, svc_ingester, svc_worker;
+        grant usage on schema svc to svc_authserver, svc_reader, svc_ingester, svc_importer, svc_worker;
         create table svc.applied_file (
             name       text        not null,
             digest     text        not null,

@@ -70,10 +70,15 @@ end
 $$;
 
 -- Closes a table of user data to every row but those of the open session's user, for every role that
--- serves requests, and lets the reader read it. A job reaches the rows of the one it is at work for. The
--- owner of the tables is nobody's runtime role, so the policies are enabled and not forced.
+-- serves requests, and lets the reader read it. A job reaches the rows of the one it is at work for, and an
+-- import, where imports bring rows of the table, those of the person who brought its file. The owner of the tables is nobody's runtime role, so the policies are enabled and not forced.
 drop function if exists svc.secure_user_table(regclass);
-create or replace function svc.secure_user_table(p_table regclass, p_is_readable boolean default true)
+drop function if exists svc.secure_user_table(regclass, boolean);
+create or replace function svc.secure_user_table(
+    p_table       regclass,
+    p_is_readable boolean default true,
+    p_is_imported boolean default false
+)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -81,57 +86,80 @@ as $$
 declare
     of_session constant text := '(user_id = ( SELECT svc.session_user_id() AS session_user_id))';
     of_job     constant text := '(user_id = ( SELECT svc.job_user_id() AS job_user_id))';
+    of_import  constant text := '(user_id = ( SELECT svc.import_user_id() AS import_user_id))';
 begin
     call svc.set_policy(
         p_table, 'own_rows', array['svc_reader', 'svc_ingester'], of_session, of_session
     );
     call svc.set_policy(p_table, 'rows_of_a_job', array['svc_worker'], of_job, of_job);
+    if p_is_imported then
+        call svc.set_policy(p_table, 'rows_of_an_import', array['svc_importer'], of_import, of_import);
+    end if;
     if p_is_readable then
         execute format('grant select on %s to svc_reader', p_table);
     end if;
 end
 $$;
 
-select svc.secure_user_table('activity.device');
-select svc.secure_user_table('activity.device_stream');
-select svc.secure_user_table('activity.app_session');
-select svc.secure_user_table('activity.coding_session');
+select svc.secure_user_table('activity.device', p_is_imported => true);
+select svc.secure_user_table('activity.device_stream', p_is_imported => true);
+select svc.secure_user_table('activity.app_session', p_is_imported => true);
+select svc.secure_user_table('activity.coding_session', p_is_imported => true);
 select svc.secure_user_table('activity.goal');
 select svc.secure_user_table('activity.daily_summary');
-select svc.secure_user_table('activity.summary_due');
-select svc.secure_user_table('activity.rollup_due');
+select svc.secure_user_table('activity.summary_due', p_is_imported => true);
+select svc.secure_user_table('activity.rollup_due', p_is_imported => true);
 select svc.secure_user_table('activity.label');
 select svc.secure_user_table('activity.app_time');
 select svc.secure_user_table('activity.coding_time');
 select svc.secure_user_table('activity.app_timeline');
 select svc.secure_user_table('activity.category_score');
 select svc.secure_user_table('activity.category_rule');
-select svc.secure_user_table('code.event');
-select svc.secure_user_table('health.source');
-select svc.secure_user_table('health.metric');
-select svc.secure_user_table('health.sample');
-select svc.secure_user_table('health.heart_rate');
-select svc.secure_user_table('health.sleep');
-select svc.secure_user_table('health.recovery');
-select svc.secure_user_table('health.cycle');
-select svc.secure_user_table('music.listen');
-select svc.secure_user_table('location.device');
-select svc.secure_user_table('location.point');
-select svc.secure_user_table('location.place');
-select svc.secure_user_table('location.event');
+select svc.secure_user_table('code.event', p_is_imported => true);
+select svc.secure_user_table('health.source', p_is_imported => true);
+select svc.secure_user_table('health.metric', p_is_imported => true);
+select svc.secure_user_table('health.sample', p_is_imported => true);
+select svc.secure_user_table('health.heart_rate', p_is_imported => true);
+select svc.secure_user_table('health.sleep', p_is_imported => true);
+select svc.secure_user_table('health.recovery', p_is_imported => true);
+select svc.secure_user_table('health.cycle', p_is_imported => true);
+select svc.secure_user_table('music.listen', p_is_imported => true);
+select svc.secure_user_table('location.device', p_is_imported => true);
+select svc.secure_user_table('location.point', p_is_imported => true);
+select svc.secure_user_table('location.place', p_is_imported => true);
+select svc.secure_user_table('location.event', p_is_imported => true);
 select svc.secure_user_table('content.insight');
-select svc.secure_user_table('content.recording');
-select svc.secure_user_table('content.title');
-select svc.secure_user_table('content.title_genre');
-select svc.secure_user_table('content.play');
-select svc.secure_user_table('content.calendar');
-select svc.secure_user_table('content.calendar_event');
+select svc.secure_user_table('content.recording', p_is_imported => true);
+select svc.secure_user_table('content.title', p_is_imported => true);
+select svc.secure_user_table('content.title_genre', p_is_imported => true);
+select svc.secure_user_table('content.play', p_is_imported => true);
+select svc.secure_user_table('content.calendar', p_is_imported => true);
+select svc.secure_user_table('content.calendar_event', p_is_imported => true);
+select svc.secure_user_table('profile.import');
+select svc.secure_user_table('profile.import_part');
+select svc.secure_user_table('profile.import_refusal');
 select svc.secure_user_table('profile.integration');
 select svc.secure_user_table('profile.integration_credential', p_is_readable => false);
 select svc.secure_user_table('profile.membership');
 select svc.secure_user_table('profile.team_membership');
 select svc.secure_user_table('profile.subscription');
 select svc.secure_user_table('identity.user');
+
+-- A session reaches the receipt of its own import alone.
+do $$
+declare
+    place regclass;
+    own   constant text :=
+        '((user_id = ( SELECT svc.import_user_id() AS import_user_id))'
+        ' AND (import_id = (NULLIF(current_setting(''svc.import_id''::text, true), ''''::text))::uuid))';
+begin
+    foreach place in array array[
+        'profile.import', 'profile.import_part', 'profile.import_refusal'
+    ]::regclass[] loop
+        call svc.set_policy(place, 'receipt_of_an_import', array['svc_importer'], own, own);
+    end loop;
+end
+$$;
 
 -- Organizations and their teams belong to nobody; who is a member sees them.
 call svc.set_policy(

@@ -5,7 +5,8 @@
 --   svc_authserver  accounts, sign-in, clients, grants and tokens; no activity data
 --   svc_reader      reads one session's user's data, under row-level security
 --   svc_ingester    writes what trackers send, under row-level security
---   svc_worker      imports and jobs
+--   svc_importer    writes what files of other services hold, for one import at a time, under row-level security
+--   svc_worker      jobs
 --
 -- Passwords are set by `svc migrate` for roles whose URL the operator does not give.
 
@@ -15,8 +16,9 @@ declare
 begin
     for missing in
         select role_name
-          from unnest(array['svc_owner', 'svc_authserver', 'svc_reader', 'svc_ingester', 'svc_worker'])
-            as wanted (role_name)
+          from unnest(array[
+                   'svc_owner', 'svc_authserver', 'svc_reader', 'svc_ingester', 'svc_importer', 'svc_worker'
+               ]) as wanted (role_name)
          where not exists (select from pg_catalog.pg_roles where rolname = role_name)
     loop
         execute format(
@@ -45,8 +47,9 @@ do $$
 declare
     runtime_role text;
 begin
-    foreach runtime_role in array array['svc_authserver', 'svc_reader', 'svc_ingester', 'svc_worker']
-    loop
+    foreach runtime_role in array array[
+        'svc_authserver', 'svc_reader', 'svc_ingester', 'svc_importer', 'svc_worker'
+    ] loop
         execute format('alter role %I set timezone = ''UTC''', runtime_role);
         execute format('alter role %I set search_path = ''''', runtime_role);
         execute format('alter role %I set lock_timeout = ''5s''', runtime_role);
@@ -81,6 +84,12 @@ alter role svc_ingester set tcp_keepalives_idle = '5s';
 alter role svc_ingester set tcp_keepalives_interval = '2s';
 alter role svc_ingester set tcp_keepalives_count = 3;
 alter role svc_worker set statement_timeout = '60s';
+alter role svc_importer set statement_timeout = '60s';
+-- What the server loses when it crashes, an import writes again: how far it is, is part of each transaction.
+alter role svc_importer set synchronous_commit = off;
+alter role svc_importer set tcp_keepalives_idle = '5s';
+alter role svc_importer set tcp_keepalives_interval = '2s';
+alter role svc_importer set tcp_keepalives_count = 3;
 -- A default only, no wall: what holds is that the role has no right to write anything.
 alter role svc_reader set default_transaction_read_only = on;
 -- Questions go through one user's rows in the order of an index, and stop when they have enough. Of a table

@@ -18,4 +18,5 @@ $$;
 alter role svc_authserver set temp_file_limit = '256MB';
 alter role svc_reader set temp_file_limit = '1GB';
 alter role svc_ingester set temp_file_limit = '1GB';
+alter role svc_importer set temp_file_limit = '1GB';
 alter role svc_worker set temp_file_limit = '2GB';

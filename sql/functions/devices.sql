@@ -15,7 +15,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    owner_id constant uuid := svc.session_user_id();
+    owner_id constant uuid := coalesce(svc.import_user_id(), svc.session_user_id());
     added bigint;
 begin
     select count(*)

@@ -210,6 +210,22 @@ FORBIDDEN = {
         "insert into activity.label (user_id, app) values (gen_random_uuid(), 'x')",
         "update activity.device set name = 'x'",
     ],
+    "importer": [
+        "select * from activity.app_session",
+        "select * from oauth.access_token",
+        "select * from identity.user",
+        "select * from profile.integration_credential",
+        "insert into profile.import (user_id, file_name, file_size, digest)"
+        " values (gen_random_uuid(), 'x', 0, '')",
+        "update profile.import set key_hash = null",
+        "update profile.import set status = 'running'",
+        "delete from music.listen",
+        "delete from profile.import_part",
+        "update activity.app_session set app = 'x'",
+        "call svc.open_session(gen_random_uuid(), '', '{}', '{}')",
+        "call svc.open_job(gen_random_uuid())",
+        "create table public.mine ()",
+    ],
     "authserver": [
         "select * from activity.app_session",
         "select * from activity.device",
@@ -257,7 +273,7 @@ def test_a_role_may_not(connect_as: Connect, role: str, statement: sql.SQL) -> N
         connection.execute(statement)
 
 
-@pytest.mark.parametrize("role", ["reader", "ingester", "authserver", "worker"])
+@pytest.mark.parametrize("role", ["reader", "ingester", "importer", "authserver", "worker"])
 @pytest.mark.parametrize("other", ["svc_owner", "svc_reader", "svc_ingester", "svc_authserver"])
 def test_no_role_can_become_another(connect_as: Connect, role: str, other: str) -> None:
     connection = connect_as(role)
@@ -282,7 +298,7 @@ def test_runtime_roles_are_weak_and_own_nothing(db: Rows) -> None:
         select relname
           from pg_class
           join pg_roles on pg_roles.oid = relowner
-         where rolname in ('svc_reader', 'svc_ingester', 'svc_authserver', 'svc_worker')
+         where rolname like 'svc\\_%' and rolname <> 'svc_owner'
         """
     ).fetchall()
 
@@ -391,6 +407,45 @@ PRIVILEGES = {
             "INSERT SELECT(date) SELECT(marked_at) SELECT(user_id) UPDATE(marked_at)"
         ),
     },
+    "svc_importer": {
+        "activity.app_session": "INSERT SELECT(idempotency_key)",
+        "activity.coding_session": "INSERT SELECT(idempotency_key)",
+        "activity.device": (
+            "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
+        ),
+        "activity.device_stream": (
+            "INSERT SELECT UPDATE(event_count) UPDATE(last_event_at) UPDATE(last_sync_at)"
+            " UPDATE(source)"
+        ),
+        "activity.rollup_due": (
+            "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"
+        ),
+        "activity.summary_due": (
+            "INSERT SELECT(date) SELECT(marked_at) SELECT(user_id) UPDATE(marked_at)"
+        ),
+        "code.event": "INSERT SELECT UPDATE",
+        "content.calendar": "INSERT SELECT UPDATE",
+        "content.calendar_event": "INSERT SELECT UPDATE",
+        "content.play": "INSERT SELECT UPDATE",
+        "content.recording": "INSERT SELECT UPDATE",
+        "content.title": "INSERT SELECT UPDATE",
+        "content.title_genre": "INSERT SELECT UPDATE",
+        "health.cycle": "INSERT SELECT UPDATE",
+        "health.heart_rate": "INSERT SELECT UPDATE",
+        "health.metric": "INSERT SELECT UPDATE",
+        "health.recovery": "INSERT SELECT UPDATE",
+        "health.sample": "INSERT SELECT UPDATE",
+        "health.sleep": "INSERT SELECT UPDATE",
+        "health.source": "INSERT SELECT UPDATE",
+        "location.device": "INSERT SELECT UPDATE",
+        "location.event": "INSERT SELECT UPDATE",
+        "location.place": "INSERT SELECT UPDATE",
+        "location.point": "INSERT SELECT UPDATE",
+        "music.listen": "INSERT SELECT UPDATE",
+        "profile.import": "SELECT UPDATE(ignored) UPDATE(ignored_names)",
+        "profile.import_part": "INSERT SELECT UPDATE",
+        "profile.import_refusal": "INSERT SELECT UPDATE",
+    },
     "svc_reader": {
         "activity.app_session": "SELECT",
         "activity.app_time": "SELECT",
@@ -427,6 +482,9 @@ PRIVILEGES = {
         "location.place": "SELECT",
         "location.point": "SELECT",
         "music.listen": "SELECT",
+        "profile.import": "SELECT",
+        "profile.import_part": "SELECT",
+        "profile.import_refusal": "SELECT",
         "profile.integration": "SELECT",
         "profile.membership": "SELECT",
         "profile.organization": "SELECT",
@@ -480,7 +538,7 @@ def test_every_role_has_the_rights_that_it_needs_and_no_other(db: Rows) -> None:
                name,
                string_agg(privilege, ' ' order by privilege)
           from held
-         where role in ('svc_authserver', 'svc_ingester', 'svc_reader', 'svc_worker')
+         where role in ('svc_authserver', 'svc_ingester', 'svc_importer', 'svc_reader', 'svc_worker')
          group by role,
                   name
         """
@@ -519,6 +577,7 @@ FUNCTIONS = {
         "switches",
     },
     "svc_ingester": {"lock_new_devices", "open_session", "session_user_id"},
+    "svc_importer": {"check_version", "import_user_id", "lock_new_devices", "open_import"},
     "svc_authserver": {
         "add_category_rule",
         "category_rules",

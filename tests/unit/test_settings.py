@@ -239,6 +239,20 @@ def test_no_secret_is_in_the_printed_settings() -> None:
     assert "hunter2" not in repr(chosen)
 
 
+def test_secrets_of_an_earlier_version_get_the_passwords_that_they_lack(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    path.write_text('{"passwords": {"reader": "r"}, "cookie_key": "c"}')
+
+    first = settings.make_secrets(tmp_path)
+    second = settings.make_secrets(tmp_path)
+
+    assert first == second
+    assert first.cookie_key == "c"
+    assert first.passwords["reader"] == "r"
+    assert set(first.passwords) == set(settings.ROLES)
+    assert [path.name for path in tmp_path.iterdir()] == ["secrets.json"]
+
+
 def test_made_secrets_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
     first = settings.make_secrets(tmp_path / "new")
     second = settings.make_secrets(tmp_path / "new")
@@ -247,7 +261,7 @@ def test_made_secrets_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
     assert first == second
     assert [path.name for path in kept] == ["secrets.json"]
     assert stat.S_IMODE(kept[0].stat().st_mode) == 0o600
-    assert len(set(first.passwords.values())) == 4
+    assert len(set(first.passwords.values())) == len(settings.ROLES)
 
 
 def test_missing_secrets_say_what_to_do(tmp_path: Path) -> None:

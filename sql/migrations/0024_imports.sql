@@ -1,0 +1,147 @@
+-- Usable from version 20 on.
+-- Older code writes none of the new columns: each has a default, and keys have one that is unique.
+
+-- What people bring from other services. A row that came from a file or a connection says from which service
+-- (`source`), which record of that service it is (`provider_key`), and which import brought it first (`import_id`).
+-- The same record that comes again finds its row by these keys.
+
+-- One time that a file was brought. `key_hash` is the hash of the key that opens its session while it is running
+-- (sql/functions/imports.sql); a run that takes over from a killed one has another key.
+create table profile.import (
+    user_id         uuid           not null,
+    import_id       uuid           not null default gen_random_uuid(),
+    file_name       text           not null,
+    file_size       bigint         not null,
+    digest          bytea          not null,
+    chosen_format   text,
+    status          text           not null default 'running',
+    problem         text,
+    key_hash        bytea,
+    -- Members that no format recognises: how many, and the names of the first.
+    ignored         integer        not null default 0,
+    ignored_names   text[]         not null default '{}',
+    started_at      timestamptz(3) not null default now(),
+    finished_at     timestamptz(3),
+    constraint import_pkey primary key (user_id, import_id),
+    constraint import_file_name_is_short check (length(file_name) between 1 and 1024),
+    constraint import_file_has_a_size check (file_size >= 0),
+    constraint import_digest_is_sha256 check (length(digest) = 32),
+    constraint import_key_hash_is_sha256 check (length(key_hash) = 32),
+    constraint import_status_is_a_known_one check (
+        status in ('running', 'interrupted', 'done', 'failed', 'undone')
+    ),
+    constraint import_year_has_four_digits check (
+        least(started_at, finished_at) >= '0001-01-01 00:00:00+00'
+        and greatest(started_at, finished_at) <= '9999-12-31 23:59:59.999+00'
+    )
+);
+create index import_by_start on profile.import (user_id, started_at, import_id);
+
+-- What became of one member of a file. `records` is how many records and refused ones its reader had yielded when
+-- they were written, so that a run that takes over skips as many. It is the sum of the four counts.
+create table profile.import_part (
+    user_id        uuid           not null,
+    import_id      uuid           not null,
+    name           text           not null,
+    position       integer        not null,
+    format         text,
+    source         text,
+    size           bigint         not null default 0,
+    records        bigint         not null default 0,
+    added          bigint         not null default 0,
+    known          bigint         not null default 0,
+    changed        bigint         not null default 0,
+    refused        bigint         not null default 0,
+    first_at       timestamptz(3),
+    last_at        timestamptz(3),
+    is_finished    boolean        not null default false,
+    problem        text,
+    constraint import_part_pkey primary key (user_id, import_id, name),
+    constraint import_part_is_of_an_import
+        foreign key (user_id, import_id) references profile.import on delete cascade,
+    constraint import_part_adds_up check (records = added + known + changed + refused),
+    constraint import_part_counts_up check (
+        least(records, added, known, changed, refused, size) >= 0
+    ),
+    constraint import_part_year_has_four_digits check (
+        least(first_at, last_at) >= '0001-01-01 00:00:00+00'
+        and greatest(first_at, last_at) <= '9999-12-31 23:59:59.999+00'
+    )
+);
+
+-- Why records of a member were refused, with the first examples of each reason.
+create table profile.import_refusal (
+    user_id   uuid   not null,
+    import_id uuid   not null,
+    name      text   not null,
+    reason    text   not null,
+    count     bigint not null,
+    examples  text[] not null default '{}',
+    constraint import_refusal_pkey primary key (user_id, import_id, name, reason),
+    constraint import_refusal_is_of_a_part
+        foreign key (user_id, import_id, name) references profile.import_part on delete cascade,
+    constraint import_refusal_counts_up check (count > 0),
+    constraint import_refusal_reason_is_a_code check (reason ~ '^[a-z][a-z0-9_]{0,63}$')
+);
+
+-- A key that is random for each row of before makes Postgres write the whole table anew, with its lock held. Until
+-- now nothing but `svc demo` has written these tables, so they are small; the tables that trackers fill come last,
+-- and only get a column.
+alter table health.sample
+    add column source text not null default 'unknown',
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint sample_is_known_once unique (user_id, source, provider_key);
+alter table health.heart_rate
+    add column source text not null default 'unknown',
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint heart_rate_is_known_once unique (user_id, source, provider_key);
+alter table health.sleep
+    add column source text not null default 'unknown',
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint sleep_is_known_once unique (user_id, source, provider_key);
+alter table music.listen
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint listen_is_known_once unique (user_id, source, provider_key);
+alter table location.point
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint point_is_known_once unique (user_id, source, provider_key);
+alter table location.place
+    add column source text not null default 'unknown',
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint place_is_known_once unique (user_id, source, provider_key);
+alter table location.event
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint event_is_known_once unique (user_id, source, provider_key);
+alter table content.recording
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint recording_is_known_once unique (user_id, source, provider_key);
+alter table content.title
+    add column source text not null default 'unknown',
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint title_is_known_once unique (user_id, source, provider_key);
+alter table content.play
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint play_is_known_once unique (user_id, source, provider_key);
+alter table content.calendar_event
+    add column source text not null default 'unknown',
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint calendar_event_is_known_once unique (user_id, source, provider_key);
+-- These two name their source `provider`, as answers do.
+alter table content.calendar
+    add column provider_key text not null default gen_random_uuid()::text,
+    add column import_id uuid,
+    add constraint calendar_is_known_once unique (user_id, provider, provider_key);
+alter table code.event add column import_id uuid;
+alter table activity.app_session add column import_id uuid;
+alter table activity.coding_session add column import_id uuid;
