@@ -1,13 +1,13 @@
--- Who may do what: every grant and revoke of the schema. May run again at any time.
+-- All rights of the roles: every grant and revoke of the schema. May run again at any time.
 
--- What is made from now on is nobody's but the owner's until a line below says otherwise.
+-- New objects belong to the owner alone until a line below grants a right.
 alter default privileges revoke execute on functions from public;
 revoke all on all functions in schema svc from public, svc_reader, svc_ingester, svc_importer, svc_authserver, svc_worker;
 revoke all on all procedures in schema svc from public, svc_reader, svc_ingester, svc_importer, svc_authserver, svc_worker;
 
 -- The authorization server: accounts and grants, no activity data.
 grant usage on schema identity, oauth to svc_authserver;
--- Accounts end by a function that asks for a fresh sign-in (deletion.sql).
+-- Accounts are deleted by a function that requires a fresh sign-in (deletion.sql).
 revoke delete on identity.user from svc_authserver;
 grant select, insert, update on identity.user to svc_authserver;
 grant select, insert, update, delete on identity.password, identity.session to svc_authserver;
@@ -23,7 +23,7 @@ grant select, insert, update, delete
     on identity.provider_identity,
        identity.provider_sign_in
     to svc_authserver;
--- What happened stays as it was written down, until it is old.
+-- Security events cannot be changed, and only old ones can be deleted.
 grant select, insert on identity.security_event to svc_authserver;
 grant usage on schema svc to svc_authserver;
 grant execute on function svc.check_version, svc.limit_page to svc_authserver;
@@ -34,7 +34,7 @@ grant execute
                 svc.try_rules,
                 svc.mark_all_summaries
     to svc_authserver;
--- Each asks for the sign-in of the person that it is about (categories.sql).
+-- Each of these functions checks the sign-in of its person (categories.sql).
 grant execute
     on function svc.category_rules,
                 svc.category_scores,
@@ -91,8 +91,8 @@ grant execute
 grant select on reference.category, reference.category_rule to svc_reader;
 grant select on profile.organization, profile.team to svc_reader;
 
--- The resource server, writing: it inserts what trackers send. Of sessions it can read no more than which
--- there are, to tell the new ones.
+-- The resource server, writing: it inserts the events of trackers. Of sessions it can read only the keys, to
+-- recognise the new ones.
 grant usage on schema svc, activity to svc_ingester;
 grant execute on procedure svc.open_session to svc_ingester;
 grant execute on function svc.session_user_id, svc.lock_new_devices to svc_ingester;
@@ -156,12 +156,12 @@ grant select, insert, update (source, last_sync_at, last_event_at, event_count)
     on activity.device_stream
     to svc_importer;
 
--- Jobs; and what the resource server notes about tokens, which it cannot read.
+-- Jobs; and the uses of tokens that the resource server records, which cannot read tokens.
 grant usage on schema svc to svc_worker;
 grant execute on function svc.check_version, svc.note_uses, svc.job_user_id to svc_worker;
 grant execute on procedure svc.open_job to svc_worker;
 
--- The job that sums days up. Of people it sees their zone.
+-- The job that sums days up. Of people it can read the time zone.
 grant usage on schema identity, reference, activity to svc_worker;
 grant execute
     on function svc.people_with_summaries_due,
@@ -186,10 +186,10 @@ grant select
        activity.category_rule
     to svc_worker;
 grant select, insert, delete on activity.daily_summary to svc_worker;
--- It locks the marks that it removes, which Postgres calls an update.
+-- It locks the marks that it removes, for which Postgres requires the right to update.
 grant select, update (marked_at), delete on activity.summary_due to svc_worker;
 
--- The job that makes rollups.
+-- The job that writes rollups.
 grant execute on function svc.people_with_rollups_due, svc.mark_all_days, svc.instant to svc_worker;
 grant select, insert, delete
     on activity.label,

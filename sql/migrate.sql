@@ -1,5 +1,5 @@
--- Nothing here outlives its transaction: no role, no setting and no lock. So a pooled connection can be given to
--- anybody afterwards.
+-- No role, setting or lock set here outlives its transaction. So a pooler can give the connection to another client
+-- afterwards.
 
 -- name: lock_cluster
 -- Held in the database `postgres` until the end of the transaction that makes roles: advisory locks belong to one
@@ -7,11 +7,11 @@
 select pg_advisory_xact_lock(7382041)
 
 -- name: try_lock_schema
--- Whether nobody else changes the schema of this database until the end of the transaction.
+-- Whether this transaction alone may change the schema of this database, until it ends.
 select pg_try_advisory_xact_lock(7382042)
 
 -- name: lock_schema
--- The same, but waits until nobody does. A migration may take as long as it needs.
+-- The same, but waits for other transactions. A migration may take as long as it needs.
 do $$
 begin
     set local lock_timeout = 0;
@@ -20,13 +20,13 @@ end
 $$
 
 -- name: limit_waiting
--- Lets no statement of the transaction wait longer than this for a lock. Readers and writers queue behind it,
+-- Limits how long each statement of the transaction waits for a lock. Readers and writers queue behind it,
 -- each on a connection of its server's few, and further requests wait for one of these: they are refused after
 -- 1.5 s (shared.database.WAIT_S).
 set local lock_timeout = '1s'
 
 -- name: grant_owner_access
--- Lets the owner, and no server, make things in this database. The login is the database's owner or a superuser.
+-- Lets the owner, and no server, create objects in this database. The login is the database's owner or a superuser.
 do $$
 declare
     place constant text := current_database();
@@ -34,7 +34,7 @@ begin
     if not has_database_privilege('svc_owner', place, 'create') then
         execute format('grant create on database %I to svc_owner', place);
     end if;
-    -- Nobody who serves requests makes tables, temporary ones included.
+    -- No role of a server creates tables, not even temporary ones.
     if has_database_privilege('public', place, 'temporary') then
         execute format('revoke temporary on database %I from public', place);
     end if;
@@ -42,11 +42,11 @@ end
 $$
 
 -- name: become_owner
--- Whatever is made from here to the end of the transaction belongs to the owner.
+-- Objects that are created from here to the end of the transaction belong to the owner.
 set local role svc_owner
 
 -- name: prepare_ledger
--- The list of what has been applied here, and in which form.
+-- The list of the files that have been applied here, with the digest of each.
 do $$
 begin
     if to_regclass('svc.applied_file') is null then
@@ -64,13 +64,13 @@ end
 $$
 
 -- name: applied_files
--- What has been applied to this database.
+-- The files that have been applied to this database.
 select name,
        digest
   from svc.applied_file
 
 -- name: record_file
--- Notes that a file has been applied in this form.
+-- Records that a file has been applied in this form.
 insert into svc.applied_file (name, digest)
 values (%(name)s, %(digest)s)
     on conflict (name) do update
@@ -78,7 +78,7 @@ values (%(name)s, %(digest)s)
        applied_at = now()
 
 -- name: oldest_code
--- From which version of the code on the schema can be used; no row: the migration that notes it has not run.
+-- The oldest version of the code that can use the schema; no row: the migration that records it has not run.
 select oldest_code
   from svc.schema_version
 
@@ -87,18 +87,18 @@ select oldest_code
 lock table svc.schema_version in access exclusive mode
 
 -- name: raise_oldest_code
--- Notes from which version of the code on the schema can be used.
+-- Records the oldest version of the code that can use the schema.
 update svc.schema_version
    set oldest_code = %(oldest_code)s
 
 -- name: record_version
--- Notes that the schema is that of this version, for which everything has been applied.
+-- Records the version of the schema, for which all files have been applied.
 update svc.schema_version
    set version = %(version)s
  where version <> %(version)s
 
 -- name: is_embedded
--- Whether this is a server of ours, which was started with this setting (deploy/postgres/embedded.py).
+-- Whether this is an embedded server, which was started with this setting (deploy/postgres/embedded.py).
 select coalesce(current_setting('svc.is_embedded', true), '') = 'on' as is_embedded
 
 -- name: server_version
@@ -106,8 +106,8 @@ select coalesce(current_setting('svc.is_embedded', true), '') = 'on' as is_embed
 select current_setting('server_version_num')::integer as version
 
 -- name: wrong_zones
--- The zones whose days this server's time zone data gets wrong; none, on a server that is kept up to
--- date. Each is a day that begins at no ordinary midnight.
+-- The zones whose days are wrong in this server's time zone data; none on a server with current data. Each is checked
+-- by a day that does not begin at an ordinary midnight.
 select zone
   from (
            values ('Europe/Berlin', date '2025-10-26', '2025-10-25 22:00:00+00'),

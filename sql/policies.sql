@@ -1,7 +1,7 @@
 -- Row-level security. May run again at any time.
 
--- For whom a job of the worker is at work: what it said at the start of its transaction. That is no proof,
--- as a session is; it keeps a statement that forgot to name the user from touching everybody's rows.
+-- The person for whom a job of the worker runs, as it has set at the start of its transaction. Unlike a session that
+-- is no proof; it keeps a statement without a condition for the user from reaching everybody's rows.
 -- Null for a job without a version: its transaction began when jobs had none.
 create or replace function svc.job_user_id()
 returns uuid
@@ -13,8 +13,8 @@ return case
            then nullif(current_setting('svc.job_user_id', true), '')::uuid
        end;
 
--- Begins a job's transaction: until its end, the job is at work for this one person. Raises 57SV1 and 57SV2
--- where the worker's version does not fit the schema (versions.sql).
+-- Begins a job's transaction: until its end, the job runs for this one person. Raises 57SV1 and 57SV2
+-- if the worker's version does not fit the schema (versions.sql).
 drop procedure if exists svc.open_job(uuid);
 create or replace procedure svc.open_job(p_user_id uuid, p_version integer default null)
 language plpgsql
@@ -27,7 +27,7 @@ end
 $$;
 
 -- Enables row-level security for a table, and gives it a policy for all commands, unless it has exactly this
--- one. Making a policy anew takes a lock that everybody who reads the table waits for, so it is done only where
+-- one. Creating a policy anew takes a lock that all readers of the table wait for, so it is done only if
 -- something differs. Conditions are therefore written as Postgres writes them back (pg_get_expr); white space
 -- does not count. Without `p_check` the condition holds for new rows too.
 create or replace procedure svc.set_policy(
@@ -69,9 +69,10 @@ begin
 end
 $$;
 
--- Closes a table of user data to every row but those of the open session's user, for every role that
--- serves requests, and lets the reader read it. A job reaches the rows of the one it is at work for, and an
--- import, where imports bring rows of the table, those of the person who brought its file. The owner of the tables is nobody's runtime role, so the policies are enabled and not forced.
+-- Hides all rows of a table of user data from every role that serves requests, except the rows of the open session's
+-- user, and lets the reader read them. A job reaches the rows of the person for whom it runs; an import reaches those
+-- of the person who brought its file, in the tables that imports fill. No server logs in as the owner of the tables,
+-- so the policies are enabled and not forced.
 drop function if exists svc.secure_user_table(regclass);
 drop function if exists svc.secure_user_table(regclass, boolean);
 create or replace function svc.secure_user_table(
@@ -161,7 +162,7 @@ begin
 end
 $$;
 
--- Organizations and their teams belong to nobody; who is a member sees them.
+-- Organizations and their teams belong to no single person; their members see them.
 call svc.set_policy(
     'profile.organization',
     'own_organizations',
@@ -188,5 +189,5 @@ call svc.set_policy(
     ))'
 );
 
--- The authorization server looks accounts up before anybody is signed in.
+-- The authorization server looks accounts up before a person has signed in.
 call svc.set_policy('identity.user', 'accounts', array['svc_authserver'], 'true', 'true');

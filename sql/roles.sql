@@ -1,10 +1,10 @@
 -- The roles of the service. They belong to the whole cluster, so this file runs under a lock that is
 -- taken in the database `postgres`, and may run again at any time.
 --
---   svc_owner       owns every schema and runs migrations; nobody logs in as it
+--   svc_owner       owns every schema and runs migrations; it has no login
 --   svc_authserver  accounts, sign-in, clients, grants and tokens; no activity data
 --   svc_reader      reads one session's user's data, under row-level security
---   svc_ingester    writes what trackers send, under row-level security
+--   svc_ingester    writes the events of trackers, under row-level security
 --   svc_importer    writes what files of other services hold, for one import at a time, under row-level security
 --   svc_worker      jobs
 --
@@ -29,7 +29,7 @@ begin
 end
 $$;
 
--- The migrating login must be able to become the owner. A superuser can anyway; another login made
+-- The migrating login must be able to become the owner. A superuser can anyway; another login created
 -- the role above and so may grant it to itself (PostgreSQL 16 gives it no more than that at first).
 do $$
 begin
@@ -42,7 +42,7 @@ begin
 end
 $$;
 
--- What queries may take for granted, whatever the server's own configuration says.
+-- Settings that queries rely on, whatever the server's own configuration says.
 do $$
 declare
     runtime_role text;
@@ -54,7 +54,7 @@ begin
         execute format('alter role %I set search_path = ''''', runtime_role);
         execute format('alter role %I set lock_timeout = ''5s''', runtime_role);
         execute format('alter role %I set idle_in_transaction_session_timeout = ''15s''', runtime_role);
-        -- The version check needs a snapshot that is taken after a migration was waited for (versions.sql).
+        -- The version check needs a snapshot that is taken after the wait for a migration (versions.sql).
         execute format('alter role %I set default_transaction_isolation = ''read committed''', runtime_role);
         -- Compiling costs more than it saves for queries of milliseconds.
         execute format('alter role %I set jit = off', runtime_role);
@@ -70,9 +70,9 @@ $$;
 alter role svc_authserver set statement_timeout = '10s';
 alter role svc_reader set statement_timeout = '20s';
 alter role svc_ingester set statement_timeout = '20s';
--- A server that vanished in the middle of a batch, without a word, would keep what it had locked: the time
--- limit of a statement does not run while the next one is on its way. As long as the server itself waits for
--- an answer (resourceserver/api/session.py); before PostgreSQL 17 the network has to notice.
+-- A server that vanishes in the middle of a batch without closing its connection would keep its locks: the time
+-- limit of a statement does not run while the next one is on its way. The limit is as long as the server itself waits
+-- for an answer (resourceserver/api/session.py); before PostgreSQL 17 the network has to notice.
 do $$
 begin
     if current_setting('server_version_num')::integer >= 170000 then
@@ -90,14 +90,14 @@ alter role svc_importer set synchronous_commit = off;
 alter role svc_importer set tcp_keepalives_idle = '5s';
 alter role svc_importer set tcp_keepalives_interval = '2s';
 alter role svc_importer set tcp_keepalives_count = 3;
--- A default only, no wall: what holds is that the role has no right to write anything.
+-- Only a default, which a session can change: the protection is that the role has no right to write.
 alter role svc_reader set default_transaction_read_only = on;
--- Questions go through one user's rows in the order of an index, and stop when they have enough. Of a table
--- that is so fresh that nothing is known of it yet the planner would rather collect all rows and sort them:
--- 68 s instead of 3 ms for the edges of a day in a history of a year.
+-- Queries read one user's rows in the order of an index, and stop when they have enough. For a new table without
+-- statistics, the planner would rather collect all rows and sort them: 68 s instead of 3 ms for the edges of a day in
+-- a history of a year.
 alter role svc_reader set enable_bitmapscan = off;
 alter role svc_worker set enable_bitmapscan = off;
--- A question has the same plan whatever it asks for, the one that is looked at when it is written. Otherwise a
--- connection makes the plan of each anew five times, which takes as long as many answers do; and told the
--- edges of a range, the planner expects so many rows that some take three times as long.
+-- A query has the same plan for all parameters, the one that was examined when it was written. Otherwise a
+-- connection plans each query anew five times, which takes as long as many answers do; and with the known
+-- edges of a range, the planner expects so many rows that some queries take three times as long.
 alter role svc_reader set plan_cache_mode = force_generic_plan;

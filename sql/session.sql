@@ -1,13 +1,13 @@
--- The session of one request: opened by a token, read by every policy, gone with the transaction.
+-- The session of one request: opened with a token, read by every policy, ended with the transaction.
 --
 -- `call svc.open_session(...)` is the first of the two statements of a read. Keep them two: folded
 -- into one, policies may be evaluated before the session is open, and the answer is silently empty.
 
 create schema if not exists svc;
 
--- The milliseconds to which a statement's time may be limited where `p_limit_ms` is wanted: at least 1, since 0
--- would be no limit, and at most the present limit. So a transaction can lower the limit of its role, and neither
--- lift it nor raise it again.
+-- The time limit of a statement in milliseconds, for a requested `p_limit_ms`: at least 1, since 0 would be no limit,
+-- and at most the current limit. So a transaction can lower the limit of its role, but neither lift it nor raise it
+-- again.
 create or replace function svc.lower_limit_ms(p_limit_ms integer)
 returns integer
 language sql
@@ -23,15 +23,15 @@ as $$
            )
 $$;
 
--- Opens the session of a token for the rest of the transaction, and tells whose token it is: the id of its
--- client, which API tokens have none of, and that of its grant.
--- Raises 57SV1 and 57SV2 where the server's version does not fit the schema (versions.sql), SV401 for a token
--- that is unknown, revoked, expired or made for another resource, and SV403, with the first missing scope as its
--- message, where the token holds too little.
--- `p_limit_ms` is how long each further statement of the transaction may take, where that is less than the present
--- limit, which at first is the role's own. A setting of the connection would not do: behind a pooler the next transaction may have another one.
--- `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
--- No exception block may stand around it: the settings would end with the subtransaction.
+-- Opens the session of a token for the rest of the transaction, and returns the id of the token's client, which API
+-- tokens do not have, and that of its grant.
+-- Raises 57SV1 and 57SV2 if the server's version does not fit the schema (versions.sql), SV401 for a token
+-- that is unknown, revoked, expired or limited to another resource, and SV403, with the first missing scope as its
+-- message, for a token that lacks a scope.
+-- `p_limit_ms` limits each further statement of the transaction, if it is less than the current limit, which at first
+-- is the role's own. A setting of the connection would not do: behind a pooler the next transaction may have another
+-- connection. `set local` and not set_config(): a sharded database forwards nothing but SET LOCAL to its nodes.
+-- No exception block may enclose it: the settings would end with the subtransaction.
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer);
@@ -86,13 +86,13 @@ begin
 end
 $$;
 
--- Whose session is open: the owner of the live token whose hash the session holds, else null.
--- The settings alone prove nothing, since whoever can run a statement can set them; so the token is looked up
+-- The user of the open session: the owner of the valid token whose hash the session has, else null.
+-- The settings alone prove nothing, since every statement can set them; so the token is looked up
 -- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or null.
--- What this cannot prevent: whoever runs whole statements of their own on a connection can leave things behind
--- on it, a prepared statement of another meaning for example. The protocol in use carries one statement a
--- message, so an injection into a part of one can run no other. It can call functions: those that leave
--- something behind or lift a limit are taken from the roles where the server is ours (embedded/database.sql).
+-- This cannot protect against a client that runs whole statements of its own: it can leave things behind
+-- on the connection, a prepared statement of another meaning for example. The protocol in use carries one statement
+-- a message, so an injection into a part of one can run no other. It can call functions: on the embedded server, the
+-- roles may not call those that leave something behind or lift a limit (embedded/database.sql).
 -- A session without a version was opened before sessions had one, and its transaction waited while the schema
 -- changed: its server is too old.
 -- Policies call this in a scalar subquery, so that it runs once for each table of a query.
@@ -118,9 +118,9 @@ begin
 end
 $$;
 
--- Limits the next statement to what is left of an answer's time, which began with the transaction: the server
--- counts each statement's time anew. When nothing is left, the statement is cancelled at once, as one that takes
--- too long is.
+-- Limits the next statement to the remaining time of an answer, which began with the transaction: the server
+-- counts each statement's time anew. Without any remaining time, the statement is canceled at once, like one that
+-- takes too long.
 create or replace function svc.limit_answer(p_limit_ms integer)
 returns void
 language plpgsql
@@ -142,7 +142,7 @@ end
 $$;
 
 -- Limits the time of the next statement of a page, and its waits for locks, to the end of the transaction. The
--- values are fixed, so that the role of the pages can set no others by it.
+-- values are fixed, so that the role of the pages cannot set others.
 create or replace function svc.limit_page()
 returns void
 language plpgsql

@@ -1,8 +1,8 @@
--- Views, each the one definition of what it names. May run again at any time; a view can get further columns at
--- its end here, and lose none.
+-- Views, each a definition that several statements share. May run again at any time; a view can get further columns
+-- at its end here, and lose none.
 
--- A token that opens something: what it was given and its grant still holds, since a refresh may narrow the
--- grant. Whose it is stands in the resource server's log lines.
+-- A valid token: with the scopes that it was given and that its grant still has, since a refresh may narrow the
+-- grant. The resource server's log lines contain its client and grant.
 create or replace view oauth.live_access_token as
 select access_token.user_id,
        access_token.token_hash,
@@ -24,7 +24,7 @@ select access_token.user_id,
    and (access_token.expires_at is null or access_token.expires_at > now())
    and oauth.grant.revoked_at is null;
 
--- A grant by which something can be reached, or a token be got. One that does not live never will again.
+-- A valid grant: its tokens work, or it can still get some. A grant that is not valid never becomes valid again.
 create or replace view oauth.live_grant as
 select token_grant.user_id,
        token_grant.grant_id,
@@ -58,7 +58,7 @@ select token_grant.user_id,
            )
        );
 
--- Every way in which somebody can sign in: the last one is never taken away.
+-- All sign-in methods of accounts: the last one of an account is never removed.
 create or replace view identity.way_in as
 select user_id,
        'password' as kind,

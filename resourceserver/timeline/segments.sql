@@ -2,7 +2,8 @@
 -- Both are computed on the whole timeline. A statement that needs them defines `requested` and includes
 --
 --     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`,
---     `decided_category`, `decided_labels`, and those of `walked_segments`, `walked_switches`, `switches` and `streaks` that it uses.
+--     `decided_category`, `decided_labels`, and those of `walked_segments`, `walked_switches`, `switches` and
+--     `streaks` that it uses.
 --
 -- It begins `with recursive`. A statement about days includes `switched` and `focused` instead, which include these.
 -- All times are in milliseconds since 1970, and timestamps only in answers, since intervals cost several times as

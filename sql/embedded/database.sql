@@ -1,13 +1,13 @@
--- What the roles of the servers may not call on a server that is ours. It runs as the superuser in the database
+-- Rights that the roles of the servers lose on the embedded server. It runs as the superuser in the database
 -- of the service, and may run again at any time. An injected statement could otherwise
 --
 --   set_config                 lift its own time limit, which a part of a query can do by this function alone
 --   pg_advisory_lock, ...      keep locks beyond its transaction, or take those of jobs and migrations
 --   lo_...                     write to the disk without any table
 --   pg_logical_emit_message    write to the disk without any table
---   pg_terminate_backend, ...  end what others of its role do
+--   pg_terminate_backend, ...  end statements and connections of the same role
 --
--- What a server needs of them goes through functions of the owner that do nothing else (session.sql,
+-- Servers use some of them through functions of the owner that do nothing else (session.sql,
 -- functions/rollups.sql, functions/categories.sql). `set local`, `alter function ... set` and `discard` do not
 -- call these functions.
 do $$

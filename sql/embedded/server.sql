@@ -1,4 +1,4 @@
--- What the roles of the servers may not do on a server that is ours, in the whole cluster. It runs as the
+-- Rights that the roles of the servers lose on the embedded server, in the whole cluster. It runs as the
 -- superuser in the database `postgres`, after roles.sql, and may run again at any time.
 
 -- The roles work in one database. A superuser connects to the others without this right.

@@ -1,11 +1,11 @@
--- Category rules and scores: how people change theirs, and which categories result. May run again at any time.
+-- Category rules and scores: changing them, and the resulting categories. May run again at any time.
 --
--- Those that ask for a sign-in are the authorization server's, which sees no activity itself: each looks the
--- session up as deletion.sql does, and is about that session's person alone. The others ask nobody for leave,
--- so they are the owner's, and an operator's command calls them.
+-- Functions with a sign-in parameter are called by the authorization server, which cannot read activity itself: each
+-- looks the session up as deletion.sql does, and covers only that session's person. The others check no rights, so
+-- they belong to the owner, and operators' commands call them.
 
--- What the service's rules say of a site, given categories by domain: its own, or that of the nearest domain
--- above it; null: nothing. None of the rules is about more than four labels.
+-- The category of a site by the service's rules, given categories by domain: its own, or that of the nearest domain
+-- above it; null without one. None of the rules has more than four labels.
 create or replace function svc.category_of_site(p_known jsonb, p_domain text)
 returns text
 language plpgsql
@@ -30,11 +30,11 @@ begin
 end
 $$;
 
--- A person's time in the last 30 days by all that rules can match: how long each lasted, as answers count it, and in
--- how many sessions. Of more than 50,000 sessions the newest count.
+-- A person's time in the last 30 days by all fields that rules can match: the time that counts, and the number of
+-- sessions. Of more than 50,000 sessions the newest count.
 --
--- Sessions learn their time by being put together with their segments, and not by a join: of fresh rows the
--- planner knows nothing, and may take thousands of them for one (resourceserver/timeline/timeline.sql).
+-- Sessions and segments are combined by a union and not by a join: the planner has no statistics of fresh rows, and
+-- may expect one row where there are thousands (resourceserver/timeline/timeline.sql).
 create or replace function svc.recent_time(p_user_id uuid)
 returns table (
     app           text,
@@ -132,8 +132,8 @@ begin atomic
               per_session.category;
 end;
 
--- The category of each input, and why: `decided_by` is one of rule (with the id of the rule), tracker, site, app (the
--- service's rules) and nothing. Inputs are arrays of equal length. Their times and numbers of sessions are only
+-- The category of each input, and the reason: `decided_by` is one of rule (with the id of the rule), tracker, site,
+-- app (the service's rules) and nothing. Inputs are arrays of equal length. Times and numbers of sessions are only
 -- passed on.
 create or replace function svc.judge(
     p_user_id    uuid,
@@ -199,7 +199,7 @@ begin atomic
       from decided_category as rule_inputs;
 end;
 
--- A person's time in the last 30 days, with its present category and why it has that.
+-- A person's time in the last 30 days, with its current category and the reason for it.
 create or replace function svc.recent_categories(p_user_id uuid)
 returns table (
     app           text,
@@ -296,9 +296,9 @@ begin atomic
      limit 20;
 end;
 
--- What a rule would match of the last 30 days, wherever it stood: how long, how often, how much of it rules
--- that are there already decide, and the ten names of its field with most time, each with the category that
--- most of its time is in now.
+-- The time in the last 30 days that a rule would match at any place of the order: its length, the number of sessions,
+-- the part that existing rules already decide, and the ten names of the rule's field with most time, each with the
+-- category that most of its time is in now.
 create or replace function svc.recent_matches(p_user_id uuid, p_field text, p_match text, p_pattern text)
 returns table (total_ms bigint, session_count bigint, ruled_ms bigint, name_count bigint, names json)
 language sql
@@ -383,8 +383,8 @@ end;
 -- order, and one text of all pieces. Pieces are its words, its letters and a few other letters, at most 16 of them;
 -- those before a {number} and those that it contains most often first. The same expression always gets the same texts.
 --
--- Postgres reads a text by an automaton whose states it finds out on the way. What is slow is a text that leads to a
--- new state at almost each letter: [xy]*x[xy]{200}z has 2^200 states, and random texts of x and y find them.
+-- Postgres reads a text by an automaton whose states it computes on the way. A text is slow if it leads to a
+-- new state at almost each letter: [xy]*x[xy]{200}z has 2^200 states, and random texts of x and y reach them.
 create or replace function svc.trial_texts(p_pattern text)
 returns setof text
 language sql
@@ -446,8 +446,8 @@ begin atomic
         on piece.n = strpos('0123456789abcdef', digit.hex);
 end;
 
--- How many microseconds the slowest of the trial texts takes. The best of three times counts, so that what else the
--- machine does hardly matters. A text that takes more than a millisecond ends the trial.
+-- How many microseconds the slowest of the trial texts takes. The best of three times counts, so that other load of
+-- the machine hardly matters. A text that takes more than a millisecond ends the trial.
 create or replace function svc.reading_us(p_pattern text)
 returns integer
 language plpgsql
@@ -461,7 +461,7 @@ declare
     best     integer;
     slowest  integer := 0;
 begin
-    -- The first use makes the automaton, which svc.rule_problem has an own limit for.
+    -- The first use builds the automaton, for which svc.rule_problem has a limit of its own.
     perform '' ~* p_pattern;
     for sample in select * from svc.trial_texts(p_pattern) loop
         best := null;
@@ -486,10 +486,11 @@ language sql
 immutable
 return row (250, 1500);
 
--- Why there can be no such rule; null: there can. An expression is tried first (0017_default_rules.sql says
--- what it must not hold, and that is what keeps it from running away): not_one, where Postgres knows no such
--- language, and too_slow, where making it out and reading five texts of 1,024 letters takes more than 25 ms.
--- The best of three times counts, each of an expression that this connection cannot have seen before. Then
+-- Why a rule is invalid; null: it is valid. An expression is tried first (0017_default_rules.sql says
+-- what it must not contain, which bounds the time of the trial): not_one, if Postgres cannot parse it, and too_slow,
+-- if building its automaton and reading five texts of 1,024 letters takes more than 25 ms. The best of three times
+-- counts, each of an expression that this connection cannot have used before. Then slow_texts, if there are texts
+-- that it reads too slowly (svc.reading_us).
 -- slow_texts, where there are texts that it reads too slowly (svc.reading_us).
 create or replace function svc.rule_problem(p_match text, p_pattern text)
 returns text
@@ -525,7 +526,7 @@ begin
 exception
     when invalid_regular_expression then
         return 'not_one';
-    -- An automaton that outgrows what Postgres has room for, which nothing that gets here should.
+    -- An automaton that is too large for Postgres, which no expression that passes the checks above should have.
     when internal_error or program_limit_exceeded or out_of_memory then
         return 'too_large';
 end
@@ -533,7 +534,7 @@ $$;
 
 -- Begins a change of a person's rules or scores; false: there is no such account. Until the end of the transaction
 -- no other transaction changes them or deletes the account, and its days are not summed up: a job that uses the
--- previous rules could remove a mark that we have not seen (resourceserver/timeline/summaries.sql).
+-- previous rules could remove a mark that this transaction has not seen (resourceserver/timeline/summaries.sql).
 create or replace function svc.begin_category_change(p_user_id uuid)
 returns boolean
 language plpgsql
@@ -570,7 +571,7 @@ begin atomic
 end;
 
 -- Ends a change: if the title rules differ from those before, all rollups are computed again. All summaries are in
--- any case. A day that was marked already may be computed right now, and so is marked again. Ingest marks rollups
+-- any case. A day that was marked already may be in computation now, so it is marked again. Ingest marks rollups
 -- before summaries too, so that the two cannot deadlock.
 create or replace function svc.end_category_change(p_user_id uuid, p_title_rules_before uuid[])
 returns void
@@ -615,9 +616,9 @@ begin atomic
            );
 end;
 
--- Adds a rule at a place of the order, the last one if none is given; the rules from there on
--- move by one. `problem` says why nothing was added: what svc.rule_problem returns; no_account; too_many
--- (200 rules, of which 50 are expressions, are what answers can afford to look at); exists; slow_together.
+-- Adds a rule at a place of the order, by default as the last one; the rules from there on move by one. `problem`
+-- says why nothing was added: the problem of svc.rule_problem; no_account; too_many (more than 200 rules, of which 50
+-- are expressions, would make answers too slow); exists; slow_together.
 create or replace function svc.insert_rule(
     p_user_id  uuid,
     p_field    text,
@@ -731,7 +732,7 @@ $$;
 
 -- Tries ten expressions of one person that were saved before there were trials, in their order. Those that are too
 -- slow, by themselves or together with those before, are switched off: they keep their places and decide nothing.
--- Returns how many were switched off; null: nobody has such rules, or all of them are being changed right now.
+-- Returns how many were switched off; null: no person has such rules, or all of them are being changed now.
 create or replace function svc.try_rules()
 returns integer
 language plpgsql
@@ -747,7 +748,7 @@ declare
     is_off       boolean;
     switched_off integer := 0;
 begin
-    -- In random order, so that a person whose trial fails keeps nobody waiting. The locks are those of
+    -- In random order, so that a person whose trial fails delays nobody else. The locks are those of
     -- svc.begin_category_change.
     select person.user_id
       into who
@@ -831,8 +832,7 @@ begin
 end
 $$;
 
--- Moves a rule by so many places, up to an end of the order where they are too many. False: they have no such
--- rule.
+-- Moves a rule by a number of places, at most to an end of the order. False: the person has no such rule.
 create or replace function svc.move_rule(p_user_id uuid, p_category_rule_id uuid, p_by integer)
 returns boolean
 language plpgsql
@@ -861,7 +861,7 @@ begin
 end
 $$;
 
--- Sets a person's own score of a category, or, with null, removes it, so that the service's counts again.
+-- Sets a person's own score of a category, or, with null, removes it, so that the service's score counts again.
 -- Returns why nothing was changed: no_account; too_many (200 categories).
 create or replace function svc.set_score(p_user_id uuid, p_category text, p_score integer)
 returns text
@@ -887,8 +887,8 @@ begin
 end
 $$;
 
--- The score of each category that a person may use: those of the service, of their rules, and those that they gave a
--- score. `own` is their own score, `usual` the service's.
+-- The scores of the categories that a person may use: those of the service, of their rules, and those with a score of
+-- their own. `own` is the person's score, `usual` the service's.
 create or replace function svc.scores_of(p_user_id uuid)
 returns table (category text, own integer, usual integer)
 language sql

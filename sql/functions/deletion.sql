@@ -1,4 +1,4 @@
--- How accounts end, and how what they leave behind is removed. May run again at any time.
+-- The deletion of accounts, and of the data that remains after it. May run again at any time.
 
 -- Deletes an account. Foreign keys delete its sign-in methods and its grants with all tokens; invitations for its
 -- address are deleted too. Returns the security event that it records; no row: there is no such account.
@@ -67,9 +67,9 @@ begin
 end
 $$;
 
--- The tables that hold data of people, whatever there are, in the order in which their rows can go: one
--- that refers to another comes before it. Tables of identity and oauth refer to the account itself, and are
--- done when it is gone. A partitioned table has no rows; its partitions are listed.
+-- All tables with data of people, in the order in which their rows can be deleted: a table that refers to another
+-- comes before it. Tables of identity and oauth refer to the account itself, and are empty when it is deleted. A
+-- partitioned table has no rows; its partitions are listed.
 create or replace function svc.tables_of_people()
 returns setof regclass
 language sql

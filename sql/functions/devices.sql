@@ -1,10 +1,10 @@
--- The ceiling on the devices of a person. May run again at any time.
+-- The limit on the devices of a person. May run again at any time.
 
 -- Makes the batches of one person that add devices wait for each other, until the transaction ends. Each then
--- counts the devices that the one before has added, so that together they stay within the ceiling
+-- counts the devices that the one before has added, so that together they stay within the limit
 -- (resourceserver/ingest/ingest.sql). With less than a tenth of `p_most` devices afterwards, a batch does not
--- wait: a first batch of a new device must not be held up by one that is stuck, and the few batches that run at
--- the same time cannot reach the ceiling together.
+-- wait: the first batch of a new device must not be delayed by one that is stuck, and the few batches that run at
+-- the same time cannot reach the limit together.
 -- Keep it a statement of its own, before the one that counts: only the next statement sees what was committed
 -- during the wait.
 create or replace function svc.lock_new_devices(p_devices json, p_most integer)

@@ -1,6 +1,6 @@
--- How values look in answers, and where days begin. None of these functions reads a table.
+-- The formats of values in answers, and the beginnings of days. None of these functions reads a table.
 
--- An instant as every answer shows it: 2025-06-16T09:00:00.123Z.
+-- An instant in the form of every answer: 2025-06-16T09:00:00.123Z.
 create or replace function svc.instant(p_at timestamptz)
 returns text
 language sql
@@ -16,7 +16,7 @@ immutable
 parallel safe
 return (extract(epoch from p_duration) * 1000)::bigint;
 
--- Where a list goes on: the last row's time and id, in letters that need no escaping in an address.
+-- The cursor of a list: the last row's time and id, in characters that need no escaping in an address.
 create or replace function svc.cursor(p_at timestamptz, p_id uuid)
 returns text
 language sql
@@ -40,7 +40,7 @@ return case p_match
     when 'regex' then p_text ~* p_pattern
 end;
 
--- A part of a whole in per cent with two decimals; null where the whole is nothing.
+-- A part of a whole in per cent with two decimals; null if the whole is 0.
 create or replace function svc.percent(p_part bigint, p_whole bigint)
 returns numeric
 language sql
@@ -48,7 +48,7 @@ immutable
 parallel safe
 return round(100.0 * p_part / nullif(p_whole, 0), 2);
 
--- A measure with two decimals at most, and none that are nothing.
+-- A measure with at most two decimals, without zeros at the end.
 create or replace function svc.rounded(p_measure double precision)
 returns numeric
 language sql
@@ -64,8 +64,8 @@ immutable
 parallel safe
 return round(p_degrees::numeric, 7)::double precision;
 
--- How far two places, as svc.degrees has them, are from each other: great circles on a ball of the earth's mean
--- radius. The square of an angle that is tinier would be less than a double can hold.
+-- The distance between two places in degrees (svc.degrees): a great circle on a sphere of the earth's mean radius.
+-- The square of a smaller angle would underflow a double.
 create or replace function svc.distance_m(
     p_latitude        double precision,
     p_longitude       double precision,
@@ -82,7 +82,7 @@ return 2 * 6371008.8 * asin(least(1, sqrt(
     * power(sind((p_longitude - p_other_longitude) / 2), 2)
 )));
 
--- What a category's score says about time spent in it.
+-- The productivity that a category's score stands for.
 create or replace function svc.productivity(p_score integer)
 returns text
 language sql
@@ -91,9 +91,9 @@ parallel safe
 return case when p_score >= 1 then 'productive' when p_score <= -1 then 'distracting' else 'neutral' end;
 
 -- The first instant whose local date is `p_date` in the zone, or, for a date that the zone skipped,
--- the instant at which it was skipped. Local midnight will not do: some days have none and some have
--- two. Where the offset is the same on both sides the answer is plain; else the minutes between the
--- two candidates are looked through, or the seconds, where clocks differed from UTC by odd seconds.
+-- the instant at which it was skipped. Local midnight does not work: some days have none and some have
+-- two. If the offset is the same on both sides, the answer is simple; otherwise each minute between the
+-- two candidates is checked, or each second if clocks differed from UTC by odd seconds.
 create or replace function svc.day_start(p_date date, p_zone text)
 returns timestamptz
 language plpgsql
@@ -139,7 +139,7 @@ begin
 end
 $$;
 
--- Calendar days, each from its first instant to the next one's, numbered from 1. Together they cover all
+-- Calendar days, each from its first instant to that of the next, numbered from 1. Together they cover all
 -- time between the first and the last; one that the zone skipped has no length.
 create or replace function svc.days(p_from date, p_to date, p_zone text)
 returns table (n integer, date date, starts_at timestamptz, ends_at timestamptz)
@@ -166,8 +166,8 @@ end;
 -- date, local hour and offset; so a day on which clocks change has more or fewer than 24, or a short one,
 -- and a day that the zone skipped has none.
 --
--- Clocks keep their offset for at least an hour. Where it differs between two full hours in UTC, the second
--- of the change is looked for between them; between changes, hours are plain to tell.
+-- Clocks keep their offset for at least an hour. If it differs between two full hours in UTC, the second of the
+-- change is searched between them; between changes, hours follow from the offset.
 create or replace function svc.hours(p_from date, p_to date, p_zone text)
 returns table (
     n          integer,
@@ -197,7 +197,7 @@ begin atomic
           from (
                    select sample.at,
                           sample.utc_offset,
-                          -- Whatever was before the first one is of no interest.
+                          -- Changes before the first hour do not matter.
                           lag(sample.at, 1, sample.at) over (order by sample.at) as at_before,
                           lag(sample.utc_offset) over (order by sample.at) as offset_before
                      from sample
@@ -301,7 +301,7 @@ begin
                 n_raw := n_raw + 1;
                 raw_at := coalesce(p_raw_days[n_raw]::timestamp at time zone 'UTC', 'infinity');
             end loop;
-            -- Until then no day is raw, so what begins and ends here has rollups.
+            -- Until then no day is raw, so parts that begin and end here have rollups.
             upto := least(p_ends[i], raw_at);
             if at >= raw_at then
                 chosen := 0;
@@ -339,7 +339,7 @@ begin
                 next_at := date_bin(quarter, at, origin) + quarter;
                 upto := case when next_at + quarter <= upto then next_at else upto end;
             end if;
-            -- Raw spans that touch are one.
+            -- Adjacent raw spans are joined.
             if chosen is distinct from grain then
                 if grain is not null then
                     return next;
@@ -358,12 +358,12 @@ begin
 end
 $$;
 
--- Who owns the time: given the starts and ends of sessions ordered by start (and, among equal starts,
--- with the one that shall own the time last), returns the segments in which each is the latest started
+-- The owners of time: given the starts and ends of sessions ordered by start (and, among equal starts,
+-- with the owner last), returns the segments in which each is the latest started
 -- one that is still running. `n` is the session's position, from 1. Segments do not overlap, are in
 -- order of time, and together cover exactly what the sessions cover.
 --
--- One sweep with a stack. On it lie the sessions that may own time yet, the present owner on top, each
+-- One sweep with a stack. The stack has the sessions that may still own time, the current owner on top, each
 -- ending later than the one above it; so a session is pushed once and popped once, however deep the
 -- overlaps are. The same in plain SQL joins every session with all that started within it, which is
 -- quadratic for a day-long session above thousands of short ones.
@@ -380,7 +380,7 @@ declare
     upto   timestamptz;
 begin
     for i in 1 .. coalesce(cardinality(p_starts), 0) + 1 loop
-        -- What has no length owns nothing, and cuts nobody's segment in two.
+        -- A session without length owns nothing, and cuts no segment in two.
         continue when p_ends[i] <= p_starts[i];
         upto := case when i <= cardinality(p_starts) then p_starts[i] else 'infinity' end;
         while height > 0 and clock < upto loop
@@ -405,10 +405,9 @@ begin
 end
 $$;
 
--- What sessions own of spans of time: given sessions as svc.owned_segments takes them, and spans in order of
--- time that do not overlap, both numbered from 1, returns for each span every session that counts in it:
--- whether it starts there, for how long it owns the time, and the edges of the first and the last segment in
--- which it does.
+-- The time that sessions own in spans: given sessions as for svc.owned_segments, and spans in order of time that do
+-- not overlap, both numbered from 1, returns for each span every session that counts in it: whether it starts there,
+-- for how long it owns the time, and the start of the first and the end of the last segment in which it does.
 create or replace function svc.owned_parts(
     p_starts      timestamptz[],
     p_ends        timestamptz[],
@@ -442,7 +441,7 @@ begin atomic
            min(greatest(piece.starts_at, p_span_starts[piece.span])) filter (where not piece.is_session),
            max(least(piece.ends_at, p_span_ends[piece.span])) filter (where not piece.is_session)
       from (
-               -- A binary search finds the spans that a session or a segment touches, so that the cost
+               -- A binary search finds the spans that overlap a session or a segment, so that the cost
                -- never grows with the product of both.
                select owner.n,
                       owner.starts_at,
@@ -487,9 +486,9 @@ end;
 --        30 s of distracting time: distraction, or        else: its counter grows
 --        more than 2 min of neutral time: neutral
 --
--- A streak ends with its last productive segment and is returned if it is ten minutes long. What broke it is
--- `reason` and `breaker_position`, which is the segment after the pause, or the one that was too much. One that
--- nothing has broken has neither.
+-- A streak ends with its last productive segment and is returned if it is ten minutes long. `reason` and
+-- `breaker_position` say what broke it: the segment after the pause, or the one that exceeded the limit. Both are
+-- null for a streak that is not broken.
 create or replace function svc.focus_streaks(p_starts bigint[], p_ends bigint[], p_scores integer[])
 returns table (
     first_position   integer,
@@ -518,7 +517,7 @@ begin
                 last_position := i;
                 continue;
             else
-                -- Counters begin anew after productive time; there are fewer segments like this one.
+                -- Counters restart after productive time; there are fewer segments like this one.
                 if last_position = i - 1 then
                     distracted := 0;
                     neutral := 0;
@@ -552,17 +551,17 @@ begin
 end
 $$;
 
--- Where one application took over from another: given owned segments in order of time, their edges in
--- milliseconds since any instant, and which application each one's is, returns for every switch the
+-- The switches from one application to another: given owned segments in order of time, their edges in
+-- milliseconds since any instant, and the application of each, returns for every switch the
 -- positions, counted from 1, of the segment with which the new run begins and of the longest segments of the
 -- run before and of the new one, of several the first; and for how long the run before owned the time.
 --
--- A spell is one application's segments with neither another's nor more than five minutes of nothing between.
--- A run is the same of spells, where those of less than a second are left out as glances. Runs of two
--- applications make a switch unless more than five minutes are between them. Since the new run's longest
--- segment is known only when it is over, a switch is returned then.
+-- A spell is a row of segments of one application without segments of others or more than five minutes of nothing
+-- between them. A run is the same of spells, without those of less than a second, which are ignored as glances. Two
+-- runs of different applications make a switch unless more than five minutes are between them. The new run's longest
+-- segment is known only at its end, so a switch is returned then.
 --
---     segment --(its spell is over)--> spell --(it is no glance)--> run --(the next run begins)--> switch
+--     segment --(its spell ends)--> spell --(it is not a glance)--> run --(the next run begins)--> switch
 create or replace function svc.switches(p_starts bigint[], p_ends bigint[], p_apps integer[])
 returns table (
     at_position   integer,
@@ -591,7 +590,7 @@ declare
     run_end        bigint;
     is_switch      boolean := false;
 begin
-    -- One step more than there are segments: nothing continues a spell, so the last one is over, too.
+    -- One step more than there are segments: no segment continues a spell then, so the last one ends.
     for i in 1 .. coalesce(cardinality(p_starts), 0) + 1 loop
         if p_apps[i] = spell_app and p_starts[i] - spell_end <= max_gap_ms then
             length := p_ends[i] - p_starts[i];

@@ -1,8 +1,8 @@
--- What is forgotten, and when, where the servers' own roles may not delete. May run again at any time.
+-- The removal of old rows that the servers' own roles may not delete. May run again at any time.
 
--- Removes security events that are older than 400 days, or than 30 where they are failed sign-ins to no
--- account, which any stranger can cause; at most `p_batch` of them. Returns how many.
--- The authorization server may call this and not delete by itself: so an attacker who controls it cannot
+-- Removes security events that are older than 400 days, or than 30 for failed sign-ins to no account, which any
+-- stranger can cause; at most `p_batch` of them. Returns how many.
+-- The authorization server may call this but cannot delete the rows itself: so an attacker who controls it cannot
 -- remove the events about the attack.
 create or replace function svc.forget_security_events(p_batch integer)
 returns integer

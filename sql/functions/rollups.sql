@@ -1,6 +1,6 @@
 -- Which people have marked days, and marking all days of a person. May run again at any time.
 
--- Some of the people who have days whose marks have been quiet for so long, in the order of their ids after
+-- Up to `p_limit` people with marks that are older than `p_quiet`, in the order of their ids after
 -- `p_after`. The worker learns only these ids, as from svc.people_with_summaries_due. Deleted
 -- accounts are left to svc.forget_departed. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema
 -- (versions.sql).
@@ -33,14 +33,14 @@ begin
 end
 $$;
 
--- Marks all days of a person on which anything was measured or has rollups, and the days after them, because
+-- Marks all days of a person with sessions or rollups, and the days after them, because
 -- sessions may continue into these. A change of title rules calls this in the same transaction, before or after it.
 -- It waits for a running job of this person, and keeps others from starting until the transaction ends: a job that
 -- uses the previous rules could remove a mark that this statement has seen.
 --
--- These marks are old ones: no tracker is about to write more, so nobody has to wait until all is quiet.
+-- These marks are dated back: no tracker is about to write more, so the job need not wait until the days are quiet.
 --
--- From one day to the next the indexes are searched, so that years of sessions cost no more than their days.
+-- The indexes are searched from one day to the next, so the cost grows with the days and not with the sessions.
 create or replace function svc.mark_all_days(p_user_id uuid)
 returns void
 language plpgsql

@@ -1,9 +1,9 @@
--- Whose days have to be summed up, and which. May run again at any time.
+-- The people and the days with summaries to write. May run again at any time.
 
--- Some of the people who have marked days, or provisional summaries whose time has come, in the order of
--- their ids after `p_after`. The worker learns no more of them than this, and for one at a time it then sees
--- what row-level security shows to a job (policies.sql). Raises 57SV1 and 57SV2 where the worker's version does
--- not fit the schema (versions.sql).
+-- Up to `p_limit` people with marked days, or with provisional summaries that must become final, in the order of
+-- their ids after `p_after`. The worker learns only these ids, and then sees of one person at a time the rows that
+-- row-level security shows to a job (policies.sql). Raises 57SV1 and 57SV2 if the worker's version does not fit the
+-- schema (versions.sql).
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
 -- and would hold those locks while the check waits for a migration.
 drop function if exists svc.people_with_summaries_due(uuid, integer);
@@ -35,8 +35,8 @@ end
 $$;
 
 -- The local days from `p_from` to `p_to` whose stored summaries may be out of date or missing, because the job
--- has not yet summed up what was marked. They are all days that marked days of UTC overlap. Where activity goes
--- on across an end of them, a streak or a switch may reach further, so the day beyond is added, a week at most,
+-- has not yet summed up what was marked. They are all days that overlap marked days of UTC. Where activity continues
+-- across an end of them, a streak or a switch may cross it, so the day beyond is added, up to a week,
 -- as the job does (`affected_days` in resourceserver/timeline/summaries.sql). A few days too many do no harm.
 create or replace function svc.pending_days(p_user_id uuid, p_from date, p_to date)
 returns setof date
@@ -72,7 +72,7 @@ begin atomic
                reached.steps + 1,
                reached.stretch
           from (
-                   -- The planner uses no index for a comparison with a difference beside row-level security;
+                   -- Beside row-level security, the planner uses no index for a comparison with a computed value;
                    -- `offset` makes columns of them.
                    select at,
                           step,
@@ -128,7 +128,7 @@ begin atomic
      where day::date between p_from and p_to;
 end;
 
--- Marks all days of a person that have a summary or wait for one, because something has changed all of them,
+-- Marks all days of a person that have a summary or are marked, because something has changed all of them,
 -- and `p_around` days on either side. A day that the job may be working on gets another mark.
 create or replace function svc.mark_all_summaries(p_user_id uuid, p_around integer default 0)
 returns void

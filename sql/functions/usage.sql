@@ -1,11 +1,11 @@
--- When tokens were used last, as the resource servers report it. May run again at any time.
+-- The last use of tokens, as the resource servers report it. May run again at any time.
 
--- Records on their grants when these tokens were used, to the minute, and returns the tokens for which that has to be
--- done again later, because another transaction has the grant locked. An older report never replaces a newer one, and
+-- Records on their grants when these tokens were used, to the minute, and returns the tokens to record again later,
+-- because another transaction has locked the grant. An older report never replaces a newer one, and
 -- deleted tokens are skipped.
 -- Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
--- Locks grants alone, and waits for none of them: an account that is being deleted locks them in an order
--- of its own (authserver/janitor.sql).
+-- Locks only grants, and waits for none of them: a deletion of an account locks them in another order
+-- (authserver/janitor.sql).
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
 -- and would hold those locks while the check waits for a migration.
 drop function if exists svc.note_uses(uuid[], bytea[], timestamptz[]);

@@ -1,7 +1,7 @@
--- Whether the code of a server fits the schema. May run again at any time.
+-- The check whether the code of a server fits the schema. May run again at any time.
 
--- Raises 57SV1 where the code is older than the schema allows, which includes all code that says no version, and
--- 57SV2 where the schema is older than the code. Every transaction that touches user data calls this first and
+-- Raises 57SV1 if the code is older than the schema allows, which includes all code that sends no version, and
+-- 57SV2 if the schema is older than the code. Every transaction that uses user data calls this first and
 -- keeps its lock until it ends. A migration that excludes older code locks the table exclusively, so such
 -- transactions have ended before it changes anything.
 -- Keep it volatile, although it only reads: a stable function reads with its caller's snapshot, which was taken
