@@ -388,7 +388,7 @@ def added_up(rows: list[dict[str, Any]], name: str = "total_ms") -> int:
 @pytest.mark.parametrize("part", PARTS)
 @settings(max_examples=STORIES[settings.get_current_profile_name()])
 @given(data=st.data())
-def test_any_story_is_told_as_the_slow_model_tells_it(
+def test_any_story_has_the_answers_of_the_slow_model(
     stage: Stage, part: str, data: st.DataObject
 ) -> None:
     story = data.draw(stories(PARTS[part]))

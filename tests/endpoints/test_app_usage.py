@@ -197,7 +197,7 @@ def test_a_range_of_no_length_is_empty_even_within_a_session(
     assert body["data"] == []
 
 
-def test_of_sessions_without_length_the_first_moment_counts_and_the_end_does_not(
+def test_a_session_without_length_counts_at_the_start_of_a_range_and_not_at_its_end(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -219,7 +219,7 @@ def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person)
     assert body["data"] == []
 
 
-def test_of_equal_starts_the_first_device_in_byte_order_owns_the_time(
+def test_the_first_device_in_byte_order_owns_the_time_of_equal_starts(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -326,7 +326,7 @@ def test_a_session_that_began_long_before_the_range_counts(api: TestClient, alic
     assert body["totals"]["session_count"] == 1
 
 
-def test_of_equal_starts_on_one_device_app_and_then_key_decide(
+def test_app_and_then_key_decide_about_equal_starts_on_one_device(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -347,7 +347,7 @@ def test_of_equal_starts_on_one_device_app_and_then_key_decide(
     ]
 
 
-def test_of_categories_with_the_same_time_the_first_by_name_is_the_apps(
+def test_an_app_has_the_first_by_name_of_categories_with_the_same_time(
     api: TestClient, alice: Person
 ) -> None:
     post(

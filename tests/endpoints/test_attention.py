@@ -92,7 +92,7 @@ def carol_with(owner: psycopg.Connection[Any], sessions: list[Session]) -> Perso
 
 
 @given(question=questions())
-def test_any_range_has_the_switches_of_the_whole_timeline_that_fall_into_it(
+def test_any_range_has_the_switches_of_the_whole_timeline_within_it(
     api: TestClient,
     owner: psycopg.Connection[Any],
     question: tuple[list[Session], list[tuple[int, int]]],

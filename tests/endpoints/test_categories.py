@@ -117,9 +117,7 @@ def test_two_hours_by_hand(api: TestClient, alice: Person) -> None:
     }
 
 
-def test_of_categories_with_the_same_time_the_first_in_byte_order_comes_first(
-    api: TestClient, alice: Person
-) -> None:
+def test_categories_with_the_same_time_are_in_byte_order(api: TestClient, alice: Person) -> None:
     post(
         api,
         alice,
@@ -182,7 +180,7 @@ def test_bob_sees_nothing_of_alices(
         ("domain", "regex", r"(^|\.)github\.com$", True),
     ],
 )
-def test_a_rule_looks_at_its_field_in_its_way(
+def test_a_rule_matches_its_field(
     api: TestClient,
     owner: Owner,
     alice: Person,
@@ -212,7 +210,7 @@ def test_a_rule_looks_at_its_field_in_its_way(
     assert times(body) == {"Ruled" if matches else "Reference": 3_600_000}
 
 
-def test_of_rules_that_match_the_one_with_the_smallest_priority_counts(
+def test_the_matching_rule_with_the_smallest_priority_decides(
     api: TestClient, owner: Owner, alice: Person
 ) -> None:
     add_rule(owner, alice, "app", "exact", "Firefox", "By app", priority=3)
@@ -257,7 +255,7 @@ def service_rules(owner: Owner) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("service_rules")
-def test_the_services_own_rules_come_last_and_a_sites_before_an_applications(
+def test_the_services_rules_decide_last_and_those_about_sites_first(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -275,7 +273,7 @@ def test_the_services_own_rules_come_last_and_a_sites_before_an_applications(
     assert times(body) == {"News": 60_000, "Reference": 120_000, "Writing": 240_000}
 
 
-def test_somebodys_own_score_beats_the_services_at_once_for_all_history(
+def test_a_persons_own_score_replaces_the_services_at_once_for_all_history(
     api: TestClient, owner: Owner, alice: Person
 ) -> None:
     post(
@@ -318,7 +316,7 @@ def test_a_new_rule_changes_all_history_at_the_next_read(
     assert times(after) == {"Teaching": 3_600_000}
 
 
-def test_many_rules_on_thousands_of_titles_are_no_more_than_their_product(
+def test_ten_expressions_decide_for_five_thousand_titles(
     api: TestClient, owner: Owner, alice: Person
 ) -> None:
     for n in range(10):
@@ -337,7 +335,7 @@ def test_many_rules_on_thousands_of_titles_are_no_more_than_their_product(
 
 
 @pytest.mark.parametrize(("field", "pattern"), [("domain", ".*"), ("title", "^[^x]*$")])
-def test_what_a_session_does_not_have_matches_no_rule(
+def test_a_rule_about_an_absent_field_matches_nothing(
     api: TestClient, owner: Owner, alice: Person, field: str, pattern: str
 ) -> None:
     add_rule(owner, alice, field, "regex", pattern, "Ruled")
@@ -375,6 +373,6 @@ def test_a_list_of_one_category_follows_the_rules_and_has_whole_pages(
     assert nothing["data"] == []
 
 
-def test_an_expression_that_is_none_is_no_rule(owner: Owner, alice: Person) -> None:
+def test_an_invalid_expression_matches_nothing(owner: Owner, alice: Person) -> None:
     with pytest.raises(psycopg.errors.InvalidRegularExpression):
         add_rule(owner, alice, "title", "regex", "a**", "Ruled")

@@ -68,7 +68,7 @@ def known_as(api: TestClient, person: Person, **range_: str) -> list[str]:
         ("Slack", "https://tides.example/", "Communication"),
     ],
 )
-def test_the_service_knows_what_people_really_use(
+def test_the_services_rules_know_common_applications_and_sites(
     api: TestClient, alice: Person, app: str, url: str | None, category: str
 ) -> None:
     post(api, alice, [event(app, "09:00:00", "10:00:00", url=url)])
@@ -79,7 +79,7 @@ def test_the_service_knows_what_people_really_use(
     assert known_as(api, alice) == [category]
 
 
-def test_the_services_rules_are_many_and_can_all_match(db: Owner) -> None:
+def test_the_services_rules_are_numerous_and_name_existing_categories(db: Owner) -> None:
     rules = db.execute("select field, pattern, category from reference.category_rule").fetchall()
 
     counts = {field: sum(1 for each, _, _ in rules if each == field) for field, _, _ in rules}
@@ -96,7 +96,7 @@ def test_the_services_rules_are_many_and_can_all_match(db: Owner) -> None:
     assert [pattern for _, pattern, _ in rules if pattern != pattern.strip() or not pattern] == []
 
 
-def test_no_browser_hides_its_sites(db: Owner) -> None:
+def test_the_services_rules_name_no_browser(db: Owner) -> None:
     browsers = [
         *("firefox", "firefox.exe", "org.mozilla.firefox", "firefox-esr", "librewolf", "zen"),
         *("google chrome", "chrome", "chrome.exe", "google-chrome", "com.android.chrome"),
@@ -233,7 +233,7 @@ LOOKS: dict[str, tuple[Look, Any, Any]] = {
 
 @pytest.mark.parametrize("is_rolled_up", [False, True], ids=["raw", "rolled up"])
 @pytest.mark.parametrize("field", RULES)
-def test_a_rule_is_seen_at_the_next_read_of_everything_and_gone_when_it_is_removed(
+def test_a_rule_changes_every_answer_at_the_next_read_until_it_is_removed(
     api: TestClient,
     owner: Owner,
     alice: Person,
@@ -287,7 +287,7 @@ def test_a_baseline_of_weeks_follows_the_rules_too(
 
 
 @pytest.mark.parametrize("is_rolled_up", [False, True], ids=["raw", "rolled up"])
-def test_a_score_is_seen_at_the_next_read(
+def test_a_score_changes_the_next_read(
     api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, is_rolled_up: bool
 ) -> None:
     post(api, alice, MORNING)
@@ -306,7 +306,7 @@ def test_a_score_is_seen_at_the_next_read(
 
 
 @pytest.mark.parametrize("is_rolled_up", [False, True], ids=["raw", "rolled up"])
-def test_another_order_is_seen_at_the_next_read(
+def test_another_order_changes_the_next_read(
     api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, is_rolled_up: bool
 ) -> None:
     post(api, alice, MORNING)
@@ -334,7 +334,7 @@ def test_another_order_is_seen_at_the_next_read(
 
 
 @pytest.mark.parametrize("is_rolled_up", [False, True], ids=["raw", "rolled up"])
-def test_of_rules_with_one_priority_the_first_by_its_id_decides_everywhere(
+def test_the_first_id_decides_between_rules_with_one_priority_everywhere(
     api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, is_rolled_up: bool
 ) -> None:
     post(api, alice, MORNING)
@@ -454,7 +454,7 @@ def hostile(owner: Owner, alice: Person) -> Iterator[None]:
 @pytest.mark.parametrize(
     "name", ["categories", "app-usage", "hourly", "sessions/apps", "focus-streaks"]
 )
-def test_the_worst_rules_there_can_be_leave_every_question_an_answer(
+def test_every_read_answers_with_the_slowest_possible_rules(
     api: TestClient, alice: Person, name: str
 ) -> None:
     look, *_ = LOOKS[name]

@@ -125,7 +125,7 @@ def test_either_end_of_the_range_may_be_left_out(
     assert [int(row["occurred_at"][8:10]) for row in body["data"]] == days
 
 
-def test_a_range_the_wrong_way_round_names_its_start(api: TestClient, alice: Person) -> None:
+def test_a_reversed_range_names_its_start(api: TestClient, alice: Person) -> None:
     answer = api.get(
         ACTIVITY,
         params={"from": "2025-06-18T00:00Z", "to": "2025-06-17T00:00Z"},

@@ -111,7 +111,7 @@ def test_bob_sees_nothing_of_alices(
     assert set(body["totals"].values()) == {0}
 
 
-def test_of_equal_starts_device_project_language_file_and_key_decide(
+def test_device_project_language_file_and_key_decide_about_equal_starts(
     api: TestClient, owner: Owner, alice: Person
 ) -> None:
     ends = [NINE + n * MINUTE for n in range(1, 7)]

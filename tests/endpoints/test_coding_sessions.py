@@ -147,7 +147,7 @@ def test_bob_sees_nothing_of_alices(
     ("asked", "limit", "count"),
     [("0", 0, 0), ("1", 1, 1), ("1000", 1000, 1000), ("1001", 1000, 1000), ("9" * 40, 1000, 1000)],
 )
-def test_a_page_is_as_long_as_asked_and_a_thousand_at_most(
+def test_a_page_has_the_requested_length_up_to_a_thousand(
     api: TestClient,
     owner: psycopg.Connection[Any],
     alice: Person,

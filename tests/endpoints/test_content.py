@@ -81,7 +81,7 @@ def test_insights_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
     }
 
 
-def test_the_newest_week_comes_first_whenever_it_was_written_about(
+def test_the_newest_week_is_first_whenever_its_text_was_written(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -227,7 +227,7 @@ def test_genres_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person
     }
 
 
-def test_genres_of_as_much_time_are_in_byte_order_and_of_no_time_have_no_share(
+def test_genres_of_equal_time_are_in_byte_order_and_those_without_time_have_no_share(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     watch(owner, alice, "movie", ["a", "Z", "é"], ("2025-06-16T20:00Z", 0))
@@ -241,7 +241,7 @@ def test_genres_of_as_much_time_are_in_byte_order_and_of_no_time_have_no_share(
     ]
 
 
-def test_who_watched_nothing_has_no_genres(api: TestClient, alice: Person) -> None:
+def test_an_account_without_plays_has_no_genres(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, GENRES)
 
     assert body == {
@@ -325,7 +325,7 @@ def test_a_meeting_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
     }
 
 
-def test_an_event_of_whole_days_has_dates_too(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_an_all_day_event_has_dates_too(api: TestClient, owner: Rows, alice: Person) -> None:
     plan(owner, alice, "2025-06-15T22:00Z", "2025-06-17T22:00Z")
     owner.execute(
         "update content.calendar_event set start_date = '2025-06-16', end_date = '2025-06-18'"
@@ -340,7 +340,7 @@ def test_an_event_of_whole_days_has_dates_too(api: TestClient, owner: Rows, alic
     assert (row["recurring"], row["series_id"]) == (False, None)
 
 
-def test_events_that_overlap_the_range_are_shown_whole(
+def test_events_that_overlap_the_range_are_listed_whole(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     weeks, _ = plan(owner, alice, "2025-05-01T00:00Z", "2025-06-16T00:00:00.001Z")
@@ -359,7 +359,7 @@ def test_events_that_overlap_the_range_are_shown_whole(
     assert [row["id"] for row in first["data"] + second["data"]] == [late, hour, day, weeks]
 
 
-def test_cancelled_events_are_shown_to_who_asks_for_them(
+def test_cancelled_events_are_listed_on_request(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     cancelled, _ = plan(owner, alice, "2025-06-16T12:00Z", "2025-06-16T13:00Z", "cancelled")

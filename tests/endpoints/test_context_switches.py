@@ -159,7 +159,7 @@ def test_less_than_a_second_is_a_glance(
     assert [row["to_app"] for row in reversed(body["data"])] == switched
 
 
-def test_a_glance_of_several_pieces_that_last_a_second_together_is_a_switch(
+def test_pieces_of_an_application_that_last_a_second_together_make_a_switch(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -178,7 +178,7 @@ def test_a_glance_of_several_pieces_that_last_a_second_together_is_a_switch(
     assert [(row["to_app"], row["to_category"]) for row in body["data"]] == [("B", "News")]
 
 
-def test_of_equally_long_stretches_the_first_gives_a_run_its_category_glances_or_not(
+def test_the_first_of_equally_long_stretches_gives_a_run_its_category_with_or_without_glances(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -235,7 +235,7 @@ def test_a_glance_does_not_fill_a_pause(api: TestClient, alice: Person) -> None:
     assert ask(api, alice, PATH, **DAY)["count"] == 0
 
 
-def test_a_range_takes_the_switches_within_it_as_they_are_on_the_whole_timeline(
+def test_a_range_has_the_switches_that_the_whole_timeline_has_within_it(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -290,7 +290,7 @@ def test_a_run_over_midnight_is_one_run(
     assert body["data"][2]["from_category"] == "Development"
 
 
-def test_five_minutes_after_a_session_of_a_whole_day_is_soon_enough(
+def test_an_application_five_minutes_after_a_session_of_a_whole_day_is_a_switch(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     day = 86_400_000
@@ -308,7 +308,7 @@ def test_five_minutes_after_a_session_of_a_whole_day_is_soon_enough(
     assert [(row["from_app"], row["before_ms"]) for row in body["data"]] == [("Code", day)]
 
 
-def test_a_run_of_days_is_as_long_as_it_is(
+def test_a_run_over_several_days_has_its_whole_length(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     day = 86_400_000
@@ -324,7 +324,7 @@ def test_a_run_of_days_is_as_long_as_it_is(
     assert [(row["to_app"], row["before_ms"]) for row in body["data"]] == [("Slack", 10 * day)]
 
 
-def test_a_range_of_no_length_has_none(api: TestClient, alice: Person) -> None:
+def test_a_range_of_no_length_has_no_switches(api: TestClient, alice: Person) -> None:
     post(api, alice, [event("A", "09:00:00", "09:10:00"), event("B", "09:10:00", "09:20:00")])
 
     body = ask(api, alice, PATH, start="2025-06-16T09:10:00Z", end="2025-06-16T09:10:00Z")
@@ -332,7 +332,7 @@ def test_a_range_of_no_length_has_none(api: TestClient, alice: Person) -> None:
     assert body["count"] == 0
 
 
-def test_late_data_takes_a_switch_away(api: TestClient, alice: Person) -> None:
+def test_late_data_removes_a_switch(api: TestClient, alice: Person) -> None:
     post(api, alice, [event("A", "09:00:00", "09:01:00"), event("B", "09:06:00", "09:10:00")])
     before = ask(api, alice, PATH, **DAY)
 

@@ -146,7 +146,7 @@ def test_names_and_paths_are_unique() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS])
-def test_a_query_takes_exactly_the_declared_parameters(endpoint: Endpoint) -> None:
+def test_a_query_has_exactly_the_declared_parameters(endpoint: Endpoint) -> None:
     placeholders = set(re.findall(r"%\((\w+)\)s", endpoint.query))
     (read,) = [read for read in READS if read.name == endpoint.name]
 
@@ -158,7 +158,7 @@ def test_a_query_takes_exactly_the_declared_parameters(endpoint: Endpoint) -> No
 
 
 @each_read
-def test_nothing_that_is_asked_for_is_a_user(read: Operation) -> None:
+def test_no_parameter_names_a_user(read: Operation) -> None:
     assert [name for name in schemas(read) if "user" in name] == []
 
 
@@ -216,7 +216,7 @@ def test_a_bad_token_is_401_whatever_is_wrong_with_it(
 
 @pytest.mark.checklist(50)
 @each_read
-def test_another_scope_is_403_and_names_the_one_that_is_missing(
+def test_another_scope_is_403_and_names_the_missing_one(
     api: TestClient, alice: Person, read: Operation
 ) -> None:
     others = [scope for scope in SCOPES if scope != read.scope]
@@ -236,7 +236,7 @@ def test_another_scope_is_403_and_names_the_one_that_is_missing(
 
 
 @pytest.mark.parametrize(("read", "name"), parameters(is_required=True))
-def test_a_required_parameter_that_is_missing_is_named(
+def test_a_missing_parameter_is_named(
     api: TestClient, alice: Person, read: Operation, name: str
 ) -> None:
     params = valid(read)
@@ -281,7 +281,7 @@ def test_a_doubled_parameter_is_named(
 
 @pytest.mark.parametrize(("read", "name"), parameters(is_required=False))
 @pytest.mark.parametrize("written", NOT_TEXT)
-def test_what_is_no_text_is_refused_or_finds_nothing(
+def test_a_value_that_is_no_text_is_refused_or_matches_nothing(
     api: TestClient, alice: Person, read: Operation, name: str, written: str
 ) -> None:
     query = urlencode({key: value for key, value in valid(read).items() if key != name})
@@ -298,7 +298,7 @@ def test_what_is_no_text_is_refused_or_finds_nothing(
 
 
 @each_read
-def test_a_parameter_of_a_name_that_is_none_is_ignored(
+def test_a_parameter_with_a_malformed_name_is_ignored(
     api: TestClient, alice: Person, read: Operation
 ) -> None:
     headers = alice.headers(scope_of(read))
@@ -310,9 +310,7 @@ def test_a_parameter_of_a_name_that_is_none_is_ignored(
 
 
 @with_parameter("from", "to")
-def test_a_range_the_wrong_way_round_names_its_start(
-    api: TestClient, alice: Person, read: Operation
-) -> None:
+def test_a_reversed_range_names_its_start(api: TestClient, alice: Person, read: Operation) -> None:
     early, late = ENDS[schemas(read)["from"]["format"]]
 
     answer = get(api, read, alice.headers(scope_of(read)), **{"from": late, "to": early})
@@ -322,7 +320,7 @@ def test_a_range_the_wrong_way_round_names_its_start(
 
 
 @with_parameter("from", "to")
-def test_all_of_time_is_answered_or_too_long(
+def test_the_longest_range_is_answered_or_refused_as_too_long(
     api: TestClient, alice: Person, read: Operation
 ) -> None:
     first, last = EDGES[schemas(read)["from"]["format"]]
@@ -341,7 +339,7 @@ def test_all_of_time_is_answered_or_too_long(
 
 
 @with_parameter("tz")
-def test_any_zone_has_an_answer_that_names_it_so(
+def test_an_answer_names_any_zone_as_the_request_does(
     api: TestClient, alice: Person, read: Operation
 ) -> None:
     headers = alice.headers(scope_of(read))
@@ -356,7 +354,7 @@ def test_any_zone_has_an_answer_that_names_it_so(
 
 
 @with_parameter("limit")
-def test_a_limit_above_the_most_is_the_most(
+def test_a_limit_above_the_maximum_is_the_maximum(
     api: TestClient, alice: Person, read: Operation
 ) -> None:
     most = re.search(r"more than (\d+) are \1", schemas(read)["limit"]["description"])
@@ -377,7 +375,7 @@ def test_unknown_parameters_are_ignored(api: TestClient, alice: Person, read: Op
 
 
 @each_read
-def test_an_address_of_tens_of_kilobytes_is_too_long(api: TestClient, read: Operation) -> None:
+def test_an_address_of_tens_of_kilobytes_is_refused(api: TestClient, read: Operation) -> None:
     answer = api.get(f"{read.path}?{'a' * 65_000}")
 
     assert answer.status_code == 414
@@ -409,7 +407,7 @@ def test_another_method_is_405(api: TestClient, read: Operation) -> None:
 
 
 @each_read
-def test_another_path_is_none(api: TestClient, alice: Person, read: Operation) -> None:
+def test_another_path_is_404(api: TestClient, alice: Person, read: Operation) -> None:
     for change in ("{}/", "{}/x", "{}%20", "/{}", "{}x", "{}%2F", "{}%00"):
         path = f"http://testserver{change.format(read.path)}"
         for headers in ({}, alice.headers()):
@@ -420,7 +418,7 @@ def test_another_path_is_none(api: TestClient, alice: Person, read: Operation) -
 
 
 @each_read
-def test_every_answer_has_a_request_id_which_its_log_line_has_too(
+def test_the_request_id_of_every_answer_is_in_its_log_line(
     api: TestClient, alice: Person, read: Operation, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -224,7 +224,7 @@ def test_strength_and_direction(
 @pytest.mark.parametrize(
     ("x", "reason"), [([1, 2], "not_enough_days"), ([3, 3, 3, 3], "no_variation")]
 )
-def test_what_cannot_be_said_is_null_and_has_a_reason(
+def test_a_missing_coefficient_is_null_and_has_a_reason(
     api: TestClient, owner: Rows, alice: Person, x: list[float], reason: str
 ) -> None:
     measure(owner, alice, "x", x)
@@ -245,7 +245,9 @@ def test_what_cannot_be_said_is_null_and_has_a_reason(
     }
 
 
-def test_weekday_means_are_taken_out_if_asked(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_weekday_means_are_subtracted_on_request(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
     """Both are higher by 50 on two days of seven, and by chance alone together otherwise."""
     week = [50 if n % 7 in (0, 6) else 0 for n in range(28)]
     measure(owner, alice, "a", [high + n % 2 for n, high in enumerate(week)])
@@ -267,7 +269,7 @@ def test_weekday_means_are_taken_out_if_asked(api: TestClient, owner: Rows, alic
     assert (wrong.status_code, wrong.json()["parameter"]) == (400, "adjust")
 
 
-def test_a_metric_goes_together_with_itself(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_a_metric_correlates_with_itself(api: TestClient, owner: Rows, alice: Person) -> None:
     measure(owner, alice, "x", [1, 2.5, 2, 0.1])
 
     body = ask(api, alice, "health:x", "health:x", start="2025-06-01", end="2025-06-10")
@@ -276,7 +278,7 @@ def test_a_metric_goes_together_with_itself(api: TestClient, owner: Rows, alice:
 
 
 @pytest.mark.parametrize(("lag", "pairs"), [(1, [(1, 20), (2, 30)]), (-1, [(2, 10), (3, 20)])])
-def test_the_second_metric_is_taken_so_many_days_later(
+def test_the_second_metric_is_read_later_by_the_lag(
     api: TestClient, owner: Rows, alice: Person, lag: int, pairs: list[tuple[float, float]]
 ) -> None:
     measure(owner, alice, "x", [1, 2, 3])
@@ -302,7 +304,7 @@ def test_the_second_metric_may_lie_beyond_the_range(
     assert before["points"] == [{"date": "2025-06-03", "a": 3, "b": 10}]
 
 
-def test_by_default_the_ninety_days_until_yesterday_are_looked_at(
+def test_the_default_range_is_the_ninety_days_until_yesterday(
     api: TestClient, alice: Person
 ) -> None:
     answer = api.get(PATH, params={"tz": "Asia/Tokyo"}, headers=alice.headers("read:activity"))
@@ -314,7 +316,7 @@ def test_by_default_the_ninety_days_until_yesterday_are_looked_at(
     assert body["tz"] == "Asia/Tokyo"
 
 
-def test_one_end_alone_is_completed(api: TestClient, alice: Person) -> None:
+def test_a_missing_end_gets_its_default(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, "tracked_ms", "coding_ms", end="2025-06-30")
     refused = api.get(PATH, params={"from": "2200-01-01"}, headers=alice.headers("read:activity"))
 
@@ -323,7 +325,7 @@ def test_one_end_alone_is_completed(api: TestClient, alice: Person) -> None:
     assert refused.json()["parameter"] == "from"
 
 
-def test_counters_are_none_on_days_on_which_a_tracker_reported_and_unknown_on_others(
+def test_counters_are_zero_on_days_with_a_report_and_unknown_on_others(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     track(owner, alice, ("Development", 9 * HOUR, 10 * HOUR))
@@ -345,7 +347,7 @@ def test_counters_are_none_on_days_on_which_a_tracker_reported_and_unknown_on_ot
     assert values(api, alice, "health:steps") == {}
 
 
-def test_a_tracker_reports_on_each_day_that_its_session_touches(
+def test_a_session_is_a_report_on_each_day_that_it_overlaps(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     add_coding(
@@ -429,7 +431,7 @@ def test_metrics_of_code_by_hand(api: TestClient, owner: Rows, alice: Person) ->
     assert values(api, alice, "lines_added") == {"2025-06-16": 40}
 
 
-def test_metrics_of_recovery_are_of_the_day_on_which_sleep_ended_where_it_was_slept(
+def test_metrics_of_recovery_belong_to_the_local_day_on_which_sleep_ended(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -478,7 +480,7 @@ def test_metrics_of_recovery_are_of_the_day_on_which_sleep_ended_where_it_was_sl
     }
 
 
-def test_what_adds_up_of_health_is_counted_once_over_devices(
+def test_health_metrics_that_add_up_count_once_over_several_devices(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -521,7 +523,7 @@ def test_what_adds_up_of_health_is_counted_once_over_devices(
     assert values(api, alice, "health:steps") == {"2025-06-16": 1350, "2025-06-17": 50}
 
 
-def test_what_does_not_add_up_of_health_is_the_mean_of_all_samples(
+def test_other_health_metrics_are_the_mean_of_all_samples(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, "mood", [0] * 15 + [4, 5])
@@ -597,9 +599,7 @@ def test_metrics_of_location_by_hand(api: TestClient, owner: Rows, alice: Person
     }
 
 
-def test_places_that_nearly_are_one_are_no_distance_apart(
-    api: TestClient, owner: Rows, alice: Person
-) -> None:
+def test_almost_equal_places_have_no_distance(api: TestClient, owner: Rows, alice: Person) -> None:
     for hour, latitude in [(8, 0), (9, 1e-170), (10, 0)]:
         owner.execute(
             """
@@ -613,7 +613,7 @@ def test_places_that_nearly_are_one_are_no_distance_apart(
     assert values(api, alice, "distance_m") == {"2025-06-16": 0}
 
 
-def test_places_are_counted_on_each_day_that_a_visit_touches(
+def test_places_are_counted_on_each_day_that_a_visit_overlaps(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     places = {
@@ -811,7 +811,7 @@ def test_an_unknown_metric_is_named_and_the_known_ones_are_listed(
 
 
 @pytest.mark.parametrize("lag", ["31", "-31", "1.5", "", "one", "+1", "-", "0x1", "1" * 5000])
-def test_a_lag_that_is_none_is_refused(api: TestClient, alice: Person, lag: str) -> None:
+def test_an_invalid_lag_is_refused(api: TestClient, alice: Person, lag: str) -> None:
     answer = api.get(PATH, params={"lag": lag}, headers=alice.headers("read:activity"))
 
     assert answer.status_code == 400

@@ -37,7 +37,7 @@ def test_a_page_of_any_origin_may_call_it_and_read_every_answer(api: TestClient,
 
 
 @pytest.mark.parametrize("missing", ["Origin", "Access-Control-Request-Method"])
-def test_an_options_request_that_is_no_preflight_is_answered_like_any_other_method(
+def test_an_options_request_that_is_not_a_preflight_is_answered_like_any_other_method(
     api: TestClient, missing: str
 ) -> None:
     headers = ORIGIN | {"Access-Control-Request-Method": "GET"}
@@ -53,7 +53,7 @@ def test_an_options_request_that_is_no_preflight_is_answered_like_any_other_meth
     assert unknown.status_code == 404
 
 
-def test_pages_may_read_the_headers_that_say_what_to_do(api: TestClient, alice: Person) -> None:
+def test_pages_may_read_the_headers_that_clients_need(api: TestClient, alice: Person) -> None:
     for headers in ({}, alice.headers()):
         answer = api.get("/api/v1/export", headers=ORIGIN | headers)
 

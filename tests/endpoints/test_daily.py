@@ -103,7 +103,7 @@ def test_a_session_over_midnight_counts_in_both_days_and_its_time_is_split(
     }
 
 
-def test_a_day_with_nothing_but_coding_has_data_and_counts_as_active(
+def test_a_day_with_only_coding_has_data_and_counts_as_active(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     nine = 9 * 3_600_000
@@ -167,7 +167,7 @@ def test_a_day_begins_at_the_first_instant_of_its_date(
     assert [(day["starts_at"], day["ends_at"]) for day in body["data"]] == [(starts_at, ends_at)]
 
 
-def test_a_switch_at_midnight_is_one_of_the_day_that_begins(api: TestClient, alice: Person) -> None:
+def test_a_switch_at_midnight_belongs_to_the_new_day(api: TestClient, alice: Person) -> None:
     post(
         api,
         alice,
@@ -185,7 +185,7 @@ def test_a_switch_at_midnight_is_one_of_the_day_that_begins(api: TestClient, ali
     assert [day["app_switches"] for day in body["data"]] == [2, 2]
 
 
-def test_a_day_that_the_zone_skipped_has_nothing_even_within_a_session(
+def test_a_day_that_the_zone_skipped_is_empty_even_within_a_session(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -262,7 +262,7 @@ def test_days_beyond_the_known_calendar_are_refused(
         ),
     ],
 )
-def test_days_around_a_change_of_clocks_by_odd_seconds_are_all_there(
+def test_days_around_a_change_of_clocks_by_odd_seconds_are_all_listed(
     api: TestClient, alice: Person, tz: str, starts: dict[str, str]
 ) -> None:
     body = ask(api, alice, min(starts), max(starts), tz)

@@ -10,7 +10,7 @@ from tests.endpoints.test_app_usage import event, post
 PATH = "/api/v1/analytics/daily-categories"
 
 
-def test_two_days_by_hand_with_their_edges_cut_off(api: TestClient, alice: Person) -> None:
+def test_two_days_by_hand_are_clipped_to_the_range(api: TestClient, alice: Person) -> None:
     post(
         api,
         alice,
@@ -69,7 +69,7 @@ def test_two_days_by_hand_with_their_edges_cut_off(api: TestClient, alice: Perso
     }
 
 
-def test_where_clocks_go_back_over_midnight_the_day_that_had_begun_goes_on(
+def test_a_day_continues_when_clocks_go_back_over_its_midnight(
     api: TestClient, alice: Person
 ) -> None:
     # At 00:01 clocks went back to 23:01, so that at 03:00Z they showed the day before once more.
@@ -128,7 +128,7 @@ def test_a_day_that_the_zone_skipped_is_listed_within_a_range(
     assert [day["date"] for day in at_its_edge["data"]] == ["2011-12-29"]
 
 
-def test_days_without_anything_are_listed_too(api: TestClient, alice: Person) -> None:
+def test_empty_days_are_listed_too(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, PATH, start="2025-06-16T23:59:59Z", end="2025-06-18T00:00:00Z")
 
     assert body["data"] == [
@@ -137,7 +137,7 @@ def test_days_without_anything_are_listed_too(api: TestClient, alice: Person) ->
     ]
 
 
-def test_a_range_of_no_length_touches_no_day(api: TestClient, alice: Person) -> None:
+def test_a_range_of_no_length_has_no_days(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, PATH, start="2025-06-16T09:00:00Z", end="2025-06-16T09:00:00Z")
 
     assert body["data"] == []
@@ -160,7 +160,7 @@ def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person)
         ("2015-01-01T00:00:00Z", "2025-02-17T00:00:01Z", "to"),
     ],
 )
-def test_days_that_no_calendar_lists_are_refused(
+def test_days_outside_the_calendar_are_refused(
     api: TestClient, alice: Person, start: str, end: str, parameter: str
 ) -> None:
     answer = api.get(

@@ -191,7 +191,7 @@ def listed(
 # What the life is like
 
 
-def test_weekends_are_no_weekdays(alice: Person) -> None:
+def test_weekends_differ_from_weekdays(alice: Person) -> None:
     weekday, weekend = column(
         alice,
         """
@@ -221,7 +221,7 @@ def test_a_trip_is_spent_in_another_zone(alice: Person) -> None:
     assert offsets == ["+01:00", "+02:00"]
 
 
-def test_a_project_ends_and_another_goes_on(alice: Person) -> None:
+def test_a_project_ends_and_another_continues(alice: Person) -> None:
     last = dict(
         alice.connection.execute(
             "select project, max(started_at)::date::text from activity.coding_session group by 1"
@@ -232,7 +232,7 @@ def test_a_project_ends_and_another_goes_on(alice: Person) -> None:
     assert last["harbour"] == "2025-10-31"
 
 
-def test_what_devices_sent_is_counted_as_ingest_does(alice: Person) -> None:
+def test_counts_of_devices_are_those_of_ingest(alice: Person) -> None:
     counted = alice.connection.execute(
         "select device_id, stream, last_event_at, event_count from activity.device_stream order by 1, 2"
     ).fetchall()

@@ -32,7 +32,7 @@ def is_now(text: str) -> bool:
     return abs(datetime.now(UTC) - datetime.fromisoformat(text)) < timedelta(seconds=10)
 
 
-def test_a_device_tells_what_it_sent_and_when(api: TestClient, alice: Person) -> None:
+def test_a_device_has_the_kinds_and_times_of_its_events(api: TestClient, alice: Person) -> None:
     coding = event("", "10:00:00", "11:30:00", device="laptop") | {"project": "svc"}
     send(
         api,
@@ -86,7 +86,7 @@ def test_sessions_name_the_device_by_the_same_id(api: TestClient, alice: Person)
     assert sessions["data"][0]["device"]["id"] == device["id"]
 
 
-def test_a_device_that_sent_nothing_for_a_day_is_stale(
+def test_a_device_without_events_for_a_day_is_stale(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     for name in ("a", "b"):
@@ -113,7 +113,7 @@ def test_a_device_that_sent_nothing_for_a_day_is_stale(
     ]
 
 
-def test_a_device_that_never_sent_anything_is_there_and_stale(
+def test_a_device_without_any_event_is_listed_as_stale(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     owner.execute(
@@ -137,7 +137,7 @@ def test_a_device_that_never_sent_anything_is_there_and_stale(
     }
 
 
-def test_devices_come_page_by_page_each_once(
+def test_pages_list_each_device_once(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     # Three that sent in the same moment, one that did before, and two that never did.

@@ -169,7 +169,7 @@ def test_a_coding_session_is_the_event_as_it_was_sent(
     ]
 
 
-def test_it_says_whose_it_is_of_what_and_of_when(api: TestClient, alice: Person) -> None:
+def test_it_names_its_owner_range_and_time(api: TestClient, alice: Person) -> None:
     before = datetime.now(UTC)
 
     body = export(api, alice, **{"from": "2025-06-16", "tz": "Europe/Berlin"}).json()
@@ -192,7 +192,7 @@ def test_it_says_whose_it_is_of_what_and_of_when(api: TestClient, alice: Person)
     assert body["omitted"] == []
 
 
-def test_it_names_the_days_whose_summaries_it_lacks(
+def test_it_names_the_days_with_missing_summaries(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     owner.execute(
@@ -209,7 +209,7 @@ def test_it_names_the_days_whose_summaries_it_lacks(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_an_answer_is_a_file_with_the_day_in_its_name_that_rests_in_no_cache(
+def test_an_answer_is_a_file_with_the_day_in_its_name_and_is_not_cached(
     api: TestClient, alice: Person, format_: str
 ) -> None:
     answer = export(api, alice, format=format_)
@@ -240,7 +240,7 @@ def test_formats_have_their_types(api: TestClient, alice: Person) -> None:
 # What the token opens
 
 
-def test_what_the_token_does_not_open_is_left_out_and_named(
+def test_resources_without_their_scope_are_left_out_and_named(
     api: TestClient, alice: Person, owner: Rows
 ) -> None:
     session(owner, alice, device(owner, alice))
@@ -319,14 +319,14 @@ def test_a_malformed_parameter_is_named(
     assert answer.json()["message"].startswith(f"{name}: ")
 
 
-def test_a_range_the_wrong_way_round_names_its_start(api: TestClient, alice: Person) -> None:
+def test_a_reversed_range_names_its_start(api: TestClient, alice: Person) -> None:
     answer = export(api, alice, **{"from": "2025-06-17", "to": "2025-06-16"})
 
     assert answer.status_code == 400
     assert answer.json()["parameter"] == "from"
 
 
-def test_who_may_not_read_learns_nothing_of_parameters(api: TestClient, alice: Person) -> None:
+def test_parameters_are_not_checked_without_the_scope(api: TestClient, alice: Person) -> None:
     params = {"format": "xml", "resources": "heart_rates,nonsense"}
 
     nobody = api.get(PATH, params=params)
@@ -389,7 +389,9 @@ def test_without_days_everything_is_exported_the_oldest_first(
 
 
 @pytest.mark.usefixtures("june")
-def test_days_hold_what_overlaps_them_and_both_ends_belong(api: TestClient, alice: Person) -> None:
+def test_a_range_of_days_includes_overlapping_rows_and_both_ends(
+    api: TestClient, alice: Person
+) -> None:
     day = {"from": "2025-06-16", "to": "2025-06-16"}
 
     assert keys(export(api, alice, **day)) == ["into", "moment", "out"]
@@ -436,7 +438,7 @@ def test_csv_has_one_line_a_row_and_the_rest_as_json(
     assert json.loads(line[15]) == {"idempotency_key": "k1", "idle": False, "platform": "linux"}
 
 
-def test_csv_of_an_empty_account_is_its_header_and_what_every_account_has(
+def test_csv_of_an_empty_account_has_a_header_and_the_rows_of_every_account(
     api: TestClient, alice: Person
 ) -> None:
     answer = export(api, alice, "read:activity", format="csv")
@@ -446,7 +448,7 @@ def test_csv_of_an_empty_account_is_its_header_and_what_every_account_has(
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
-def test_text_that_a_spreadsheet_would_run_is_made_harmless(
+def test_text_that_a_spreadsheet_would_run_is_escaped(
     api: TestClient, alice: Person, owner: Rows, text: str
 ) -> None:
     session(owner, alice, device(owner, alice), title=text, app="-c", utc_offset="+02:00")
@@ -460,7 +462,7 @@ def test_text_that_a_spreadsheet_would_run_is_made_harmless(
     assert (cells["app"], cells["title"], cells["utc_offset"]) == ("'-c", f"'{text}", "'+02:00")
 
 
-def test_numbers_are_no_text(api: TestClient, alice: Person, owner: Rows) -> None:
+def test_numbers_are_not_escaped(api: TestClient, alice: Person, owner: Rows) -> None:
     owner.execute(
         "insert into location.point (user_id, recorded_at, latitude, longitude, source)"
         " values (%s, '2025-06-16 09:00Z', -33.8568, 151.2153, 'owntracks')",
@@ -570,7 +572,7 @@ def test_a_zip_file_has_a_file_for_each_resource_with_columns_of_its_own(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_nothing_of_bobs_is_in_alices_export(
+def test_an_export_of_alice_has_nothing_of_bob(
     api: TestClient, alice: Person, bob: Person, owner: Rows, format_: str
 ) -> None:
     for person in (alice, bob):
@@ -624,7 +626,7 @@ def test_a_token_of_another_resource_is_refused(api: TestClient, alice: Person) 
     assert answer.status_code == 401
 
 
-def test_it_is_packed_when_asked_and_only_then(api: TestClient, alice: Person) -> None:
+def test_it_is_compressed_only_on_request(api: TestClient, alice: Person) -> None:
     headers = alice.headers()
 
     packed = api.get(PATH, headers=headers | {"Accept-Encoding": "gzip"})
@@ -638,7 +640,7 @@ def test_it_is_packed_when_asked_and_only_then(api: TestClient, alice: Person) -
     assert "content-encoding" not in archive.headers
 
 
-def test_a_database_that_is_gone_is_a_503(deployment: Settings, alice: Person) -> None:
+def test_an_unreachable_database_is_a_503(deployment: Settings, alice: Person) -> None:
     nowhere = "postgresql://svc_reader@127.0.0.1:1/nowhere"
     roles = dict.fromkeys(("reader", "ingester", "worker"), nowhere)
     app = resourceserver.app.create(
@@ -652,7 +654,7 @@ def test_a_database_that_is_gone_is_a_503(deployment: Settings, alice: Person) -
     assert answer.headers["retry-after"] == "1"
 
 
-def test_every_table_that_can_be_read_of_ones_own_is_exported(db: Rows) -> None:
+def test_every_readable_table_of_user_data_is_exported(db: Rows) -> None:
     tables = db.execute(
         """
         select table_class.oid::regclass::text
@@ -684,7 +686,7 @@ def test_every_table_that_can_be_read_of_ones_own_is_exported(db: Rows) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_an_answer_begins_before_any_row_is_asked_for(format_: str) -> None:
+def test_an_answer_begins_before_the_first_row_is_read(format_: str) -> None:
     _, written = formats.FORMATS[format_]
     unread = Export(
         connection=cast("psycopg.AsyncConnection[Any]", None),

@@ -80,7 +80,7 @@ def an_hour(api: TestClient, alice: Person) -> None:
         ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_a_thousand_years_of_instants_are_as_good_as_an_hour(
+def test_a_range_of_a_thousand_years_has_the_same_sums_as_its_only_hour(
     api: TestClient, alice: Person, path: str, start: str, end: str
 ) -> None:
     body = ask(api, alice, f"/api/v1/{path}", start=start, end=end)
@@ -184,7 +184,7 @@ NOTHING = {
         ("2525-06-16T09:30:00Z", "2526-06-16T09:30:00Z"),
     ],
 )
-def test_no_time_and_time_to_come_are_empty(
+def test_ranges_without_length_and_in_the_future_are_empty(
     api: TestClient, alice: Person, path: str, start: str, end: str
 ) -> None:
     body = ask(api, alice, f"/api/v1/{path}", start=start, end=end)
@@ -193,7 +193,7 @@ def test_no_time_and_time_to_come_are_empty(
 
 
 @pytest.mark.usefixtures("an_hour")
-def test_days_to_come_are_listed_and_empty(api: TestClient, alice: Person) -> None:
+def test_future_days_are_listed_and_empty(api: TestClient, alice: Person) -> None:
     daily = ask(api, alice, "/api/v1/analytics/daily", start="9998-12-30", end="9998-12-31")
     hourly = ask(api, alice, "/api/v1/analytics/hourly", date="9998-12-31", tz="Pacific/Apia")
 
@@ -218,7 +218,7 @@ def test_days_to_come_are_listed_and_empty(api: TestClient, alice: Person) -> No
         ("domain", "regex", ".*", {"Own": HOUR // 2, "Communication": HOUR // 2}),
     ],
 )
-def test_a_rule_that_matches_everything_takes_all_that_has_what_it_looks_at(
+def test_a_rule_that_matches_everything_decides_for_all_sessions_with_its_field(
     api: TestClient,
     owner: Owner,
     alice: Person,

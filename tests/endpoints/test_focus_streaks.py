@@ -178,7 +178,7 @@ def test_distracting_time_adds_up_to_the_next_productive_time(
     ]
 
 
-def test_two_minutes_of_neutral_time_are_tolerated_and_no_more(
+def test_more_than_two_minutes_of_neutral_time_break_a_streak(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -202,7 +202,7 @@ def test_two_minutes_of_neutral_time_are_tolerated_and_no_more(
     ] == [("09:20:00", "neutral", "Files")]
 
 
-def test_a_pause_of_five_minutes_is_tolerated_and_no_more(api: TestClient, alice: Person) -> None:
+def test_a_pause_of_more_than_five_minutes_breaks_a_streak(api: TestClient, alice: Person) -> None:
     post(
         api,
         alice,
@@ -236,7 +236,7 @@ def test_a_pause_may_last_for_days(
     assert ends(api, alice) == [("09:00:00.000", "10:00:00.000", "idle", 3 * day - 10 * hour)]
 
 
-def test_a_streak_of_days_is_told_of_whole(
+def test_a_streak_over_several_days_is_listed_whole(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person
 ) -> None:
     day = 86_400_000
@@ -256,7 +256,7 @@ def test_a_streak_of_days_is_told_of_whole(
     assert (streak["started_at"], streak["duration_ms"]) == ("2025-06-16T00:00:00.000Z", 10 * day)
 
 
-def test_a_pause_is_told_of_even_where_the_range_ends_within_it(
+def test_a_pause_that_reaches_beyond_the_range_breaks_a_streak(
     api: TestClient, alice: Person
 ) -> None:
     post(api, alice, [work("09:00:00", "09:15:00"), work("10:00:00", "10:15:00")])
@@ -291,7 +291,7 @@ def test_a_pause_is_told_of_even_where_the_range_ends_within_it(
         ("09:05:00", "09:05:00", 0),
     ],
 )
-def test_a_streak_is_told_of_where_some_of_it_lies_in_the_range(
+def test_a_streak_is_listed_if_a_part_of_it_lies_in_the_range(
     api: TestClient, alice: Person, start: str, end: str, count: int
 ) -> None:
     post(api, alice, [work("09:00:00", "09:10:00")])
@@ -346,7 +346,7 @@ def test_the_last_streak_is_ongoing_while_its_timeline_is_fresh(
     assert streak["duration_ms"] == 1_200_000
 
 
-def test_ones_own_scores_decide_what_is_productive(
+def test_a_persons_own_scores_decide_what_is_productive(
     api: TestClient, owner: psycopg.Connection[Any], alice: Person, bob: Person
 ) -> None:
     for person in (alice, bob):
@@ -360,7 +360,7 @@ def test_ones_own_scores_decide_what_is_productive(
     assert ask(api, bob, PATH, **DAY)["totals"]["focus_ms"] == 0
 
 
-def test_what_has_no_length_cuts_no_segment_in_two(api: TestClient, alice: Person) -> None:
+def test_a_session_without_length_cuts_no_segment_in_two(api: TestClient, alice: Person) -> None:
     post(
         api,
         alice,
@@ -376,7 +376,7 @@ def test_what_has_no_length_cuts_no_segment_in_two(api: TestClient, alice: Perso
     assert streak["broken_by"]["at"] == "2025-06-16T09:20:00.000Z"
 
 
-def test_names_with_the_same_time_are_taken_in_byte_order(api: TestClient, alice: Person) -> None:
+def test_the_first_name_in_byte_order_wins_at_equal_time(api: TestClient, alice: Person) -> None:
     post(
         api,
         alice,

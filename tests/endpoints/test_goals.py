@@ -178,7 +178,7 @@ def test_a_goal_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
         ("at_most", 3 * HOUR, "in_progress", 2 * HOUR),
     ],
 )
-def test_how_a_period_that_is_under_way_goes(
+def test_the_status_of_the_current_period(
     api: TestClient,
     owner: Rows,
     alice: Person,
@@ -197,7 +197,7 @@ def test_how_a_period_that_is_under_way_goes(
     assert goal["streak"] == 0
 
 
-def test_a_limit_is_kept_when_the_period_is_over(
+def test_a_maximum_is_met_when_the_period_is_over(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     today = midnight(owner)
@@ -224,7 +224,7 @@ def test_a_limit_is_kept_when_the_period_is_over(
     assert goal["streak"] == 3
 
 
-def test_nothing_is_met_in_a_row_before_the_first_session(
+def test_periods_before_the_first_session_are_not_in_a_streak(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     today = midnight(owner)
@@ -247,7 +247,7 @@ def test_nothing_is_met_in_a_row_before_the_first_session(
     ],
 )
 @pytest.mark.parametrize("period", ["day", "week", "month"])
-def test_who_was_never_measured_has_met_nothing(
+def test_an_account_without_data_has_met_no_goal(
     api: TestClient,
     owner: Rows,
     alice: Person,
@@ -266,7 +266,7 @@ def test_who_was_never_measured_has_met_nothing(
     assert goal["streak"] == 0
 
 
-def test_days_that_do_not_count_are_skipped_and_passed_over(
+def test_days_that_do_not_count_are_skipped_and_end_no_streak(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     today = midnight(owner)
@@ -306,7 +306,9 @@ def test_today_may_be_a_day_that_does_not_count(
     assert goal["progress"]["status"] == "skipped"
 
 
-def test_a_row_is_longer_than_the_history(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_a_streak_may_be_longer_than_the_history(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
     today = midnight(owner)
     track(
         owner,
@@ -374,7 +376,7 @@ def test_months_are_calendar_months(api: TestClient, owner: Rows, alice: Person)
     assert len(goal["history"]) == 7
 
 
-def test_what_lasts_over_midnight_is_one_session_and_one_streak_of_the_week(
+def test_a_session_and_a_streak_over_midnight_count_once_in_a_week(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     today = day_of(midnight(owner))
@@ -390,7 +392,7 @@ def test_what_lasts_over_midnight_is_one_session_and_one_streak_of_the_week(
     assert values == [1, 2 * HOUR, 2 * HOUR]
 
 
-def test_filters_have_to_match_together(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_all_filters_must_match(api: TestClient, owner: Rows, alice: Person) -> None:
     today = midnight(owner)
     add_sessions(
         owner,
@@ -414,7 +416,7 @@ def test_filters_have_to_match_together(api: TestClient, owner: Rows, alice: Per
     assert (sessions["unit"], sessions["progress"]["percent"]) == ("count", 200.0)
 
 
-def test_a_target_of_nothing_has_no_percentage(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_a_target_of_zero_has_no_percentage(api: TestClient, owner: Rows, alice: Person) -> None:
     add_goal(owner, alice, "distracted_ms", comparison="at_most", target=0)
 
     (goal,) = ask(api, alice)
@@ -451,7 +453,7 @@ def test_bob_sees_no_goal_of_alices(
         ("tracked_ms", {"days_of_week": [0]}),
     ],
 )
-def test_a_goal_that_means_nothing_cannot_be_stored(
+def test_a_goal_without_meaning_cannot_be_stored(
     owner: Rows, alice: Person, metric: str, more: dict[str, Any]
 ) -> None:
     with pytest.raises(errors.CheckViolation):
@@ -562,7 +564,7 @@ def goals(draw: Any) -> dict[str, Any]:
     zone=st.sampled_from(["UTC", "Asia/Kathmandu", "Europe/Berlin"]),
     week_starts_on=st.integers(1, 7),
 )
-def test_any_goals_go_as_the_slow_model_says(
+def test_any_goals_have_the_values_of_the_slow_model(
     api: TestClient,
     owner: Rows,
     sessions: list[tuple[str, str, int, int, bool]],

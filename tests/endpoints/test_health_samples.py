@@ -66,7 +66,7 @@ def test_a_sample_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
     }
 
 
-def test_samples_that_overlap_the_range_are_shown_whole(
+def test_samples_that_overlap_the_range_are_listed_whole(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-13T10:00Z", "2025-06-15T10:00Z", 1)
@@ -83,9 +83,7 @@ def test_samples_that_overlap_the_range_are_shown_whole(
     ]
 
 
-def test_a_metric_that_nobody_measured_has_no_rows_and_no_unit(
-    api: TestClient, alice: Person
-) -> None:
+def test_a_metric_without_data_has_no_rows_and_no_unit(api: TestClient, alice: Person) -> None:
     body = ask(
         api, alice, SAMPLES, "2025-06-16T00:00Z", "2025-06-17T00:00Z", metric_type="of_tomorrow_2"
     )
@@ -96,7 +94,9 @@ def test_a_metric_that_nobody_measured_has_no_rows_and_no_unit(
 @pytest.mark.parametrize(
     "malformed", ["Steps", "2steps", "_steps", "heart-rate", "a" * 65, "étape"]
 )
-def test_what_can_be_no_metric_is_named(api: TestClient, alice: Person, malformed: str) -> None:
+def test_an_invalid_name_of_a_metric_is_named(
+    api: TestClient, alice: Person, malformed: str
+) -> None:
     answer = api.get(
         SAMPLES,
         params={
@@ -111,7 +111,7 @@ def test_what_can_be_no_metric_is_named(api: TestClient, alice: Person, malforme
     assert answer.json()["parameter"] == "metric_type"
 
 
-def test_heart_rate_is_shown_as_samples_too(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_heart_rate_is_listed_as_samples_too(api: TestClient, owner: Rows, alice: Person) -> None:
     measure(owner, alice, WATCH, "2025-06-16T10:00Z", "2025-06-16T10:05Z", 212)
     beat(owner, alice, "2025-06-16T10:00Z", 61, "Apple Watch")
 

@@ -170,7 +170,7 @@ def test_two_days_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Pers
     }
 
 
-def test_what_nobody_measured_in_the_range_is_not_there(
+def test_metrics_without_data_in_the_range_are_not_listed(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-15T10:00Z", "2025-06-15T11:00Z", 100)
@@ -180,7 +180,7 @@ def test_what_nobody_measured_in_the_range_is_not_there(
     assert body["data"] == []
 
 
-def test_a_sample_over_the_edge_of_the_range_counts_with_its_share(
+def test_a_sample_across_the_edge_of_the_range_counts_in_part(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-15T23:50Z", "2025-06-16T00:10Z", 100)
@@ -190,7 +190,7 @@ def test_a_sample_over_the_edge_of_the_range_counts_with_its_share(
     assert (row["total"], row["count"], row["days_with_data"]) == (25, 1, 1)
 
 
-def test_days_begin_where_the_zone_says(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_days_begin_at_midnight_of_the_zone(api: TestClient, owner: Rows, alice: Person) -> None:
     measure(owner, alice, WATCH, "2025-06-16T21:30Z", "2025-06-16T22:30Z", 100)
 
     utc = one(ask(api, alice, "2025-06-16T00:00Z", "2025-06-18T00:00Z"))
@@ -216,7 +216,7 @@ def test_priority_comes_before_the_kind_of_device(
     assert row["total"] == total
 
 
-def test_what_a_better_source_saw_is_cut_out_of_the_middle(
+def test_the_time_of_a_better_source_is_cut_out_of_the_middle(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, PHONE, "2025-06-16T10:00Z", "2025-06-16T11:00Z", 60)
@@ -228,7 +228,7 @@ def test_what_a_better_source_saw_is_cut_out_of_the_middle(
     assert row["total"] == 2040
 
 
-def test_two_providers_that_saw_the_same_count_once(
+def test_two_providers_with_the_same_measurement_count_once(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-16T10:00Z", "2025-06-16T11:00Z", 500)
@@ -240,7 +240,7 @@ def test_two_providers_that_saw_the_same_count_once(
     assert (row["total"], row["sources"]) == (520, ["Apple Watch", "Fenix"])
 
 
-def test_a_daily_total_stands_for_its_day_in_place_of_samples(
+def test_a_daily_total_replaces_the_samples_of_its_day(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-16T10:00Z", "2025-06-16T11:00Z", 500)
@@ -252,7 +252,7 @@ def test_a_daily_total_stands_for_its_day_in_place_of_samples(
     assert (row["total"], row["maximum"], row["minimum"]) == (1100, 800, 300)
 
 
-def test_of_a_day_that_the_range_cuts_off_samples_count_and_not_the_total(
+def test_samples_and_not_the_total_count_on_a_partial_day(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-16T10:00Z", "2025-06-16T11:00Z", 500)
@@ -268,7 +268,7 @@ def test_of_a_day_that_the_range_cuts_off_samples_count_and_not_the_total(
     assert evening == []
 
 
-def test_a_total_without_samples_counts_with_its_share_of_a_day_that_is_cut_off(
+def test_a_total_without_samples_counts_in_part_on_a_partial_day(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(
@@ -280,7 +280,7 @@ def test_a_total_without_samples_counts_with_its_share_of_a_day_that_is_cut_off(
     assert row["total"] == 100
 
 
-def test_a_total_gives_way_to_what_another_provider_of_smaller_priority_measured(
+def test_measurements_of_a_provider_of_smaller_priority_replace_a_total(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(
@@ -294,7 +294,7 @@ def test_a_total_gives_way_to_what_another_provider_of_smaller_priority_measured
     assert row["total"] == 520
 
 
-def test_a_sample_without_length_counts_whole_where_no_better_source_was_measuring(
+def test_a_sample_without_length_counts_unless_a_better_source_measured(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, PHONE, "2025-06-16T10:00Z", "2025-06-16T10:00Z", 250, metric=WATER)
@@ -318,9 +318,7 @@ def test_a_mean_is_over_all_samples_of_all_sources(
     assert (row["count"], row["days_with_data"]) == (2, 1)
 
 
-def test_sums_of_decimals_are_shown_without_noise(
-    api: TestClient, owner: Rows, alice: Person
-) -> None:
+def test_sums_of_decimals_have_no_noise(api: TestClient, owner: Rows, alice: Person) -> None:
     measure(owner, alice, WATCH, "2025-06-16T10:00Z", "2025-06-16T11:00Z", 0.1, metric=ENERGY)
     measure(owner, alice, WATCH, "2025-06-16T11:00Z", "2025-06-16T12:00Z", 0.2, metric=ENERGY)
 

@@ -144,7 +144,7 @@ def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person)
         ),
     ],
 )
-def test_a_day_has_the_hours_that_its_clocks_showed(
+def test_a_day_has_the_hours_of_its_clocks(
     api: TestClient,
     alice: Person,
     tz: str,
@@ -192,7 +192,7 @@ HOUR = 3_600_000
         ("Pacific/Apia", "2011-12-30", "2011-12-30T10:00:00.000Z", []),
     ],
 )
-def test_whoever_never_rests_fills_all_hours_that_clocks_showed(
+def test_activity_without_a_pause_fills_every_hour_of_the_clocks(
     api: TestClient,
     owner: Owner,
     alice: Person,
@@ -221,7 +221,7 @@ def test_whoever_never_rests_fills_all_hours_that_clocks_showed(
     ]
 
 
-def test_an_hour_that_clocks_leave_out_is_not_there(api: TestClient, alice: Person) -> None:
+def test_an_hour_that_clocks_skip_is_not_listed(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, PATH, date="2025-03-30", tz="Europe/Berlin")
 
     assert [(hour["hour"], hour["utc_offset"]) for hour in body["data"]][:4] == [
@@ -232,7 +232,7 @@ def test_an_hour_that_clocks_leave_out_is_not_there(api: TestClient, alice: Pers
     ]
 
 
-def test_an_hour_that_clocks_repeat_is_there_twice(api: TestClient, alice: Person) -> None:
+def test_an_hour_that_clocks_repeat_is_listed_twice(api: TestClient, alice: Person) -> None:
     body = ask(api, alice, PATH, date="2025-10-26", tz="Europe/Berlin")
 
     assert [(hour["hour"], hour["utc_offset"]) for hour in body["data"]][1:5] == [
@@ -262,7 +262,7 @@ def test_a_day_that_the_zone_skipped_has_no_hours(api: TestClient, alice: Person
 
 
 @pytest.mark.parametrize("tz", ["CET", "MET", "EET", "WET"])
-def test_zones_that_postgres_takes_for_fixed_offsets_change_their_clocks(
+def test_zones_that_postgres_reads_as_fixed_offsets_change_their_clocks(
     api: TestClient, alice: Person, tz: str
 ) -> None:
     body = ask(api, alice, PATH, date="2025-03-30", tz=tz)

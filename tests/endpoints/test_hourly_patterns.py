@@ -242,9 +242,7 @@ def test_a_day_that_the_zone_skipped_did_not_occur(owner: Owner, alice: Person) 
     ]
 
 
-def test_somebody_with_only_an_editor_tracked_has_averages_of_coding(
-    owner: Owner, alice: Person
-) -> None:
+def test_an_account_with_only_an_editor_has_averages_of_coding(owner: Owner, alice: Person) -> None:
     # Two Mondays, of which the first is the first tracked day.
     add_coding(
         owner,
@@ -270,7 +268,9 @@ def test_somebody_with_only_an_editor_tracked_has_averages_of_coding(
     assert body["weeks_with_data"] == 2
 
 
-def test_idle_time_and_glances_begin_no_tracking(owner: Owner, alice: Person) -> None:
+def test_idle_time_and_sessions_without_length_begin_no_tracking(
+    owner: Owner, alice: Person
+) -> None:
     add_sessions(
         owner,
         alice,
@@ -304,7 +304,7 @@ def test_bob_sees_nothing_of_alices(
 
 
 @pytest.mark.parametrize("weeks", ["0", "53", "-1", "1.5", "six", "", "9" * 5000])
-def test_weeks_that_are_no_number_from_1_to_52_are_refused(
+def test_a_number_of_weeks_other_than_1_to_52_is_refused(
     api: TestClient, alice: Person, weeks: str
 ) -> None:
     answer = api.get(PATH, params={"weeks": weeks}, headers=alice.headers("read:activity"))
@@ -314,7 +314,9 @@ def test_weeks_that_are_no_number_from_1_to_52_are_refused(
 
 
 @pytest.mark.parametrize("weeks", ["1", "52"])
-def test_a_week_and_a_year_are_not_refused(api: TestClient, alice: Person, weeks: str) -> None:
+def test_one_week_and_a_year_of_weeks_are_accepted(
+    api: TestClient, alice: Person, weeks: str
+) -> None:
     body = ask(api, alice, PATH, weeks=weeks)
 
     assert body["weeks"] == int(weeks)

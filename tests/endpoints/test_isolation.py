@@ -158,7 +158,7 @@ def ids(owner: psycopg.Connection[Any], who: Person) -> set[str]:
 
 
 @each_read
-def test_what_bob_has_changes_nothing_of_what_alice_sees(life: Life, read: Operation) -> None:
+def test_data_of_bob_does_not_change_the_answers_to_alice(life: Life, read: Operation) -> None:
     answer = life.get(read, life.alice)
 
     assert answered(answer) == life.before[read.name]
@@ -166,13 +166,13 @@ def test_what_bob_has_changes_nothing_of_what_alice_sees(life: Life, read: Opera
 
 
 @each_read
-def test_bob_sees_something_else(life: Life, read: Operation) -> None:
+def test_bob_gets_other_answers_than_alice(life: Life, read: Operation) -> None:
     answer = answered(life.get(read, life.bob))
 
     assert answer != life.before[read.name]
 
 
-def test_the_marker_is_what_bob_sees(life: Life) -> None:
+def test_answers_to_bob_contain_his_marker(life: Life) -> None:
     marked = [read.name for read in READS if MARKER in life.get(read, life.bob).text]
 
     # Answers of numbers alone have no place for it.
@@ -180,7 +180,7 @@ def test_the_marker_is_what_bob_sees(life: Life) -> None:
 
 
 @with_parameter("cursor")
-def test_a_cursor_of_bobs_leads_alice_to_rows_of_her_own(life: Life, read: Operation) -> None:
+def test_a_cursor_of_bob_gives_alice_only_rows_of_her_own(life: Life, read: Operation) -> None:
     limited = {"limit": "1"} if "limit" in schemas(read) else {}
     cursor = life.get(read, life.bob, **limited).json()["next_cursor"] or ""
 
@@ -192,9 +192,7 @@ def test_a_cursor_of_bobs_leads_alice_to_rows_of_her_own(life: Life, read: Opera
 
 
 @each_read
-def test_an_answer_is_compressed_where_it_is_long_and_asked_for(
-    life: Life, read: Operation
-) -> None:
+def test_a_long_answer_is_compressed_on_request(life: Life, read: Operation) -> None:
     plain = life.get(read, life.alice | {"Accept-Encoding": "identity"})
     with life.api.stream(
         "GET",

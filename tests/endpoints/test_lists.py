@@ -37,7 +37,7 @@ def test_an_empty_account_has_an_empty_page(api: TestClient, alice: Person, list
 
 
 @each_list
-def test_nobody_sees_what_is_anothers(
+def test_a_list_has_no_rows_of_another_person(
     api: TestClient, owner: Rows, alice: Person, bob: Person, listed: List
 ) -> None:
     listed.put(owner, bob, NOON)
@@ -49,7 +49,7 @@ def test_nobody_sees_what_is_anothers(
 
 
 @each_list
-def test_pages_neither_skip_nor_repeat_while_rows_come_in(
+def test_pages_neither_skip_nor_repeat_while_rows_are_added(
     api: TestClient, owner: Rows, alice: Person, listed: List
 ) -> None:
     days = [NOON, NOON, NOON, NOON - DAY, NOON - 2 * DAY, NOON - 2 * DAY, NOON - 2 * DAY]
@@ -82,7 +82,7 @@ def test_a_page_that_is_just_full_is_the_last(
 
 
 @each_list
-def test_a_limit_of_nothing_says_whether_there_is_something(
+def test_a_limit_of_zero_only_returns_whether_there_are_rows(
     api: TestClient, owner: Rows, alice: Person, listed: List
 ) -> None:
     before = listed.ask(api, alice, limit="0")
@@ -101,7 +101,7 @@ def test_a_limit_of_nothing_says_whether_there_is_something(
 
 @each_list
 @pytest.mark.parametrize("many", ["10001", "1000000000000000000000000000000"])
-def test_a_limit_above_the_cap_is_the_cap(
+def test_a_limit_above_the_maximum_of_a_list_is_the_maximum(
     api: TestClient, alice: Person, listed: List, many: str
 ) -> None:
     at_cap = listed.ask(api, alice, limit=str(listed.cap))
@@ -127,7 +127,7 @@ def test_the_start_of_a_range_belongs_to_it_and_its_end_does_not(
 
 
 @each_list_of_a_range
-def test_a_range_of_no_length_has_nothing(
+def test_a_range_of_no_length_has_no_rows(
     api: TestClient, owner: Rows, alice: Person, listed: List
 ) -> None:
     listed.put(owner, alice, NOON)
@@ -138,7 +138,7 @@ def test_a_range_of_no_length_has_nothing(
 
 
 @each_list_of_a_range
-def test_a_range_may_be_all_the_time_that_there_is(
+def test_a_range_may_cover_the_whole_calendar(
     api: TestClient, owner: Rows, alice: Person, listed: List
 ) -> None:
     row = listed.put(owner, alice, NOON)

@@ -169,7 +169,7 @@ def test_a_check_in_by_hand(api: TestClient, owner: Rows, alice: Person) -> None
     }
 
 
-def test_a_visit_is_shown_whole_where_it_overlaps_the_range(
+def test_a_visit_that_overlaps_the_range_is_listed_whole(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     weeks, _ = be(owner, alice, "2025-05-01T00:00Z", "2025-06-16T00:00:00.001Z")
@@ -193,7 +193,7 @@ def test_a_visit_is_shown_whole_where_it_overlaps_the_range(
     assert body["data"][1]["duration_ms"] == 3_600_000
 
 
-def test_a_check_in_happens_when_it_begins_and_so_does_a_visit_without_an_end(
+def test_a_check_in_and_a_visit_without_an_end_lie_at_their_start(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     be(owner, alice, "2025-06-15T23:30Z", "2025-06-16T00:30Z", kind="check_in")

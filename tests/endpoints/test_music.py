@@ -145,7 +145,7 @@ def test_three_days_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Pe
     }
 
 
-def test_of_artists_with_as_many_plays_the_first_in_byte_order_is_on_top(
+def test_the_first_of_artists_with_equal_plays_in_byte_order_is_the_top_artist(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     for artist in ("a", "Z", "É"):
@@ -156,7 +156,7 @@ def test_of_artists_with_as_many_plays_the_first_in_byte_order_is_on_top(
     assert body["data"][0]["top_artist"] == {"artist": "Z", "play_count": 1}
 
 
-def test_days_are_those_of_the_zone_that_the_range_touches(
+def test_days_are_those_of_the_zone_that_overlap_the_range(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     listen(owner, alice, "2025-06-16T21:59Z")

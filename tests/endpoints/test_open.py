@@ -30,7 +30,7 @@ def without_database(deployment: Settings) -> Any:
         yield client
 
 
-def test_healthz_tells_that_all_is_well_and_what_runs(api: TestClient) -> None:
+def test_healthz_reports_a_working_service_and_its_build(api: TestClient) -> None:
     answer = api.get("/healthz")
 
     body = answer.json()
@@ -43,7 +43,7 @@ def test_healthz_tells_that_all_is_well_and_what_runs(api: TestClient) -> None:
     assert body["build"] == {"version": "1.0.0", "commit": "abc1234", "built_at": None}
 
 
-def test_healthz_is_503_without_the_database_and_is_the_error_body_too(
+def test_healthz_is_503_with_an_error_body_without_the_database(
     without_database: TestClient,
 ) -> None:
     answer = without_database.get("/healthz")
@@ -57,7 +57,7 @@ def test_healthz_is_503_without_the_database_and_is_the_error_body_too(
     assert set(body) == {"status", "error", "message", "database", "build", "uptime_ms", "time"}
 
 
-def test_the_capabilities_are_what_this_deployment_has(
+def test_the_capabilities_are_those_of_this_deployment(
     api: TestClient, deployment: Settings
 ) -> None:
     answer = api.get("/api/v1/capabilities")
@@ -109,7 +109,7 @@ def test_the_settings_decide_about_deployment_and_rate_limit(deployment: Setting
     assert body.limits.rate_limit is None
 
 
-def test_every_feature_that_is_there_answers_and_no_other(api: TestClient) -> None:
+def test_exactly_the_listed_features_answer(api: TestClient) -> None:
     features = api.get("/api/v1/capabilities").json()["features"]
 
     def is_there(method: str, path: str) -> bool:
@@ -126,13 +126,13 @@ def test_every_feature_that_is_there_answers_and_no_other(api: TestClient) -> No
     assert features["organizations"] is is_there("GET", "/api/v1/orgs")
 
 
-def test_the_lifetime_that_is_told_is_the_one_that_tokens_get() -> None:
+def test_the_published_lifetime_is_that_of_tokens() -> None:
     told = timedelta(milliseconds=capabilities.ACCESS_TOKEN_LIFETIME_MS)
 
     assert told == grants.ACCESS_TOKEN_LIFETIME
 
 
-def test_only_what_holds_no_data_needs_no_credential(api: TestClient) -> None:
+def test_only_routes_without_data_need_no_credential(api: TestClient) -> None:
     app = cast("Starlette", api.app)
     paths = {
         route.path: method
@@ -163,12 +163,12 @@ def test_only_what_holds_no_data_needs_no_credential(api: TestClient) -> None:
     }
 
 
-def test_what_the_service_says_of_itself_needs_no_database(without_database: TestClient) -> None:
+def test_descriptions_of_the_service_need_no_database(without_database: TestClient) -> None:
     for path in ("/api/v1/capabilities", "/api/v1/ingest/schema", "/openapi.json", "/docs"):
         assert without_database.get(path).status_code == 200
 
 
-def test_a_read_without_the_database_is_503_and_says_when_to_come_again(
+def test_a_read_without_the_database_is_503_with_retry_after(
     without_database: TestClient, alice: Person
 ) -> None:
     answer = without_database.get("/api/v1/me", headers=alice.headers("read:profile"))
@@ -198,7 +198,7 @@ def test_the_resource_names_its_issuer_and_scopes(api: TestClient, deployment: S
 
 
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/nothing", "/api/v1/me/x", "/%00", "/é"])
-def test_a_path_that_is_no_route_is_404_whoever_asks(
+def test_a_path_without_a_route_is_404_with_and_without_a_token(
     api: TestClient, alice: Person, path: str
 ) -> None:
     for headers in ({}, alice.headers()):
@@ -208,7 +208,9 @@ def test_a_path_that_is_no_route_is_404_whoever_asks(
         assert answer.json() == {"error": "not_found", "message": "not found"}
 
 
-def test_a_long_answer_is_compressed_for_those_who_ask(api: TestClient, alice: Person) -> None:
+def test_a_long_answer_is_compressed_only_for_clients_that_accept_it(
+    api: TestClient, alice: Person
+) -> None:
     params = {"from": "2025-01-01", "to": "2025-12-31"}
     headers = alice.headers("read:activity")
 
@@ -226,7 +228,7 @@ def test_a_long_answer_is_compressed_for_those_who_ask(api: TestClient, alice: P
         assert answer.headers.get_list("vary") == ["Authorization, Accept-Encoding"]
 
 
-def test_an_error_that_nobody_expected_has_an_id_and_says_no_more(
+def test_an_unexpected_error_has_only_an_id(
     api: TestClient,
     alice: Person,
     monkeypatch: pytest.MonkeyPatch,
@@ -254,7 +256,9 @@ def test_an_error_that_nobody_expected_has_an_id_and_says_no_more(
     "header",
     ["", "Bearer", "Bearer ", "Basic YTpi", "bearer", "Token x", "svc_dt_x"],
 )
-def test_what_is_no_bearer_token_counts_as_no_credential(api: TestClient, header: str) -> None:
+def test_a_header_without_a_bearer_token_counts_as_no_credential(
+    api: TestClient, header: str
+) -> None:
     answer = api.get("/api/v1/me", headers={"Authorization": header})
 
     assert answer.status_code == 401
@@ -263,13 +267,13 @@ def test_what_is_no_bearer_token_counts_as_no_credential(api: TestClient, header
 
 @pytest.mark.checklist(47)
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
-def test_the_scheme_is_known_in_any_case(api: TestClient, alice: Person, scheme: str) -> None:
+def test_the_scheme_may_have_any_case(api: TestClient, alice: Person, scheme: str) -> None:
     answer = api.get("/api/v1/me", headers={"Authorization": f"{scheme} {alice.token()}"})
 
     assert answer.status_code == 200
 
 
-def test_two_credentials_are_none(api: TestClient, alice: Person) -> None:
+def test_two_credentials_are_refused(api: TestClient, alice: Person) -> None:
     good = f"Bearer {alice.token()}"
 
     answer = api.get("/api/v1/me", headers=[("Authorization", good), ("Authorization", good)])
@@ -301,7 +305,7 @@ def test_a_token_in_the_body_is_ignored(
 @pytest.mark.parametrize(
     "resource", ["https://other.example", "http://testserver.other.example", "http://testserver:81"]
 )
-def test_a_token_for_another_service_opens_nothing(
+def test_a_token_for_another_service_is_refused(
     api: TestClient, alice: Person, resource: str
 ) -> None:
     headers = {"Authorization": f"Bearer {alice.token(resource=resource)}"}
@@ -315,7 +319,7 @@ def test_a_token_for_another_service_opens_nothing(
 
 
 @pytest.mark.checklist(48)
-def test_the_challenge_names_the_configured_resource_whatever_host_says(api: TestClient) -> None:
+def test_the_challenge_names_the_configured_resource_for_any_host(api: TestClient) -> None:
     forged = {"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
 
     read = api.get("/api/v1/me", headers=forged)
@@ -331,9 +335,7 @@ def test_the_challenge_names_the_configured_resource_whatever_host_says(api: Tes
 
 
 @pytest.mark.checklist(54)
-def test_the_token_of_somebody_who_deleted_their_account_is_unknown(
-    api: TestClient, alice: Person
-) -> None:
+def test_the_token_of_a_deleted_account_is_unknown(api: TestClient, alice: Person) -> None:
     headers = alice.headers()
     before = api.get("/api/v1/me", headers=headers)
     alice.connection.execute("delete from identity.user")
@@ -347,7 +349,7 @@ def test_the_token_of_somebody_who_deleted_their_account_is_unknown(
         assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
-def test_one_log_line_a_request_and_no_secret_in_it(
+def test_each_request_writes_one_log_line_without_secrets(
     api: TestClient, alice: Person, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -364,7 +366,7 @@ def test_one_log_line_a_request_and_no_secret_in_it(
     assert "hunter2" not in "".join(lines)
 
 
-def test_more_headers_than_anybody_needs_are_431(api: TestClient) -> None:
+def test_too_large_headers_are_431(api: TestClient) -> None:
     answer = api.get("/api/v1/me", headers={"X-Padding": "a" * 33_000})
 
     assert answer.status_code == 431

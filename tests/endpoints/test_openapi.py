@@ -39,13 +39,13 @@ each_operation = pytest.mark.parametrize(
 )
 
 
-def test_the_committed_copy_is_what_is_served() -> None:
+def test_the_committed_copy_is_the_served_description() -> None:
     assert snapshot.PATH.read_text() == openapi.text(NEUTRAL), (
         "docs/openapi.json is not what the service says of itself; `make openapi` renews it"
     )
 
 
-def test_it_is_served_without_a_credential_and_compressed_when_asked(
+def test_it_is_served_without_a_credential_and_compressed_on_request(
     api: TestClient, deployment: Settings
 ) -> None:
     plain = api.get("/openapi.json", headers={"Accept-Encoding": "identity"})
@@ -78,7 +78,7 @@ def test_it_is_openapi_3_1_of_version_1() -> None:
 
 
 @pytest.mark.proof
-def test_a_validator_with_opinions_has_none_against_it(
+def test_a_strict_validator_finds_no_problem(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     node, program = shutil.which("node"), REDOCLY / "node_modules/@redocly/cli/bin/cli.js"
@@ -103,7 +103,7 @@ def test_a_validator_with_opinions_has_none_against_it(
     assert found["totals"] == {"errors": 0, "warnings": 0, "ignored": 0}
 
 
-def test_everything_that_is_served_is_described(deployment: Settings) -> None:
+def test_every_route_is_described(deployment: Settings) -> None:
     without = {
         "resource_metadata", "mcp_resource_metadata",  # described by RFC 9728
         "openapi", "docs", "start",
@@ -123,7 +123,7 @@ def test_everything_that_is_served_is_described(deployment: Settings) -> None:
     assert described == served
 
 
-def test_both_ways_to_a_token_are_described(deployment: Settings) -> None:
+def test_both_ways_to_get_a_token_are_described(deployment: Settings) -> None:
     schemes = DOCUMENT["components"]["securitySchemes"]
     path_of = authserver.app.create(deployment).url_path_for
     flow = schemes["oauth"]["flows"]["authorizationCode"]
@@ -139,7 +139,7 @@ def test_both_ways_to_a_token_are_described(deployment: Settings) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=[endpoint.name for endpoint in ENDPOINTS])
-def test_the_scope_that_is_described_is_the_one_that_is_needed(
+def test_the_described_scope_is_the_required_one(
     api: TestClient, alice: Person, endpoint: Any
 ) -> None:
     (operation,) = [each for each in OPERATIONS if each["operationId"] == endpoint.name]
@@ -178,7 +178,7 @@ def test_every_parameter_is_described_and_is_never_null(operation: dict[str, Any
         ("me", []),
     ],
 )
-def test_an_operation_defines_what_its_answer_measures(name: str, defined: list[str]) -> None:
+def test_an_operation_defines_the_measures_of_its_answer(name: str, defined: list[str]) -> None:
     (operation,) = [each for each in OPERATIONS if each["operationId"] == name]
 
     assert re.findall(r"\*\*([\w ]+)\*\*", operation["description"]) == defined
@@ -222,7 +222,7 @@ def test_every_failure_has_the_error_body_and_its_headers(operation: dict[str, A
 
 
 @each_operation
-def test_every_answer_has_an_example_that_is_one(operation: dict[str, Any]) -> None:
+def test_every_answer_has_a_valid_example(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         content = resolved(response)["content"]["application/json"]
         if "examples" not in content:
@@ -234,7 +234,7 @@ def test_every_answer_has_an_example_that_is_one(operation: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("described", openapi.operations(), ids=lambda described: described.name)
-def test_every_example_is_what_the_model_allows(described: Operation) -> None:
+def test_every_example_fits_its_model(described: Operation) -> None:
     # The schema that is published allows members that are still to come; the model does not.
     for status, body in described.answers.items():
         name = described.name if status == 200 else f"{described.name}.{status}"
@@ -245,7 +245,7 @@ def test_every_example_is_what_the_model_allows(described: Operation) -> None:
 @pytest.mark.parametrize(
     "described", [ingest.operation(stream) for stream in ingest.STREAMS], ids=lambda each: each.name
 )
-def test_every_event_of_an_example_is_taken(
+def test_every_event_of_an_example_is_accepted(
     api: TestClient, alice: Person, described: Operation
 ) -> None:
     example = json.loads((EXAMPLES / f"{described.name}.request.json").read_text())
@@ -256,7 +256,7 @@ def test_every_event_of_an_example_is_taken(
     assert set(answer.json()) == set(described.answers[200].model_fields)
 
 
-def test_no_example_is_left_over() -> None:
+def test_every_example_is_in_use() -> None:
     named = {described.name for described in openapi.operations()}
 
     assert {path.name.split(".")[0] for path in EXAMPLES.iterdir()} == named
@@ -307,7 +307,7 @@ def test_members_of_one_name_share_a_description_unless_they_have_their_own() ->
 
 
 @pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))
-def test_the_first_two_failures_are_what_the_service_answers(api: TestClient, path: str) -> None:
+def test_the_first_two_failures_are_those_of_the_service(api: TestClient, path: str) -> None:
     for method, operation in DOCUMENT["paths"][path].items():
         if not operation["security"]:
             continue

@@ -78,7 +78,7 @@ def device(person: Person, name: str) -> None:
     )
 
 
-def test_parts_get_what_the_frame_says_and_answer_by_their_names(
+def test_parts_get_the_columns_of_the_frame_and_answer_by_name(
     deployment: Settings, alice: Person
 ) -> None:
     device(alice, "laptop")
@@ -98,7 +98,7 @@ def test_parts_get_what_the_frame_says_and_answer_by_their_names(
     with_reader(deployment, use)
 
 
-def test_answers_decide_what_else_is_asked_until_nothing_is(
+def test_answers_decide_about_further_statements_until_there_are_none(
     deployment: Settings, alice: Person
 ) -> None:
     device(alice, "laptop")
@@ -130,7 +130,7 @@ def test_answers_decide_what_else_is_asked_until_nothing_is(
     with_reader(deployment, use)
 
 
-def test_an_error_in_a_later_part_is_the_answers_and_the_next_answer_is_whole(
+def test_an_error_in_a_later_part_fails_the_answer_and_not_the_next_one(
     deployment: Settings, alice: Person
 ) -> None:
     question = Question(
@@ -151,7 +151,7 @@ def test_an_error_in_a_later_part_is_the_answers_and_the_next_answer_is_whole(
 
 
 @pytest.mark.usefixtures("meeting_place")
-def test_all_parts_see_one_moment(
+def test_all_parts_share_one_snapshot(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     device(alice, "laptop")
@@ -185,9 +185,7 @@ def is_waited_for(owner: psycopg.Connection[Any]) -> bool:
     return found == (1,)
 
 
-def test_parts_that_are_each_quick_enough_and_together_too_slow_are_503(
-    deployment: Settings, alice: Person
-) -> None:
+def test_parts_that_are_too_slow_only_together_are_503(deployment: Settings, alice: Person) -> None:
     slow: Parts = {f"part_{n}": (SLEEP, {}) for n in range(4)}
 
     async def use(reader: Reader) -> None:
@@ -207,7 +205,7 @@ PID = pipeline.statement("select pg_backend_pid()::text")
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_error_in_any_part_is_the_answers_and_the_next_answer_is_whole(
+def test_an_error_in_any_part_fails_the_answer_and_not_the_next_one(
     deployment: Settings, alice: Person, place: int
 ) -> None:
     parts: Parts = {f"part_{n}": (PID, {}) for n in range(3)}
@@ -224,9 +222,7 @@ def test_an_error_in_any_part_is_the_answers_and_the_next_answer_is_whole(
     with_reader(deployment, use)
 
 
-def test_a_frame_that_fails_or_finds_nobody_has_no_parts(
-    deployment: Settings, alice: Person
-) -> None:
+def test_a_frame_that_fails_or_has_no_row_has_no_parts(deployment: Settings, alice: Person) -> None:
     nothing = pipeline.statement("select '{}' where false")
 
     async def use(reader: Reader) -> None:
@@ -243,7 +239,7 @@ def test_a_frame_that_fails_or_finds_nobody_has_no_parts(
 
 
 @pytest.mark.usefixtures("meeting_place")
-def test_an_answer_that_is_repeated_and_then_finds_nobody_is_401(
+def test_a_repeated_answer_whose_account_is_gone_is_401(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     device(alice, "laptop")
@@ -269,7 +265,7 @@ def test_an_answer_that_is_repeated_and_then_finds_nobody_is_401(
     with_reader(deployment, use)
 
 
-def test_a_connection_that_is_lost_before_the_rollback_is_done_is_no_error_of_its_own(
+def test_a_connection_lost_before_its_rollback_reports_no_further_error(
     deployment: Settings, alice: Person
 ) -> None:
     reported: list[dict[str, Any]] = []
@@ -286,7 +282,7 @@ def test_a_connection_that_is_lost_before_the_rollback_is_done_is_no_error_of_it
     assert reported == []
 
 
-def test_a_token_that_is_refused_leaves_the_connection_as_it_was(
+def test_a_refused_token_leaves_the_connection_unchanged(
     deployment: Settings, alice: Person
 ) -> None:
     async def use(reader: Reader) -> None:
@@ -301,9 +297,7 @@ def test_a_token_that_is_refused_leaves_the_connection_as_it_was(
     with_reader(deployment, use)
 
 
-def test_nothing_of_a_session_is_left_behind_its_answer(
-    deployment: Settings, alice: Person
-) -> None:
+def test_a_session_ends_with_its_answer(deployment: Settings, alice: Person) -> None:
     device(alice, "laptop")
     left = pipeline.statement(
         "select concat_ws(',', current_setting('svc.user_id', true), current_setting('statement_timeout'))"

@@ -81,7 +81,7 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
     assert "hunter2" not in str(body)
 
 
-def test_who_belongs_nowhere_has_empty_lists(
+def test_an_account_without_memberships_has_empty_lists(
     api: TestClient, owner: Rows, alice: Person, bob: Person
 ) -> None:
     owner.execute(
@@ -200,7 +200,7 @@ def test_organizations_and_teams_by_hand(
     }
 
 
-def test_a_team_is_shown_with_its_organization_also_to_who_is_in_the_team_alone(
+def test_a_member_of_only_a_team_sees_it_with_its_organization(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -225,7 +225,7 @@ def test_a_team_is_shown_with_its_organization_also_to_who_is_in_the_team_alone(
     assert ask(api, alice, "/api/v1/orgs") == {"data": [], "count": 0}
 
 
-def test_who_pays_nothing_runs_the_service_themselves(
+def test_an_account_without_a_subscription_is_self_hosted(
     api: TestClient, owner: Rows, alice: Person, bob: Person
 ) -> None:
     owner.execute(

@@ -206,7 +206,7 @@ def test_a_sleep_belongs_to_the_local_date_on_which_it_ended(
     assert just_that_day["data"][0]["has_data"]
 
 
-def test_of_two_providers_the_one_of_smaller_priority_has_the_day(
+def test_the_provider_of_smaller_priority_has_the_day(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     first = Source("oura", "Ring", "other", 50)
@@ -221,7 +221,7 @@ def test_of_two_providers_the_one_of_smaller_priority_has_the_day(
     assert (row["sleep"]["asleep_ms"], row["sleep"]["nap_ms"]) == (2, 20)
 
 
-def test_a_main_sleep_comes_before_a_nap_of_a_better_provider(
+def test_a_main_sleep_is_preferred_to_a_nap_of_a_better_provider(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     sleep(owner, alice, OURA, "2025-06-16T05:00Z", asleep_ms=1)
@@ -232,7 +232,7 @@ def test_a_main_sleep_comes_before_a_nap_of_a_better_provider(
     assert (row["provider"], row["sleep"]["nap_count"]) == ("oura", 0)
 
 
-def test_a_day_with_nothing_but_a_nap_has_no_main_sleep(
+def test_a_day_with_only_a_nap_has_no_main_sleep(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     sleep(owner, alice, WHOOP, "2025-06-16T15:00Z", is_nap=True, asleep_ms=1_200_000)

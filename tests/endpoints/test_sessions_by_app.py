@@ -113,7 +113,7 @@ def test_an_hour_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
     }
 
 
-def test_of_many_sessions_the_twenty_newest_are_listed(
+def test_the_twenty_newest_sessions_of_an_application_are_listed(
     api: TestClient, owner: Owner, alice: Person
 ) -> None:
     post(api, alice, [event("Code", f"09:{n:02}:00", f"09:{n:02}:30") for n in range(25)])

@@ -92,7 +92,7 @@ def test_a_session_over_midnight_counts_on_both_days_and_once_in_total(
     }
 
 
-def test_a_glance_at_midnight_counts_on_the_day_that_begins(
+def test_a_session_without_length_at_midnight_counts_on_the_new_day(
     api: TestClient, owner: Owner, alice: Person
 ) -> None:
     midnight = 24 * 3_600_000
@@ -106,7 +106,7 @@ def test_a_glance_at_midnight_counts_on_the_day_that_begins(
     ] == [("2025-06-16", 0, 0), ("2025-06-17", 1, 1)]
 
 
-def test_of_sessions_of_one_length_the_first_application_by_name_is_the_longests(
+def test_the_first_application_by_name_has_the_longest_of_equal_sessions(
     api: TestClient, alice: Person
 ) -> None:
     post(
@@ -124,7 +124,7 @@ def test_of_sessions_of_one_length_the_first_application_by_name_is_the_longests
     assert [day["longest_session_app"] for day in body["data"]] == ["B"]
 
 
-def test_a_range_of_no_length_touches_no_day(api: TestClient, alice: Person) -> None:
+def test_a_range_of_no_length_has_no_days(api: TestClient, alice: Person) -> None:
     post(api, alice, [event("Code", "09:00:00", "10:00:00")])
 
     body = ask(api, alice, PATH, start="2025-06-16T09:30:00Z", end="2025-06-16T09:30:00Z")

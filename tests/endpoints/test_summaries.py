@@ -95,7 +95,7 @@ def marks(owner: Rows) -> list[str]:
     return [day for (day,) in rows]
 
 
-def test_a_day_is_summed_up_after_it_was_measured(
+def test_a_day_is_summed_up_after_its_events_arrive(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     post(
@@ -153,7 +153,7 @@ def test_a_day_is_summed_up_after_it_was_measured(
     assert make_due(deployment) == 0
 
 
-def test_what_comes_late_changes_a_final_summary(
+def test_late_events_change_a_final_summary(
     api: TestClient, deployment: Settings, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
@@ -172,7 +172,7 @@ def test_what_comes_late_changes_a_final_summary(
     assert after["generated_at"] > before["generated_at"]
 
 
-def test_what_comes_late_changes_the_focus_of_the_evening_before(
+def test_late_events_change_the_focus_of_the_evening_before(
     api: TestClient, deployment: Settings, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-16T23:56:00Z", "2025-06-17T00:00:00Z"))
@@ -192,7 +192,7 @@ def test_what_comes_late_changes_the_focus_of_the_evening_before(
     ]
 
 
-def test_what_was_measured_and_not_yet_summed_up_is_pending(
+def test_days_with_new_events_are_pending_until_they_are_summed_up(
     api: TestClient, deployment: Settings, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-15T09:00:00Z", "2025-06-15T23:40:00Z"))
@@ -213,7 +213,9 @@ def test_what_was_measured_and_not_yet_summed_up_is_pending(
     assert no_rows["pending_days"] == []
 
 
-def test_another_zone_marks_the_days_beside_those_that_wait(owner: Rows, alice: Person) -> None:
+def test_a_new_time_zone_also_marks_the_neighbours_of_marked_days(
+    owner: Rows, alice: Person
+) -> None:
     owner.execute(
         "insert into activity.summary_due (user_id, date) values (%s, '2025-06-16')",
         [alice.user_id],
@@ -245,7 +247,7 @@ def test_pending_days_are_those_of_the_page(
 
 
 @pytest.mark.parametrize("change", ["score", "zone"])
-def test_a_changed_score_or_zone_makes_summaries_provisional_until_they_follow(
+def test_a_changed_score_or_zone_makes_summaries_provisional_until_they_are_renewed(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person, change: str
 ) -> None:
     owner.execute("update identity.user set timezone = 'Asia/Tokyo'")
@@ -316,7 +318,7 @@ def test_a_day_that_is_not_over_is_provisional(
     assert make_due(deployment) == 0
 
 
-def test_a_provisional_day_is_made_for_good_when_its_time_has_come(
+def test_a_provisional_summary_becomes_final_when_it_is_due(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
@@ -352,7 +354,7 @@ def test_days_on_which_nothing_counts_have_no_summary(
     assert (day["date"], day["tracked_ms"], day["top_apps"]) == ("2025-06-18", 0, [])
 
 
-def test_tops_are_the_first_five(
+def test_tops_have_at_most_five_names(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     apps = ["b", "a", "B", "ä", "c", "d"]
@@ -374,7 +376,7 @@ def test_tops_are_the_first_five(
     assert day["top_projects"] == []
 
 
-def test_many_marks_are_taken_in_turns(
+def test_many_marks_are_handled_in_turns(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     add_sessions(
@@ -416,7 +418,7 @@ def test_people_take_turns(deployment: Settings, owner: Rows, alice: Person, bob
         assert last[second.user_id] < last[first.user_id], table
 
 
-def test_days_that_take_too_long_are_put_off_and_the_next_person_is_served(
+def test_slow_days_are_postponed_and_the_next_person_is_served(
     deployment: Settings, owner: Rows, alice: Person, bob: Person, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = sorted((alice, bob), key=lambda person: person.user_id)
@@ -469,7 +471,7 @@ def test_two_jobs_at_once_share_the_work(deployment: Settings, owner: Rows, alic
     assert stored == (50, 50 * HOUR)
 
 
-def test_somebody_who_is_another_jobs_is_passed_over(
+def test_a_person_in_another_job_is_skipped(
     api: TestClient, deployment: Settings, connect_as: Connect, alice: Person, bob: Person
 ) -> None:
     for person in (alice, bob):
@@ -485,7 +487,7 @@ def test_somebody_who_is_another_jobs_is_passed_over(
     assert ask(api, alice)["count"] == ask(api, bob)["count"] == 1
 
 
-def test_a_mark_that_is_being_set_is_left_for_later(
+def test_a_mark_of_an_open_transaction_is_left_for_later(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     for day in ("2025-06-16", "2025-06-18"):
@@ -551,7 +553,7 @@ def test_a_tracker_does_not_wait_while_its_day_is_summed_up(
     assert marks(owner) == []
 
 
-def test_marks_that_are_held_do_not_hold_the_job(
+def test_locked_marks_do_not_delay_the_job(
     deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     add_sessions(owner, alice, [Session("1", "laptop", "Code", 40 * DAY, 40 * DAY + HOUR)])
@@ -565,7 +567,7 @@ def test_marks_that_are_held_do_not_hold_the_job(
     assert len(marks(owner)) == 40
 
 
-def test_what_is_made_anew_is_there_month_by_month(
+def test_a_full_renewal_commits_month_by_month(
     deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     add_sessions(
@@ -594,7 +596,7 @@ def stored(owner: Rows) -> list[str]:
     return [day for (day,) in rows]
 
 
-def test_who_left_has_no_summary_and_no_mark(
+def test_a_deleted_account_gets_no_summary_and_no_mark(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
@@ -607,7 +609,7 @@ def test_who_left_has_no_summary_and_no_mark(
     assert owner.execute("select count(*) from activity.daily_summary").fetchone() == (0,)
 
 
-def test_one_who_cannot_be_summed_up_keeps_nobody_else_waiting(
+def test_a_person_whose_summaries_fail_does_not_delay_others(
     api: TestClient,
     deployment: Settings,
     owner: Rows,
@@ -628,7 +630,7 @@ def test_one_who_cannot_be_summed_up_keeps_nobody_else_waiting(
     assert f"the days of {alice.user_id} are summed up later" in caplog.text
 
 
-def test_a_job_sees_nobody_but_the_one_it_is_at_work_for(
+def test_a_job_sees_only_the_rows_of_its_person(
     api: TestClient, connect_as: Connect, owner: Rows, alice: Person, bob: Person
 ) -> None:
     for person in (alice, bob):
@@ -672,7 +674,7 @@ def test_a_job_can_write_into_no_other_account(
             )
 
 
-def test_all_days_can_be_made_anew(
+def test_all_summaries_can_be_renewed(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person, bob: Person
 ) -> None:
     for person in (alice, bob):
@@ -706,11 +708,11 @@ def test_all_days_can_be_made_anew(
     ]
 
 
-def test_an_empty_account_has_no_days_to_make(deployment: Settings, alice: Person) -> None:
+def test_an_empty_account_has_no_days_to_sum_up(deployment: Settings, alice: Person) -> None:
     assert make_all(deployment, alice) == 0
 
 
-def test_a_running_server_sums_up_by_itself(
+def test_a_running_server_sums_up_days(
     api: TestClient, deployment: Settings, alice: Person
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
@@ -724,7 +726,7 @@ def test_a_running_server_sums_up_by_itself(
     assert ask(api, alice)["count"] == 1
 
 
-def test_a_database_that_is_gone_ends_no_server(
+def test_a_job_survives_an_unreachable_database(
     deployment: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())
@@ -743,7 +745,7 @@ def test_a_database_that_is_gone_ends_no_server(
 
 
 @given(history=histories())
-def test_summaries_say_what_the_other_endpoints_say(
+def test_summaries_equal_the_answers_of_other_endpoints(
     api: TestClient, deployment: Settings, owner: Rows, history: History
 ) -> None:
     carol = carol_with(owner, history)
@@ -798,7 +800,7 @@ def store(owner: Rows, person: Person, *days: str) -> None:
         )
 
 
-def test_pages_neither_skip_nor_repeat_while_days_come(
+def test_pages_neither_skip_nor_repeat_while_days_are_added(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     store(owner, alice, *(f"2025-06-{day:02}" for day in range(1, 30, 2)))
@@ -816,7 +818,7 @@ def test_pages_neither_skip_nor_repeat_while_days_come(
     assert third["next_cursor"] is None
 
 
-def test_a_range_has_both_its_ends(api: TestClient, owner: Rows, alice: Person) -> None:
+def test_a_range_includes_both_ends(api: TestClient, owner: Rows, alice: Person) -> None:
     store(owner, alice, "2025-06-15", "2025-06-16", "2025-06-17", "2025-06-18")
 
     both = ask(api, alice, start="2025-06-16", end="2025-06-17")
@@ -829,7 +831,9 @@ def test_a_range_has_both_its_ends(api: TestClient, owner: Rows, alice: Person) 
 
 
 @pytest.mark.parametrize(("limit", "kept"), [("0", 0), ("366", 366), ("367", 366), ("9" * 30, 366)])
-def test_limits_are_kept_in_bounds(api: TestClient, alice: Person, limit: str, kept: int) -> None:
+def test_a_limit_above_the_maximum_of_summaries_is_the_maximum(
+    api: TestClient, alice: Person, limit: str, kept: int
+) -> None:
     assert ask(api, alice, limit=limit)["limit"] == kept
 
 
@@ -841,7 +845,7 @@ def test_bob_sees_nothing_of_alices(
     assert ask(api, bob)["data"] == []
 
 
-def test_days_are_taken_together_where_they_follow_one_another() -> None:
+def test_consecutive_days_form_one_range() -> None:
     days = [date(2025, 6, day) for day in (3, 1, 2, 5, 9, 8)]
 
     assert list(in_a_row(days)) == [

@@ -61,7 +61,7 @@ def with_worker(chosen: Settings, use: Callable[[Pool], Awaitable[None]]) -> Non
     asyncio.run(run())
 
 
-def test_a_read_is_noted_to_the_minute_when_the_server_ends(
+def test_a_read_is_recorded_to_the_minute_when_the_server_ends(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
     token = alice.token("read:profile")
@@ -92,7 +92,9 @@ def test_ingest_is_a_use(deployment: Settings, alice: Person, owner: Rows) -> No
     assert None not in last_uses(owner)
 
 
-def test_what_is_refused_is_no_use(deployment: Settings, alice: Person, owner: Rows) -> None:
+def test_a_refused_request_is_not_recorded(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
     narrow = alice.token("read:music")
     expired = alice.token("read:profile", expires="-1 second")
     foreign = alice.token("read:profile", resource="http://elsewhere")
@@ -109,9 +111,7 @@ def test_what_is_refused_is_no_use(deployment: Settings, alice: Person, owner: R
     assert last_uses(owner) == [None, None, None]
 
 
-def test_a_running_server_writes_by_itself(
-    deployment: Settings, alice: Person, owner: Rows
-) -> None:
+def test_a_running_server_records_uses(deployment: Settings, alice: Person, owner: Rows) -> None:
     chosen = replace(deployment, base_url="http://testserver", jobs=True)
     app = resourceserver.app.create(chosen, note_uses_every=timedelta(milliseconds=50))
 
@@ -120,7 +120,9 @@ def test_a_running_server_writes_by_itself(
         wait_for(lambda: last_uses(owner) != [None], "the last use to be written")
 
 
-def test_an_older_report_never_wins(deployment: Settings, alice: Person, owner: Rows) -> None:
+def test_an_older_report_replaces_no_newer_one(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
     token = token_of(alice)
 
     for used_at in (at(5, 59), at(4, 30), at(5, 10)):
@@ -142,7 +144,7 @@ def test_a_further_use_within_the_minute_writes_nothing(
     assert versions[0] == versions[1] != versions[2]
 
 
-def test_the_newest_of_two_tokens_of_one_grant_counts(
+def test_the_newest_use_of_two_tokens_of_a_grant_counts(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
     first = token_of(alice)
@@ -161,7 +163,7 @@ def test_the_newest_of_two_tokens_of_one_grant_counts(
     assert last_uses(owner) == [datetime(2026, 3, 1, 12, 9, tzinfo=UTC)]
 
 
-def test_tokens_that_are_gone_or_of_nobody_are_passed_over(
+def test_unknown_tokens_are_skipped(
     deployment: Settings, alice: Person, bob: Person, owner: Rows
 ) -> None:
     token, gone = token_of(alice), token_of(bob)
@@ -180,7 +182,7 @@ def test_tokens_that_are_gone_or_of_nobody_are_passed_over(
     assert noted.waiting == {}
 
 
-def test_a_grant_that_somebody_holds_is_not_waited_for_and_has_its_turn_later(
+def test_a_locked_grant_is_skipped_and_written_later(
     deployment: Settings, alice: Person, bob: Person, owner: Rows
 ) -> None:
     held, free = token_of(alice), token_of(bob)
@@ -202,7 +204,7 @@ def test_a_grant_that_somebody_holds_is_not_waited_for_and_has_its_turn_later(
     assert noted.waiting == {}
 
 
-def test_a_refresh_that_is_under_way_is_in_nobodys_way(
+def test_a_refresh_in_progress_does_not_block_the_write(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
     token = token_of(alice)
@@ -215,9 +217,7 @@ def test_a_refresh_that_is_under_way_is_in_nobodys_way(
     assert last_uses(owner) == [datetime(2026, 3, 1, 12, 1, tzinfo=UTC)]
 
 
-def test_a_token_that_is_used_while_its_use_is_written_waits_again(
-    deployment: Settings, alice: Person
-) -> None:
+def test_a_use_during_the_write_is_written_later(deployment: Settings, alice: Person) -> None:
     token = token_of(alice)
     noted = Usage({token.hash: (token.user_id, at(1))})
 
@@ -234,7 +234,7 @@ def test_a_token_that_is_used_while_its_use_is_written_waits_again(
     assert noted.waiting[token.hash][1] > at(1)
 
 
-def test_without_the_database_uses_wait_and_nobody_is_told(
+def test_without_the_database_uses_wait_and_no_request_fails(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
     nowhere = replace(deployment, role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"})
@@ -250,7 +250,7 @@ def test_without_the_database_uses_wait_and_nobody_is_told(
     assert last_uses(owner) == [datetime(2026, 3, 1, 12, 1, tzinfo=UTC)]
 
 
-def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
+def test_a_server_whose_worker_has_no_database_still_answers_and_ends(
     deployment: Settings,
     alice: Person,
     caplog: pytest.LogCaptureFixture,
@@ -271,7 +271,7 @@ def test_a_server_whose_worker_has_no_database_answers_and_ends_all_the_same(
     assert "when tokens were used last" not in caplog.text
 
 
-def test_memory_is_bounded_and_known_tokens_are_still_followed(
+def test_memory_is_bounded_and_known_tokens_are_still_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(usage, "MOST", 2)
@@ -285,7 +285,7 @@ def test_memory_is_bounded_and_known_tokens_are_still_followed(
     assert noted.waiting[first.hash][1] > at(1)
 
 
-def test_more_uses_than_one_statement_takes_are_all_written(
+def test_uses_beyond_one_statement_are_all_written(
     deployment: Settings, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage, "BATCH", 2)
@@ -296,7 +296,7 @@ def test_more_uses_than_one_statement_takes_are_all_written(
     assert last_uses(owner) == [datetime(2026, 3, 1, 12, 3, tzinfo=UTC)] * 5
 
 
-def test_the_worker_reads_nothing_by_it(connect_as: Connect, alice: Person) -> None:
+def test_the_worker_learns_no_token_by_recording_uses(connect_as: Connect, alice: Person) -> None:
     token = token_of(alice)
 
     answer = connect_as("worker").execute(
@@ -307,7 +307,7 @@ def test_the_worker_reads_nothing_by_it(connect_as: Connect, alice: Person) -> N
     assert answer.fetchall() == []
 
 
-def test_an_error_is_raised_also_where_the_server_is_outdated(
+def test_an_outdated_server_still_raises_its_error(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
     noted = Usage()

@@ -150,9 +150,7 @@ def test_hours_are_right_to_the_millisecond(
 
 
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin"])
-def test_every_way_of_adding_the_week_up_gives_the_same(
-    api: TestClient, reading: dict[str, str], tz: str
-) -> None:
+def test_all_sums_of_the_week_agree(api: TestClient, reading: dict[str, str], tz: str) -> None:
     days = api.get(
         "/api/v1/analytics/daily",
         params={"from": "2025-10-20", "to": "2025-10-26", "tz": tz},
@@ -241,7 +239,7 @@ def test_each_streak_has_the_switches_that_its_range_has(
         )
 
 
-def test_devices_count_what_they_sent(api: TestClient, reading: dict[str, str]) -> None:
+def test_devices_count_their_events(api: TestClient, reading: dict[str, str]) -> None:
     devices = api.get("/api/v1/devices", headers=reading).json()["data"]
 
     assert {device["name"] for device in devices} == {"laptop", "phone", "a-tablet"}
@@ -263,7 +261,7 @@ def test_loading_it_again_gives_duplicates_only(api: TestClient, alice: Person) 
     assert sum(result["accepted"] for result in second) == 0
 
 
-def test_a_token_that_only_writes_reads_nothing(api: TestClient, alice: Person) -> None:
+def test_a_token_with_only_ingest_scopes_reads_nothing(api: TestClient, alice: Person) -> None:
     answer = api.get(
         "/api/v1/analytics/daily",
         params={"from": "2025-10-20", "to": "2025-10-26"},

@@ -203,7 +203,7 @@ def test_a_server_makes_rollups_by_itself(
     ).fetchone() == (3_600_000,)
 
 
-def test_a_database_that_is_gone_ends_no_server(
+def test_a_job_survives_an_unreachable_database(
     deployment: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())

@@ -116,7 +116,7 @@ def test_a_day_that_is_being_written_to_is_left_for_later(
     assert due(owner) == [DAY]
 
 
-def test_somebody_who_is_another_jobs_is_passed_over(
+def test_a_person_in_another_job_is_skipped(
     api: TestClient,
     owner: Rows,
     connect_as: Connect,
