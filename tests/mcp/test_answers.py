@@ -68,9 +68,7 @@ def test_listening_by_artist(assistant: Assistant, plays: Person) -> None:
     assert [play["track"] for play in answer["recent"]] == ["One", "Three", "One", "Two", "One"]
 
 
-def test_listening_by_album_and_track_says_whose_they_are(
-    assistant: Assistant, plays: Person
-) -> None:
+def test_listening_by_album_and_track_names_the_artist(assistant: Assistant, plays: Person) -> None:
     albums = assistant.ask("get_listening", group_by="album", **JUNE)
     tracks = assistant.ask("get_listening", group_by="track", **JUNE)
 
@@ -83,7 +81,7 @@ def test_listening_by_album_and_track_says_whose_they_are(
     ]
 
 
-def test_listening_by_day_is_in_order_and_keeps_the_last_ones(
+def test_listening_by_day_is_in_order_and_keeps_the_last_days(
     assistant: Assistant, plays: Person
 ) -> None:
     answer = assistant.ask("get_listening", group_by="day", top=2, **JUNE)
@@ -96,7 +94,7 @@ def test_listening_by_day_is_in_order_and_keeps_the_last_ones(
     assert answer["truncated"] is True
 
 
-def test_what_is_left_of_listening_is_added_up(assistant: Assistant, plays: Person) -> None:
+def test_the_rest_of_listening_is_added_up(assistant: Assistant, plays: Person) -> None:
     answer = assistant.ask("get_listening", top=1, **JUNE)
 
     assert rows(answer) == [("Ana", None, 550_000, 3, 55.0)]
@@ -109,7 +107,7 @@ def test_what_is_left_of_listening_is_added_up(assistant: Assistant, plays: Pers
 # Gaps
 
 
-def test_days_without_any_report_are_told_as_gaps(assistant: Assistant, alice: Person) -> None:
+def test_days_without_any_report_are_gaps(assistant: Assistant, alice: Person) -> None:
     """A session of each kind on two days, and one over midnight, which reports of both its days."""
     device = alice.connection.execute(
         "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
@@ -145,7 +143,7 @@ def test_days_without_any_report_are_told_as_gaps(assistant: Assistant, alice: P
 # Goals
 
 
-def test_goals_are_told_in_their_own_units(assistant: Assistant, alice: Person) -> None:
+def test_goals_have_words_in_their_own_units(assistant: Assistant, alice: Person) -> None:
     for title, metric, target in (("Code", "coding_ms", 14_400_000), ("Calm", "app_switches", 40)):
         alice.connection.execute(
             "insert into activity.goal (user_id, title, metric, comparison, target, period, created_at) "
@@ -168,7 +166,7 @@ def test_goals_are_told_in_their_own_units(assistant: Assistant, alice: Person) 
     assert answer["count"] == 2
 
 
-def test_a_zone_that_is_asked_for_moves_the_range_and_no_goal(
+def test_a_requested_zone_changes_the_range_and_no_goal(
     assistant: Assistant, alice: Person
 ) -> None:
     alice.connection.execute(
@@ -233,7 +231,7 @@ def test_the_best_hours_are_the_most_productive_ones(
 # Status
 
 
-def test_what_a_token_may_not_see_is_neither_counted_nor_denied(
+def test_data_without_its_scope_is_neither_counted_nor_denied(
     api: TestClient, plays: Person
 ) -> None:
     answer = Assistant(api, plays.headers("read:activity", "read:health")).ask("get_data_status")
@@ -257,7 +255,7 @@ def test_what_a_token_may_not_see_is_neither_counted_nor_denied(
     }
 
 
-def test_what_a_token_may_see_is_counted_from_day_to_day(
+def test_data_with_its_scope_is_counted_between_its_days(
     assistant: Assistant, plays: Person
 ) -> None:
     answer = assistant.ask("get_data_status", tz="UTC")

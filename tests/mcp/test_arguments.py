@@ -64,13 +64,13 @@ SUNDAY: Final = "today - extract(dow from today)::integer"
         ("all", "today", "today"),
     ],
 )
-def test_a_period_is_of_days_where_the_person_lives(
+def test_a_period_has_days_of_the_persons_zone(
     assistant: Assistant, alice: Person, today: date, period: str | None, first: str, last: str
 ) -> None:
     assert asked(assistant, period=period) == days(alice, first, last)
 
 
-def test_all_begins_with_the_first_thing_that_was_measured(
+def test_all_begins_with_the_first_measurement(
     assistant: Assistant, alice: Person, today: date
 ) -> None:
     # In Tokyo it is the second already.
@@ -83,7 +83,7 @@ def test_all_begins_with_the_first_thing_that_was_measured(
     assert asked(assistant, period="all") == ("2024-03-02", today.isoformat())
 
 
-def test_all_begins_with_the_calendar_or_an_insight_where_nothing_else_is_older(
+def test_all_may_begin_with_the_calendar_or_an_insight(
     assistant: Assistant, alice: Person, today: date
 ) -> None:
     def meet(at: str) -> None:
@@ -111,7 +111,7 @@ def test_all_begins_with_the_calendar_or_an_insight_where_nothing_else_is_older(
     assert asked(assistant, period="all") == ("2024-02-26", today.isoformat())
 
 
-def test_all_does_not_tell_from_when_there_is_what_the_token_may_not_see(
+def test_all_does_not_reveal_the_first_day_of_data_without_its_scope(
     api: TestClient, alice: Person
 ) -> None:
     alice.connection.execute(
@@ -131,7 +131,7 @@ def test_all_does_not_tell_from_when_there_is_what_the_token_may_not_see(
     assert asked(more, period="all")[0] == "2020-01-01"
 
 
-def test_days_are_both_included(assistant: Assistant) -> None:
+def test_a_range_of_days_includes_both_ends(assistant: Assistant) -> None:
     answer = assistant.ask(TOOL, from_="2025-03-29", to="2025-03-30", tz="Europe/Berlin")
 
     assert answer["range"] == {
@@ -143,7 +143,9 @@ def test_days_are_both_included(assistant: Assistant) -> None:
     assert answer["totals"]["days"] == 2
 
 
-def test_instants_end_before_the_second_and_touch_days(assistant: Assistant) -> None:
+def test_a_range_of_instants_excludes_its_end_and_has_the_days_it_overlaps(
+    assistant: Assistant,
+) -> None:
     answer = assistant.ask(
         TOOL,
         from_="2025-06-16T20:00:00Z",
@@ -159,13 +161,13 @@ def test_instants_end_before_the_second_and_touch_days(assistant: Assistant) -> 
     }
 
 
-def test_no_time_at_all_is_of_the_day_on_which_it_lies(assistant: Assistant) -> None:
+def test_an_empty_range_has_the_day_of_its_instant(assistant: Assistant) -> None:
     at = "2025-06-16T20:00:00Z"
 
     assert asked(assistant, from_=at, to=at) == ("2025-06-16", "2025-06-16")
 
 
-def test_days_to_come_are_not_yet_and_no_gap(assistant: Assistant) -> None:
+def test_future_days_are_not_yet_and_not_gaps(assistant: Assistant) -> None:
     today = date.fromisoformat(assistant.ask(TOOL, period="today")["range"]["to"])
     tomorrow, last = str(today + timedelta(days=1)), str(today + timedelta(days=7))
 
@@ -188,13 +190,13 @@ def test_days_to_come_are_not_yet_and_no_gap(assistant: Assistant) -> None:
         ("compare_periods", {"a": "2025-06-16", "b": "2099-01-01"}),
     ],
 )
-def test_a_range_that_has_not_begun_is_an_error(
+def test_a_range_in_the_future_is_an_error(
     assistant: Assistant, tool: str, given: dict[str, str]
 ) -> None:
     assert assistant.mistake(tool, **given).startswith("2099-01-01 is not yet: today is ")
 
 
-def test_the_calendar_has_days_to_come(assistant: Assistant) -> None:
+def test_the_calendar_has_future_days(assistant: Assistant) -> None:
     answer = assistant.ask("get_content", kind="calendar", from_="2099-01-01", to="2099-01-07")
 
     assert answer["not_yet"] == {"from": "2099-01-01", "to": "2099-01-07"}
@@ -235,13 +237,13 @@ def test_the_calendar_has_days_to_come(assistant: Assistant) -> None:
         ({"group_by": "Artist"}, "group_by: input should be 'artist', 'album', 'track' or 'day'"),
     ],
 )  # fmt: skip
-def test_what_contradicts_itself_is_told(
+def test_contradictory_arguments_are_an_error(
     assistant: Assistant, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake(TOOL, **given) == said
 
 
-def test_a_period_that_is_not_there_is_answered_with_those_that_are(assistant: Assistant) -> None:
+def test_the_error_about_an_unknown_period_lists_the_known_ones(assistant: Assistant) -> None:
     said = assistant.mistake(TOOL, period="last_8_days")
 
     assert said.startswith(
@@ -250,11 +252,11 @@ def test_a_period_that_is_not_there_is_answered_with_those_that_are(assistant: A
     assert said.endswith("'this_year' or 'all'")
 
 
-def test_a_whole_number_may_be_written_with_a_fraction_of_nothing(assistant: Assistant) -> None:
+def test_a_whole_number_may_have_a_fraction_of_zero(assistant: Assistant) -> None:
     assert assistant.ask("get_patterns", weeks=6.0)["weeks"] == 6
 
 
-def test_null_counts_as_left_out_wherever_there_is_a_default(assistant: Assistant) -> None:
+def test_null_counts_as_absent_in_every_optional_argument(assistant: Assistant) -> None:
     assert assistant.ask("get_patterns", weeks=None)["weeks"] == 6
     assert assistant.ask(TOOL, group_by=None, top=None)["group_by"] == "artist"
     assert assistant.mistake("get_goals", weeks=None).startswith("weeks: there is no such argument")
@@ -265,16 +267,16 @@ class Search(Arguments):
 
 
 @pytest.mark.parametrize("text", ["\ud800", 5, ["a"]])
-def test_text_that_no_encoding_takes_is_none(text: object) -> None:
+def test_text_that_cannot_be_encoded_is_refused(text: object) -> None:
     with pytest.raises(ArgumentsProblem, match=r"^text: must be a string$"):
         arguments.parse(Search, {"text": text})
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "", "x" * 1025])
-def test_text_that_postgres_does_not_store_or_that_is_too_long_is_told(text: str) -> None:
+def test_text_that_cannot_be_stored_or_is_too_long_is_refused(text: str) -> None:
     with pytest.raises(ArgumentsProblem, match=r"^text: "):
         arguments.parse(Search, {"text": text})
 
 
-def test_text_may_be_of_any_letters() -> None:
+def test_text_may_have_any_letters() -> None:
     assert arguments.parse(Search, {"text": "größer 😀"}).values() == {"text": "größer 😀"}

@@ -22,7 +22,7 @@ PING: Final = message("ping")
 # Documents
 
 
-def test_the_document_of_the_endpoint_holds_the_very_address_of_the_endpoint(
+def test_the_document_of_the_endpoint_has_its_exact_address(
     api: TestClient,
 ) -> None:
     response = api.get(
@@ -41,7 +41,7 @@ def test_the_document_of_the_endpoint_holds_the_very_address_of_the_endpoint(
     ]  # fmt: skip
 
 
-def test_the_document_of_the_service_holds_its_address_without_a_slash(api: TestClient) -> None:
+def test_the_document_of_the_service_has_its_address_without_a_slash(api: TestClient) -> None:
     document = api.get("/.well-known/oauth-protected-resource").json()
 
     assert document["resource"] == BASE
@@ -49,7 +49,7 @@ def test_the_document_of_the_service_holds_its_address_without_a_slash(api: Test
 
 
 @pytest.mark.parametrize("path", ["/mcp/", "/api/v1/me", "//mcp"])
-def test_other_documents_are_not_there(api: TestClient, path: str) -> None:
+def test_other_documents_do_not_exist(api: TestClient, path: str) -> None:
     response = api.get(f"/.well-known/oauth-protected-resource{path}")
 
     assert response.status_code == 404
@@ -60,7 +60,7 @@ def test_other_documents_are_not_there(api: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","id":7,"method":"ping"}'])
-def test_without_a_token_the_challenge_says_where_to_go_and_what_to_ask_for(
+def test_without_a_token_the_challenge_names_the_metadata_and_the_scope(
     api: TestClient, body: bytes
 ) -> None:
     response = api.post("/mcp", content=body)
@@ -70,7 +70,7 @@ def test_without_a_token_the_challenge_says_where_to_go_and_what_to_ask_for(
     assert response.json() == {"error": "unauthorized", "message": "a token is required"}
 
 
-def test_no_header_says_where_the_challenge_leads(api: TestClient) -> None:
+def test_no_header_changes_the_address_in_the_challenge(api: TestClient) -> None:
     elsewhere = {
         "Host": "evil.example",
         "X-Forwarded-Host": "evil.example",
@@ -84,7 +84,7 @@ def test_no_header_says_where_the_challenge_leads(api: TestClient) -> None:
 
 
 @pytest.mark.parametrize("given", ["Basic YTpi", "Bearer", "Bearer ", "svc_dt_x"])
-def test_what_is_no_bearer_token_is_none(api: TestClient, given: str) -> None:
+def test_a_header_without_a_bearer_token_is_no_credential(api: TestClient, given: str) -> None:
     response = api.post("/mcp", json=PING, headers={"Authorization": given})
 
     assert response.status_code == 401
@@ -134,7 +134,7 @@ def of_another_resource(alice: Person) -> str:
     ],
     ids=range(11),
 )  # fmt: skip
-def test_a_token_that_is_not_good_is_all_that_is_told_whatever_the_body(
+def test_an_invalid_token_is_the_only_reported_error_for_any_body(
     api: TestClient, alice: Person, presented: Any, body: bytes
 ) -> None:
     headers = {"Authorization": f"Bearer {presented(alice)}", "Content-Type": "application/json"}
@@ -146,7 +146,7 @@ def test_a_token_that_is_not_good_is_all_that_is_told_whatever_the_body(
     assert response.json()["error"] == "unauthorized"
 
 
-def test_the_token_is_told_before_type_and_acceptance(api: TestClient, alice: Person) -> None:
+def test_an_invalid_token_is_reported_before_media_types(api: TestClient, alice: Person) -> None:
     headers = {"Authorization": f"Bearer {unknown(alice)}", "Content-Type": "text/plain"}
 
     response = api.post("/mcp", content=b"x", headers=headers | {"Accept": "text/html"})
@@ -155,14 +155,14 @@ def test_the_token_is_told_before_type_and_acceptance(api: TestClient, alice: Pe
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_scheme_is_of_any_case(api: TestClient, alice: Person, scheme: str) -> None:
+def test_the_scheme_may_have_any_case(api: TestClient, alice: Person, scheme: str) -> None:
     headers = {"Authorization": f"{scheme} {alice.token()}"}
 
     assert api.post("/mcp", json=PING, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["access_token", "token", "authorization"])
-def test_a_token_in_the_address_or_the_body_is_none(
+def test_a_token_in_the_address_or_the_body_is_ignored(
     api: TestClient, alice: Person, name: str
 ) -> None:
     token = alice.token()
@@ -174,7 +174,7 @@ def test_a_token_in_the_address_or_the_body_is_none(
     assert in_query.headers["www-authenticate"] == ENTRY
 
 
-def test_two_tokens_are_none(api: TestClient, alice: Person) -> None:
+def test_two_tokens_are_refused(api: TestClient, alice: Person) -> None:
     pairs = [("Authorization", f"Bearer {alice.token()}") for _ in range(2)]
 
     assert api.post("/mcp", json=PING, headers=Headers(pairs)).status_code == 401
@@ -186,7 +186,7 @@ def test_two_tokens_are_none(api: TestClient, alice: Person) -> None:
 @pytest.mark.parametrize(
     ("resource", "at_mcp", "elsewhere"), [(MCP, 200, 401), (BASE, 200, 200), (None, 200, 200)]
 )
-def test_a_token_of_the_endpoint_opens_nothing_else_and_the_services_own_opens_both(
+def test_a_token_of_the_endpoint_works_only_there_and_one_of_the_service_everywhere(
     api: TestClient, alice: Person, resource: str | None, at_mcp: int, elsewhere: int
 ) -> None:
     headers = {"Authorization": f"Bearer {alice.token(resource=resource)}"}
@@ -213,7 +213,7 @@ def test_a_token_of_the_endpoint_opens_nothing_else_and_the_services_own_opens_b
     ],
     ids=range(8),
 )
-def test_nobody_comes_in_without_read_activity(
+def test_without_read_activity_every_request_is_refused(
     api: TestClient, alice: Person, scopes: tuple[str, ...], body: Any
 ) -> None:
     response = api.post("/mcp", json=body, headers=alice.headers(*scopes))
@@ -229,7 +229,7 @@ def test_nobody_comes_in_without_read_activity(
     }
 
 
-def test_who_comes_in_without_read_activity_for_a_tool_is_told_of_its_scope_at_once(
+def test_a_call_without_read_activity_names_the_scope_of_its_tool_at_once(
     api: TestClient, alice: Person
 ) -> None:
     call = message("tools/call", {"name": "get_listening"})
@@ -270,13 +270,13 @@ def test_tools_stay_listed_without_their_scopes(api: TestClient, alice: Person) 
     assert few == all_
 
 
-def test_with_its_scope_a_tool_answers(api: TestClient, alice: Person) -> None:
+def test_a_tool_answers_with_its_scope(api: TestClient, alice: Person) -> None:
     assistant = Assistant(api, alice.headers("read:activity", "read:music"))
 
     assert assistant.ask("get_listening")["totals"]["play_count"] == 0
 
 
-def test_a_narrowed_or_ended_grant_is_seen_by_the_next_call(api: TestClient, alice: Person) -> None:
+def test_a_narrowed_or_ended_grant_affects_the_next_call(api: TestClient, alice: Person) -> None:
     assistant = Assistant(api, alice.headers())
     before = assistant.call("get_listening").status_code
     alice.connection.execute(
@@ -290,13 +290,13 @@ def test_a_narrowed_or_ended_grant_is_seen_by_the_next_call(api: TestClient, ali
     assert (before, narrowed, ended) == (200, 403, 401)
 
 
-def test_nobody_says_whose_data_they_want(api: TestClient, alice: Person, bob: Person) -> None:
+def test_no_argument_names_a_person(api: TestClient, alice: Person, bob: Person) -> None:
     said = Assistant(api, alice.headers()).mistake("get_goals", user_id=str(bob.user_id))
 
     assert said == "user_id: there is no such argument; there are tz"
 
 
-def test_a_call_of_a_tool_is_noted_as_a_use_of_the_token(api: TestClient, alice: Person) -> None:
+def test_a_call_of_a_tool_counts_as_a_use_of_the_token(api: TestClient, alice: Person) -> None:
     app: Any = api.app
     headers = alice.headers()
     token = tokens.parse(tokens.ACCESS, headers["Authorization"].removeprefix("Bearer "))

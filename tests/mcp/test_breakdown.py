@@ -111,7 +111,7 @@ def rows(answer: dict[str, Any]) -> list[tuple[Any, ...]]:
         ),
     ],
 )  # fmt: skip
-def test_time_is_added_up_by_what_is_asked_for(
+def test_time_is_added_up_by_the_requested_keys(
     assistant: Assistant, sessions: Person, group_by: list[str], expected: list[tuple[Any, ...]]
 ) -> None:
     answer = assistant.ask(TOOL, group_by=group_by, **WEEK)
@@ -122,7 +122,7 @@ def test_time_is_added_up_by_what_is_asked_for(
     assert answer["truncated"] is False
 
 
-def test_days_come_in_order_and_what_lasts_over_midnight_counts_in_both(
+def test_days_are_in_order_and_a_session_over_midnight_counts_in_both(
     assistant: Assistant, sessions: Person
 ) -> None:
     answer = assistant.ask(TOOL, group_by=["day"], **WEEK)
@@ -147,7 +147,7 @@ def test_hours_are_those_of_the_zone(assistant: Assistant, sessions: Person) -> 
     assert len(answer["data"]) == 24
 
 
-def test_percents_are_of_the_total_and_totals_say_how_productive_it_was(
+def test_percents_are_of_the_total_and_totals_include_productivity(
     assistant: Assistant, sessions: Person
 ) -> None:
     answer = assistant.ask(TOOL, **WEEK)
@@ -202,7 +202,7 @@ def test_coding_is_added_up_by_project_and_language(
         ({"group_by": ["device"], "filter": {"apps": ["Chat"]}}, "app", 10),
     ],
 )  # fmt: skip
-def test_a_filter_lets_through_what_fits_all_of_it_and_says_which_kind_is_meant(
+def test_a_filter_selects_sessions_that_match_all_members_and_decides_the_kind(
     assistant: Assistant, sessions: Person, given: dict[str, Any], kind: str, total: int
 ) -> None:
     answer = assistant.ask(TOOL, **given, **WEEK)
@@ -212,7 +212,7 @@ def test_a_filter_lets_through_what_fits_all_of_it_and_says_which_kind_is_meant(
     assert sum(row["total_ms"] for row in answer["data"]) == total * MINUTE
 
 
-def test_names_that_nothing_fits_are_told(assistant: Assistant, sessions: Person) -> None:
+def test_names_without_a_match_are_listed(assistant: Assistant, sessions: Person) -> None:
     answer = assistant.ask(
         TOOL, filter={"apps": ["Slack", "code"], "categories": ["development", "Music"]}, **WEEK
     )
@@ -231,7 +231,7 @@ def test_names_that_nothing_fits_are_told(assistant: Assistant, sessions: Person
         ("languages", "Pyhton", "Python"),
     ],
 )
-def test_a_name_that_is_unknown_is_an_error_that_names_the_nearest(
+def test_an_unknown_name_is_an_error_that_names_the_nearest(
     assistant: Assistant, sessions: Person, member: str, name: str, nearest: str
 ) -> None:
     given = {"filter": {member: [name]}, **WEEK}
@@ -244,7 +244,7 @@ def test_a_name_that_is_unknown_is_an_error_that_names_the_nearest(
     assert assistant.mistake("list_sessions", **given).startswith(said)
 
 
-def test_a_name_that_is_known_on_other_days_alone_is_no_mistake(
+def test_a_name_that_occurs_only_on_other_days_is_no_error(
     assistant: Assistant, sessions: Person
 ) -> None:
     answer = assistant.ask(TOOL, filter={"apps": ["code"]}, from_="2024-01-01", to="2024-01-02")
@@ -252,7 +252,7 @@ def test_a_name_that_is_known_on_other_days_alone_is_no_mistake(
     assert (answer["totals"]["total_ms"], answer["unmatched"]) == (0, [])
 
 
-def test_what_the_rows_leave_out_is_added_up(assistant: Assistant, sessions: Person) -> None:
+def test_the_rest_of_the_rows_is_added_up(assistant: Assistant, sessions: Person) -> None:
     by_app = assistant.ask(TOOL, top=1, **WEEK)
     by_day = assistant.ask(TOOL, group_by=["day"], top=2, **WEEK)
 
@@ -266,7 +266,7 @@ def test_what_the_rows_leave_out_is_added_up(assistant: Assistant, sessions: Per
     assert (by_day["other"]["rows"], by_day["other"]["total_ms"]) == (6, 150 * MINUTE)
 
 
-def test_weeks_begin_where_the_person_says_and_are_cut_off_at_the_edges(
+def test_weeks_begin_on_the_persons_day_and_are_clipped_to_the_range(
     assistant: Assistant, sessions: Person
 ) -> None:
     sessions.connection.execute("update identity.user set week_starts_on = 7")
@@ -282,9 +282,7 @@ def test_weeks_begin_where_the_person_says_and_are_cut_off_at_the_edges(
     assert rows(answer) == [("2025-06-15", 120, 4), ("2025-06-22", 5, 1)]
 
 
-def test_of_hours_no_more_than_may_be_asked_for_by_their_days_is_looked_at(
-    assistant: Assistant, alice: Person
-) -> None:
+def test_hours_cover_at_most_the_longest_range_of_days(assistant: Assistant, alice: Person) -> None:
     """One row with a wrong year makes no hundred years of hours of everything."""
     alice.connection.execute(
         "insert into music.listen (user_id, listened_at, track, artist, source) "
@@ -300,9 +298,7 @@ def test_of_hours_no_more_than_may_be_asked_for_by_their_days_is_looked_at(
     assert by_month["from"] == "1900-01-01"
 
 
-def test_of_devices_no_more_than_half_a_year_is_looked_at(
-    assistant: Assistant, sessions: Person
-) -> None:
+def test_devices_cover_at_most_half_a_year(assistant: Assistant, sessions: Person) -> None:
     whole = {"from_": "2022-01-01", "to": "2025-06-23", "tz": "UTC"}
 
     answer = assistant.ask(TOOL, group_by=["device"], **whole)
@@ -333,7 +329,7 @@ def test_days_and_hours_that_have_not_begun_have_no_row(assistant: Assistant) ->
     assert len(hours["data"]) in (13, 14)
 
 
-def test_no_time_at_all_has_no_rows(assistant: Assistant, sessions: Person) -> None:
+def test_an_empty_range_has_no_rows(assistant: Assistant, sessions: Person) -> None:
     at = "2025-06-16T09:30:00Z"
 
     for keys in (["app"], ["day"], ["hour"], ["device"]):
@@ -380,7 +376,7 @@ def test_no_time_at_all_has_no_rows(assistant: Assistant, sessions: Person) -> N
         ({"period": "today", "from_": "2025-06-16"}, "give either period, or from and to"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_told_with_what_does(
+def test_the_error_about_senseless_arguments_names_valid_ones(
     assistant: Assistant, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake(TOOL, **given) == said
@@ -411,7 +407,7 @@ def test_rows_and_the_rest_add_up_whatever_the_keys(
 
 
 @pytest.mark.parametrize(("keys", "kept"), [(["app"], "most"), (["day"], "last")])
-def test_rows_for_which_there_is_no_room_go_into_the_rest(keys: list[str], kept: str) -> None:
+def test_rows_that_do_not_fit_are_added_to_the_rest(keys: list[str], kept: str) -> None:
     (tool,) = TOOLS
     row = {
         "range": None,

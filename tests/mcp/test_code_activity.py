@@ -53,7 +53,7 @@ def week(alice: Person) -> Person:
     return alice
 
 
-def test_a_pull_request_counts_once_however_often_it_is_opened(
+def test_a_pull_request_counts_once_even_if_it_is_reopened(
     assistant: Assistant, week: Person
 ) -> None:
     happen(week, "2025-06-18T11:00:00Z", "pull_request", "opened", "alice/svc", number=5)
@@ -68,7 +68,9 @@ def test_a_pull_request_counts_once_however_often_it_is_opened(
     assert opened["count"] == 4
 
 
-def test_what_happened_is_counted(assistant: Assistant, week: Person) -> None:
+def test_events_are_counted_by_type_action_and_repository(
+    assistant: Assistant, week: Person
+) -> None:
     answer = assistant.ask("get_code_activity", **WEEK)
 
     assert answer["totals"] == {"count": 6, "additions": 20, "deletions": 2}
@@ -114,7 +116,9 @@ def test_what_happened_is_counted(assistant: Assistant, week: Person) -> None:
     assert answer["truncated"] is False
 
 
-def test_the_newest_are_listed_and_all_are_counted(assistant: Assistant, week: Person) -> None:
+def test_the_newest_events_are_listed_and_all_are_counted(
+    assistant: Assistant, week: Person
+) -> None:
     answer = assistant.ask("get_code_activity", limit=2, **WEEK)
 
     assert [row["action"] for row in answer["recent"]] == ["approved", "merged"]
@@ -132,7 +136,7 @@ def test_the_newest_are_listed_and_all_are_counted(assistant: Assistant, week: P
         ({"repository": "svc", "type": "commit"}, ["pushed", "pushed"]),
     ],
 )
-def test_only_a_repository_or_a_type_may_be_asked_for(
+def test_events_can_be_filtered_by_repository_and_type(
     assistant: Assistant, week: Person, given: dict[str, Any], actions: list[str]
 ) -> None:
     answer = assistant.ask("get_code_activity", **given, **WEEK)
@@ -142,7 +146,7 @@ def test_only_a_repository_or_a_type_may_be_asked_for(
     assert [row["type"] for row in answer["types"]] == ["commit", "pull_request", "review"]
 
 
-def test_more_repositories_than_are_shown_are_cut(assistant: Assistant, alice: Person) -> None:
+def test_more_than_twenty_repositories_are_cut(assistant: Assistant, alice: Person) -> None:
     for n in range(21):
         happen(alice, f"2025-06-17T10:00:{n:02}Z", "commit", "pushed", f"alice/r{n:02}")
 
@@ -181,7 +185,7 @@ def test_texts_of_any_length_fit_an_answer(assistant: Assistant, alice: Person) 
         ({"limit": True}, "limit: input should be a valid integer"),
     ],
 )
-def test_what_cannot_be_asked_is_told(
+def test_invalid_arguments_are_an_error(
     assistant: Assistant, alice: Person, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake("get_code_activity", **given) == said

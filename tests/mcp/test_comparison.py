@@ -71,7 +71,7 @@ def rows(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["metric"]: row for row in answer["data"]}
 
 
-def test_each_metric_is_told_of_both_periods(assistant: Assistant, months: Person) -> None:
+def test_each_metric_has_a_value_for_both_periods(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC")
 
     over = {"days": 10, "is_over": True, "same_hours": None}
@@ -94,7 +94,7 @@ def test_each_metric_is_told_of_both_periods(assistant: Assistant, months: Perso
     assert productive["is_notable"] is True
 
 
-def test_a_session_and_a_streak_over_midnight_are_one_and_what_lies_between_is_neither(
+def test_sessions_and_streaks_over_midnight_count_once_and_days_between_do_not_count(
     assistant: Assistant, months: Person
 ) -> None:
     answer = assistant.ask(
@@ -119,7 +119,7 @@ def test_a_session_and_a_streak_over_midnight_are_one_and_what_lies_between_is_n
     assert rows(answer)["app_switches"]["phrase"] == "0 per active day, as 0"
 
 
-def test_a_day_with_nothing_but_a_session_without_length_is_not_active(
+def test_a_day_with_only_a_session_without_length_is_not_active(
     assistant: Assistant, months: Person, owner: psycopg.Connection[Any]
 ) -> None:
     row = months.connection.execute("select device_id from activity.device").fetchone()
@@ -144,7 +144,7 @@ def test_notable_changes_come_first(assistant: Assistant, months: Person) -> Non
     assert len(answer["data"]) == 9
 
 
-def test_what_nobody_measured_is_not_known(assistant: Assistant, months: Person) -> None:
+def test_metrics_without_data_are_not_known(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(
         TOOL, a=JUNE, b="2024-01-01", tz="UTC", metrics=["tracked_ms", "health:heart_rate"]
     )
@@ -158,9 +158,7 @@ def test_what_nobody_measured_is_not_known(assistant: Assistant, months: Person)
     assert (told["health:heart_rate"]["change"], told["health:heart_rate"]["unit"]) == (None, "bpm")
 
 
-def test_periods_may_overlap_and_be_the_other_way_round(
-    assistant: Assistant, months: Person
-) -> None:
+def test_periods_may_overlap_and_be_in_either_order(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(
         TOOL, a="2025-05-01/2025-05-05", b="2025-05-03/2025-05-10", tz="UTC", metrics=["tracked_ms"]
     )
@@ -173,7 +171,7 @@ def test_periods_may_overlap_and_be_the_other_way_round(
     assert (answer["range"]["from"], answer["range"]["to"]) == ("2025-05-01", "2025-05-10")
 
 
-def test_what_is_measured_is_averaged_over_the_days_on_which_it_was(
+def test_measurements_are_averaged_over_the_days_with_data(
     assistant: Assistant, months: Person
 ) -> None:
     row = months.connection.execute(
@@ -250,7 +248,7 @@ FIRST: Final = "date_trunc('month', today)::date"
         (JUNE, ("'2025-06-01'", "'2025-06-10'", "'2025-05-22'", "'2025-05-31'")),
     ],
 )  # fmt: skip
-def test_a_period_is_compared_with_what_came_before(
+def test_a_period_is_compared_with_the_one_before_by_default(
     assistant: Assistant, alice: Person, a: str, expected: tuple[str, ...]
 ) -> None:
     answer = assistant.ask(TOOL, a=a, metrics=["tracked_ms"], tz="UTC")
@@ -347,7 +345,7 @@ def test_of_periods_of_different_length_an_active_day_is_one_that_is_over(
     assert [answer["periods"][side]["same_hours"] for side in "ab"] == [None, None]
 
 
-def test_everything_may_be_compared_with_a_part_of_it(assistant: Assistant, months: Person) -> None:
+def test_all_time_may_be_compared_with_a_part_of_it(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(TOOL, a="2025-06-03", b="all", tz="UTC", metrics=["tracked_ms"])
     other = assistant.ask(TOOL, a="all", b="2025-06-03", tz="UTC", metrics=["tracked_ms"])
 
@@ -357,7 +355,7 @@ def test_everything_may_be_compared_with_a_part_of_it(assistant: Assistant, mont
     assert answer["data"][0]["b"]["value"] == (605 + 600 + 600 + 10) * MINUTE
 
 
-def test_everything_begins_with_the_first_day_that_can_be_asked_for(
+def test_all_time_begins_at_the_earliest_with_the_first_valid_day(
     assistant: Assistant, alice: Person
 ) -> None:
     """One row with a wrong year is no reason to look at two millennia."""
@@ -417,7 +415,7 @@ PERIOD_SAID: Final = (
         ({"metrics": [7]}, "metrics[0]: must be a string"),
     ],
 )
-def test_what_is_no_period_or_metric_is_told(
+def test_an_invalid_period_or_metric_is_an_error(
     assistant: Assistant, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake(TOOL, **given) == said
@@ -442,7 +440,7 @@ def test_metrics_that_nobody_measured_are_named_with_the_nearest_ones(
 
 
 @pytest.mark.parametrize("name", ["steps", "TRACKED_MS", "health:", "health:Steps"])
-def test_a_metric_that_is_not_there_is_answered_with_those_that_are(
+def test_the_error_about_an_unknown_metric_lists_the_known_ones(
     assistant: Assistant, name: str
 ) -> None:
     said = assistant.mistake(TOOL, metrics=["tracked_ms", name])
@@ -451,13 +449,13 @@ def test_a_metric_that_is_not_there_is_answered_with_those_that_are(
     assert said.endswith("or health: and the name of a metric of health")
 
 
-def test_a_metric_that_is_asked_for_twice_is_told_once(assistant: Assistant) -> None:
+def test_a_metric_requested_twice_is_in_the_answer_once(assistant: Assistant) -> None:
     answer = assistant.ask(TOOL, metrics=["tracked_ms", "tracked_ms"])
 
     assert [row["metric"] for row in answer["data"]] == ["tracked_ms"]
 
 
-def test_a_day_that_the_zone_skipped_counts_nowhere(assistant: Assistant, months: Person) -> None:
+def test_a_day_that_the_zone_skipped_has_no_effect(assistant: Assistant, months: Person) -> None:
     answer = assistant.ask(
         TOOL, a="2011-12-30/2012-01-01", b="2011-12-28/2011-12-29", tz="Pacific/Apia"
     )

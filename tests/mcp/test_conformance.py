@@ -76,7 +76,7 @@ def checks(directory: Path, scenario: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("revision", SCENARIOS)
-def test_the_endpoint_passes_what_the_suite_asks_of_a_server_with_tools(
+def test_the_endpoint_passes_the_suite_for_a_server_with_tools(
     service: Service, alice: Person, tmp_path: Path, revision: str
 ) -> None:
     url = f"{service.base_url}/mcp"
@@ -95,7 +95,7 @@ def test_the_endpoint_passes_what_the_suite_asks_of_a_server_with_tools(
     assert failures == {scenario: set(expected.get(scenario, ())) for scenario in found}
 
 
-def test_the_authorization_server_passes_what_the_suite_asks_of_it(
+def test_the_authorization_server_passes_its_suite(
     service: Service, browser: Visitor, tmp_path: Path
 ) -> None:
     (port,) = processes.free_ports(1)

@@ -82,7 +82,7 @@ def titles(answer: dict[str, Any]) -> list[str]:
     return [row["title"] for row in answer["data"]]
 
 
-def test_how_many_meetings_there_were_and_for_how_long(
+def test_meetings_are_counted_with_their_time(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     # The 16th begins at 22:00 in UTC, so half of the first one is before it.
@@ -133,7 +133,7 @@ def days(owner: Rows, alice: Person) -> None:
 
 
 @pytest.mark.usefixtures("days")
-def test_a_search_goes_through_everything_literally_but_for_case(assistant: Assistant) -> None:
+def test_a_search_covers_all_texts_literally_and_in_any_case(assistant: Assistant) -> None:
     found = assistant.ask("get_content", search="pRiCiNg", **JUNE)
     nothing = assistant.ask("get_content", search="pric_ng", **JUNE)
 
@@ -157,7 +157,7 @@ def test_a_search_goes_through_everything_literally_but_for_case(assistant: Assi
         ("watching", ["Nothing", "The Price"], {"play_count": 2, "watch_text": "1 h 20 min"}),
     ],
 )
-def test_a_kind_is_told_alone(
+def test_a_requested_kind_is_the_only_one(
     assistant: Assistant, kind: str, found: list[str], totals: dict[str, Any]
 ) -> None:
     answer = assistant.ask("get_content", kind=kind, **JUNE)
@@ -168,7 +168,7 @@ def test_a_kind_is_told_alone(
 
 
 @pytest.mark.usefixtures("days")
-def test_a_limit_keeps_the_newest_and_says_how_many_there_are(assistant: Assistant) -> None:
+def test_a_limit_keeps_the_newest_rows_and_counts_all(assistant: Assistant) -> None:
     answer = assistant.ask("get_content", limit=2, **JUNE)
 
     assert titles(answer) == ["Nothing", "The Price"]
@@ -191,7 +191,7 @@ def test_a_long_text_is_cut_to_two_thousand_characters(
     assert (long["text_from"], long["text_length"]) == (1, 2001)
 
 
-def test_of_a_long_text_that_is_found_what_is_around_it_is_told(
+def test_a_long_text_is_cut_around_the_match(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     record(owner, alice, "2025-06-16T08:00Z", "Talk", "a" * 9000 + "Pricing is hard." + "b" * 9000)
@@ -202,9 +202,7 @@ def test_of_a_long_text_that_is_found_what_is_around_it_is_told(
     assert (row["text_from"], row["text_length"], row["is_cut"]) == (8501, 18_016, True)
 
 
-def test_a_long_text_comes_whole_where_it_is_asked_for(
-    assistant: Assistant, owner: Rows, alice: Person
-) -> None:
+def test_a_long_text_is_whole_on_request(assistant: Assistant, owner: Rows, alice: Person) -> None:
     record(owner, alice, "2025-06-16T08:00Z", "Talk", "a" * 20_000)
 
     (row,) = assistant.ask("get_content", full=True, **JUNE)["data"]
@@ -213,7 +211,7 @@ def test_a_long_text_comes_whole_where_it_is_asked_for(
 
 
 @pytest.mark.parametrize("letter", ["a", "é", '"', "\\", "\n", "\x01", "😀"])
-def test_a_text_that_has_no_room_is_cut_and_says_so(
+def test_a_text_that_does_not_fit_is_cut_and_marked(
     assistant: Assistant, owner: Rows, alice: Person, letter: str
 ) -> None:
     record(owner, alice, "2025-06-16T08:00Z", "Talk", letter * 100_000)
@@ -229,7 +227,7 @@ def test_a_text_that_has_no_room_is_cut_and_says_so(
     assert json.loads(response.json()["result"]["content"][0]["text"]) == answer
 
 
-def test_of_texts_of_which_each_fills_an_answer_the_newest_is_told(
+def test_the_newest_of_several_texts_that_fill_an_answer_is_kept(
     assistant: Assistant, alice: Person, owner: Rows
 ) -> None:
     for hour in range(8, 20):
@@ -243,7 +241,7 @@ def test_of_texts_of_which_each_fills_an_answer_the_newest_is_told(
     assert (answer["count"], answer["truncated"]) == (12, True)
 
 
-def test_rows_that_have_no_room_together_are_left_out_and_the_answer_says_so(
+def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     for hour in range(20):
@@ -279,5 +277,7 @@ def test_rows_that_have_no_room_together_are_left_out_and_the_answer_says_so(
         ),
     ],
 )
-def test_what_is_wrong_is_named(assistant: Assistant, arguments: dict[str, Any], told: str) -> None:
+def test_a_wrong_argument_is_named(
+    assistant: Assistant, arguments: dict[str, Any], told: str
+) -> None:
     assert assistant.mistake("get_content", **arguments).startswith(told)

@@ -114,7 +114,7 @@ def test_two_metrics_are_compared_as_the_endpoint_does(assistant: Assistant, day
     assert answer["adjust"] == "none"
 
 
-def test_days_that_are_alike_count_for_fewer(assistant: Assistant, days: Days) -> None:
+def test_similar_consecutive_days_count_as_fewer(assistant: Assistant, days: Days) -> None:
     """The plays' autocorrelation is 1, the commits' 0.5 / √43.75."""
     days.add(plays=[1, 2, 3, 4, 5], commits=[2, 1, 4, 3, 5])
 
@@ -173,7 +173,7 @@ def test_ranks_may_be_compared(assistant: Assistant, days: Days) -> None:
         ),
     ],
 )
-def test_why_there_is_no_coefficient_is_said(
+def test_a_missing_coefficient_has_a_reason(
     assistant: Assistant, days: Days, plays: list[int], phrase: str
 ) -> None:
     days.add(plays=plays, commits=list(range(len(plays))))
@@ -186,7 +186,7 @@ def test_why_there_is_no_coefficient_is_said(
     assert "No pairs were compared." in answer["caution"]
 
 
-def test_a_weekly_rhythm_that_both_have_is_no_correlation(assistant: Assistant, days: Days) -> None:
+def test_a_shared_weekly_rhythm_is_no_correlation(assistant: Assistant, days: Days) -> None:
     """Both are low on Saturdays and Sundays; on the other days they have nothing to do with each other."""
     free = {0, 6}
     plays = [1 if n % 7 in free else 8 + each % 2 for n, each in enumerate(TWELVE * 2)]
@@ -253,7 +253,7 @@ def test_the_strongest_partners_are_found(assistant: Assistant, days: Days) -> N
     )
 
 
-def test_a_partner_that_is_known_on_few_days_is_none(assistant: Assistant, days: Days) -> None:
+def test_a_partner_with_data_on_few_days_is_skipped(assistant: Assistant, days: Days) -> None:
     days.add(plays=TWELVE[:9], commits=TWELVE[:9])
 
     answer = assistant.ask("correlate", with_="commits", **upto(12))
@@ -262,7 +262,7 @@ def test_a_partner_that_is_known_on_few_days_is_none(assistant: Assistant, days:
     assert "play_count" in answer["not_compared"]
 
 
-def test_more_comparisons_ask_for_more(assistant: Assistant, days: Days) -> None:
+def test_more_comparisons_need_stronger_correlations(assistant: Assistant, days: Days) -> None:
     days.add(plays=[2, 1, 1, 1, 3, 3, 2, 2, 1, 3, 2, 3], commits=TWELVE)
 
     (alone,) = assistant.ask("correlate", metric_a="commits", metric_b="play_count", **upto(12))[
@@ -282,7 +282,7 @@ def test_more_comparisons_ask_for_more(assistant: Assistant, days: Days) -> None
 # Scopes
 
 
-def test_partners_are_those_that_the_token_may_see(api: TestClient, days: Days) -> None:
+def test_partners_are_metrics_whose_scopes_the_token_has(api: TestClient, days: Days) -> None:
     days.add(plays=TWELVE, commits=TWELVE)
     held = days.alice.headers("read:activity", "read:code", "read:health")
 
@@ -304,7 +304,7 @@ def test_partners_are_those_that_the_token_may_see(api: TestClient, days: Days) 
         ),
     ],
 )
-def test_a_metric_that_is_named_needs_its_scope(
+def test_a_named_metric_needs_its_scope(
     api: TestClient, alice: Person, given: dict[str, str], needed: str
 ) -> None:
     response = Assistant(api, alice.headers("read:activity")).call("correlate", **given)
@@ -333,7 +333,7 @@ def test_a_metric_that_nobody_measured_is_a_mistake_that_names_the_nearest(
     assert heart["data"][0]["n"] == 0
 
 
-def test_today_is_not_over_and_left_out(assistant: Assistant, alice: Person) -> None:
+def test_today_is_left_out(assistant: Assistant, alice: Person) -> None:
     answer = assistant.ask("correlate")
 
     yesterday = date.fromisoformat(answer["generated_at"][:10]) - timedelta(days=1)
@@ -341,7 +341,7 @@ def test_today_is_not_over_and_left_out(assistant: Assistant, alice: Person) -> 
     assert answer["days"] == 89
 
 
-def test_a_search_looks_at_the_last_year_of_its_range_and_says_so(
+def test_a_search_covers_the_last_year_of_its_range_and_is_truncated(
     assistant: Assistant, alice: Person
 ) -> None:
     years = {"from_": "2020-01-01", "to": "2024-12-31"}
@@ -373,7 +373,7 @@ def test_a_search_looks_at_the_last_year_of_its_range_and_says_so(
         ({"lag": "1"}, "lag: input should be a valid integer"),
     ],
 )
-def test_what_cannot_be_compared_is_told(
+def test_a_comparison_that_is_impossible_is_an_error(
     assistant: Assistant, alice: Person, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake("correlate", **given).startswith(said)

@@ -74,7 +74,7 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def test_each_total_stands_beside_the_28_days_before(assistant: Assistant, life: Person) -> None:
+def test_each_total_is_compared_with_the_28_days_before(assistant: Assistant, life: Person) -> None:
     answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
 
     told = totals(answer["totals"])
@@ -96,7 +96,9 @@ def test_each_total_stands_beside_the_28_days_before(assistant: Assistant, life:
     ]  # fmt: skip
 
 
-def test_a_day_is_told_with_what_it_was_spent_on(assistant: Assistant, life: Person) -> None:
+def test_a_day_has_its_top_applications_categories_and_projects(
+    assistant: Assistant, life: Person
+) -> None:
     answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
 
     assert (answer["date"], answer["is_over"]) == ("2025-07-01", True)
@@ -121,9 +123,7 @@ def test_a_day_is_told_with_what_it_was_spent_on(assistant: Assistant, life: Per
     }
 
 
-def test_other_domains_are_told_where_their_scopes_are_held(
-    assistant: Assistant, life: Person
-) -> None:
+def test_other_domains_are_included_with_their_scopes(assistant: Assistant, life: Person) -> None:
     answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
 
     assert answer["omitted"] == []
@@ -139,7 +139,7 @@ def test_other_domains_are_told_where_their_scopes_are_held(
     assert answer["meetings"]["events"] == []
 
 
-def test_what_a_scope_is_missing_for_is_named_and_not_told(api: TestClient, life: Person) -> None:
+def test_domains_without_their_scope_are_named_and_left_out(api: TestClient, life: Person) -> None:
     few = Assistant(api, life.headers("read:activity")).ask(TOOL, date="2025-07-01")
     more = Assistant(api, life.headers("read:activity", "read:music")).ask(TOOL, date="2025-07-01")
 
@@ -156,7 +156,7 @@ def test_what_a_scope_is_missing_for_is_named_and_not_told(api: TestClient, life
     assert more["music"]["top_artist"]["artist"] == "Band"
 
 
-def test_a_day_of_which_nothing_is_known_says_so(assistant: Assistant, life: Person) -> None:
+def test_a_day_without_data_is_unknown(assistant: Assistant, life: Person) -> None:
     answer = assistant.ask(TOOL, date="2025-08-15", tz="UTC")
 
     assert {row["phrase"] for row in answer["totals"]} == {"not known"}
@@ -165,7 +165,7 @@ def test_a_day_of_which_nothing_is_known_says_so(assistant: Assistant, life: Per
     assert answer["data_gaps"] == [{"from": "2025-08-15", "to": "2025-08-15", "days": 1}]
 
 
-def test_a_day_that_is_under_way_is_compared_with_the_same_hours(
+def test_a_day_that_is_not_over_is_compared_with_the_same_hours(
     assistant: Assistant, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     device_id = laptop(alice)
@@ -235,7 +235,7 @@ def test_a_day_that_is_under_way_is_compared_with_the_same_hours(
         (None, 60.0, 10.0, 28, None, None, "not known"),
     ],
 )  # fmt: skip
-def test_how_usual_something_is_is_told_in_words(
+def test_deviations_from_normal_are_phrased_in_words(
     value: float | None,
     normal: float | None,
     deviation: float | None,
@@ -253,7 +253,7 @@ def test_how_usual_something_is_is_told_in_words(
     assert (told["z"], told["phrase"]) == (z, phrase)
 
 
-def test_what_was_measured_in_the_night_is_compared_with_whole_days() -> None:
+def test_measurements_of_the_night_are_compared_with_whole_days() -> None:
     compared = {
         "metric": "recovery_score", "value": 90.0, "normal": 60.0, "deviation": 10.0, "days": 28
     }  # fmt: skip
@@ -274,7 +274,7 @@ def test_what_was_measured_in_the_night_is_compared_with_whole_days() -> None:
         ({"period": "today"}, "period: there is no such argument; there are tz, date"),
     ],
 )
-def test_a_day_that_is_none_is_told(assistant: Assistant, given: dict[str, Any], said: str) -> None:
+def test_an_invalid_day_is_an_error(assistant: Assistant, given: dict[str, Any], said: str) -> None:
     assert assistant.mistake(TOOL, **given) == said
 
 
@@ -285,7 +285,7 @@ def test_a_day_that_is_none_is_told(assistant: Assistant, given: dict[str, Any],
         ("2011-12-30", "Pacific/Apia"),
     ],
 )
-def test_the_first_and_a_skipped_day_can_be_asked_for(
+def test_the_first_and_a_skipped_day_can_be_requested(
     assistant: Assistant, day: str, tz: str
 ) -> None:
     answer = assistant.ask(TOOL, date=day, tz=tz)
@@ -294,7 +294,7 @@ def test_the_first_and_a_skipped_day_can_be_asked_for(
     assert answer["top_apps"] == []
 
 
-def test_the_last_day_of_the_calendar_is_not_yet(assistant: Assistant) -> None:
+def test_the_last_day_of_the_calendar_is_in_the_future(assistant: Assistant) -> None:
     said = assistant.mistake(TOOL, date="9998-12-31", tz="Pacific/Kiritimati")
 
     assert said.startswith("9998-12-31 is not yet: today is ")

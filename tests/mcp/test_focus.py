@@ -47,7 +47,7 @@ def tuesday(alice: Person, owner: psycopg.Connection[Any]) -> Person:
     return alice
 
 
-def test_what_broke_focus_is_ranked(assistant: Assistant, tuesday: Person) -> None:
+def test_causes_of_broken_focus_are_ranked(assistant: Assistant, tuesday: Person) -> None:
     answer = assistant.ask("get_focus", **DAY)
 
     assert [
@@ -93,9 +93,7 @@ def test_streaks_and_switches_are_added_up(assistant: Assistant, tuesday: Person
     ]
 
 
-def test_switches_are_listed_where_somebody_asks_for_them(
-    assistant: Assistant, tuesday: Person
-) -> None:
+def test_switches_are_listed_on_request(assistant: Assistant, tuesday: Person) -> None:
     without = assistant.ask("get_focus", **DAY)
     answer = assistant.ask("get_focus", include_switches=True, **DAY)
 
@@ -111,7 +109,7 @@ def test_switches_are_listed_where_somebody_asks_for_them(
     assert (without["truncated"], answer["truncated"]) == (False, False)
 
 
-def test_a_streak_that_reaches_into_the_range_counts_with_its_part(
+def test_a_streak_that_begins_before_the_range_counts_in_part(
     assistant: Assistant, tuesday: Person
 ) -> None:
     answer = assistant.ask(
@@ -123,7 +121,7 @@ def test_a_streak_that_reaches_into_the_range_counts_with_its_part(
     assert [row["reason"] for row in answer["breakers"]] == ["idle"]
 
 
-def test_where_nothing_is_known_nothing_broke_focus(assistant: Assistant, alice: Person) -> None:
+def test_without_data_nothing_broke_focus(assistant: Assistant, alice: Person) -> None:
     answer = assistant.ask("get_focus", period="all", include_switches=True)
 
     assert (answer["breakers"], answer["longest"], answer["data"]) == ([], None, [])
@@ -131,7 +129,7 @@ def test_where_nothing_is_known_nothing_broke_focus(assistant: Assistant, alice:
 
 
 @pytest.mark.parametrize("given", [1, "true", [], 0.0])
-def test_whether_to_list_switches_is_a_truth_value(
+def test_the_flag_for_switches_must_be_a_boolean(
     assistant: Assistant, alice: Person, given: object
 ) -> None:
     said = assistant.mistake("get_focus", include_switches=given)

@@ -122,7 +122,7 @@ def echoed(sent: Any, body: dict[str, Any]) -> Any:
 @example(sent=message("tools/call", {"_meta": META, "name": "\ud800"}), extra={})
 @example(sent=message("ping", id="\udfff"), extra={})
 @example(sent=message("ping", id=10**400), extra={})
-def test_any_message_gets_an_answer_that_is_listed(
+def test_any_message_gets_a_documented_answer(
     assistant: Assistant, sent: Any, extra: dict[str, str]
 ) -> None:
     response = assistant.post(json.dumps(sent).encode(), **extra)
@@ -131,7 +131,7 @@ def test_any_message_gets_an_answer_that_is_listed(
 
 
 @given(body=st.binary(max_size=200))
-def test_any_bytes_get_an_answer_that_is_listed(assistant: Assistant, body: bytes) -> None:
+def test_any_bytes_get_a_documented_answer(assistant: Assistant, body: bytes) -> None:
     try:
         sent = json.loads(body)
     except ValueError:
@@ -198,7 +198,7 @@ def fitting(name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 @given(tool=st.sampled_from(TOOLS), data=st.data())
-def test_any_values_of_a_tools_own_arguments_get_an_answer_or_are_told_what_is_wrong(
+def test_any_values_of_a_tools_own_arguments_get_an_answer_or_an_error(
     assistant: Assistant, tool: Tool, data: st.DataObject
 ) -> None:
     own = {
@@ -228,7 +228,7 @@ def test_any_values_of_a_tools_own_arguments_get_an_answer_or_are_told_what_is_w
     name="get_listening", asked={"from": "9998-12-30T00:00:00Z", "to": "9998-12-31T23:59:59.999Z"}
 )
 @example(name="get_patterns", asked={"weeks": 1e300})
-def test_any_arguments_get_an_answer_or_are_told_what_is_wrong(
+def test_any_arguments_get_an_answer_or_an_error(
     assistant: Assistant, name: str, asked: dict[str, Any]
 ) -> None:
     body = message("tools/call", {"_meta": META, "name": name, "arguments": asked})

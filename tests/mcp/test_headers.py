@@ -17,7 +17,7 @@ def wrapped(text: str) -> str:
 
 
 @pytest.mark.parametrize("missing", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
-def test_a_header_that_is_missing_is_told(assistant: Assistant, missing: str) -> None:
+def test_a_missing_header_is_refused(assistant: Assistant, missing: str) -> None:
     headers = routed("tools/call", "get_goals")
     del headers[missing]
 
@@ -52,7 +52,7 @@ def test_a_header_that_is_missing_is_told(assistant: Assistant, missing: str) ->
         ("Mcp-Name", "=?base64?/w==?="),
     ],
 )
-def test_a_header_that_is_not_what_the_body_says_is_told(
+def test_a_header_that_differs_from_the_body_is_refused(
     assistant: Assistant, header: str, value: str
 ) -> None:
     response = assistant.post(CALL, **(routed("tools/call", "get_goals") | {header: value}))
@@ -61,7 +61,7 @@ def test_a_header_that_is_not_what_the_body_says_is_told(
 
 
 @pytest.mark.parametrize("name", [5, None, ["get_goals"], {}])
-def test_a_name_in_the_header_alone_is_a_difference(assistant: Assistant, name: object) -> None:
+def test_a_name_only_in_the_header_is_a_difference(assistant: Assistant, name: object) -> None:
     params = {"_meta": META} if name is None else {"_meta": META, "name": name}
 
     response = assistant.post(
@@ -74,7 +74,7 @@ def test_a_name_in_the_header_alone_is_a_difference(assistant: Assistant, name: 
 @pytest.mark.parametrize(
     "name", ["get_goals", " get_goals", "get_goals\t ", wrapped("get_goals")], ids=repr
 )
-def test_blanks_around_a_name_are_not_part_of_it_and_it_may_be_wrapped(
+def test_spaces_around_a_name_are_ignored_and_it_may_be_in_base64(
     assistant: Assistant, name: str
 ) -> None:
     response = assistant.post(CALL, **routed("tools/call", name))
@@ -85,7 +85,9 @@ def test_blanks_around_a_name_are_not_part_of_it_and_it_may_be_wrapped(
 @pytest.mark.parametrize(
     ("name", "status"), [("Z2V0X2xpc3RlbmluZw==", 200), ("Z2V0X2xpc3RlbmluZx==", 400)]
 )
-def test_a_name_is_wrapped_in_one_way_alone(assistant: Assistant, name: str, status: int) -> None:
+def test_a_name_has_only_one_spelling_in_base64(
+    assistant: Assistant, name: str, status: int
+) -> None:
     """Both decode to the same bytes; whoever compares the wrapped texts sees two names."""
     body = message("tools/call", {"_meta": META, "name": "get_listening"})
 
@@ -94,7 +96,7 @@ def test_a_name_is_wrapped_in_one_way_alone(assistant: Assistant, name: str, sta
     assert response.status_code == status
 
 
-def test_a_wrapped_name_is_compared_as_text(assistant: Assistant) -> None:
+def test_a_name_in_base64_is_compared_as_text(assistant: Assistant) -> None:
     body = message("tools/call", {"_meta": META, "name": "größe"})
 
     response = assistant.post(body, **routed("tools/call", wrapped("größe")))
@@ -103,7 +105,7 @@ def test_a_wrapped_name_is_compared_as_text(assistant: Assistant) -> None:
 
 
 @pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
-def test_names_of_headers_are_of_any_case(assistant: Assistant, case: object) -> None:
+def test_names_of_headers_may_have_any_case(assistant: Assistant, case: object) -> None:
     headers = {case(name): value for name, value in routed("tools/list").items()}  # type: ignore[operator] # all three are called
 
     assert assistant.post(LIST, **headers).status_code == 200
@@ -118,7 +120,7 @@ def test_names_of_headers_are_of_any_case(assistant: Assistant, case: object) ->
     ],
     ids=["different", "method twice", "revision twice"],
 )
-def test_a_notification_whose_headers_mislead_is_refused(
+def test_a_notification_whose_headers_differ_is_refused(
     assistant: Assistant, pairs: tuple[tuple[str, str], ...]
 ) -> None:
     body = message("notifications/x", {"_meta": META}, id=None)
@@ -128,7 +130,7 @@ def test_a_notification_whose_headers_mislead_is_refused(
     assert error(response) == (400, -32020, None)
 
 
-def test_a_notification_whose_headers_say_what_it_says_is_taken(assistant: Assistant) -> None:
+def test_a_notification_whose_headers_agree_is_accepted(assistant: Assistant) -> None:
     body = message("notifications/x", {}, id=None)
 
     assert assistant.post(body, **routed("notifications/x")).status_code == 202
@@ -146,7 +148,7 @@ def repeated(assistant: Assistant, body: object, *pairs: tuple[str, str]) -> Res
 
 
 @pytest.mark.parametrize("header", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
-def test_a_header_twice_is_refused_even_if_both_say_the_same(
+def test_a_repeated_header_is_refused_even_with_equal_values(
     assistant: Assistant, header: str
 ) -> None:
     headers = routed("tools/call", "get_goals")
@@ -167,7 +169,7 @@ def test_a_revision_of_each_era_in_the_header_is_refused(assistant: Assistant) -
     assert error(older) == (400, -32600, 7)
 
 
-def test_the_older_era_has_no_such_headers(assistant: Assistant) -> None:
+def test_the_older_era_ignores_such_headers(assistant: Assistant) -> None:
     response = assistant.post(message("ping"), Mcp_Method="tools/list", Mcp_Name="x")
 
     assert response.json() == {"jsonrpc": "2.0", "id": 7, "result": {}}

@@ -38,7 +38,7 @@ def only(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("walks")
-def test_a_metric_is_told_by_day_and_against_the_days_before(assistant: Assistant) -> None:
+def test_a_metric_has_daily_values_and_those_of_the_days_before(assistant: Assistant) -> None:
     answer = assistant.ask("get_health", metrics=["steps"], **JUNE)
 
     told = only(answer)
@@ -71,7 +71,7 @@ def test_all_begins_with_the_first_sample_of_any_metric(
     assert answer["range"]["from"] == "2025-03-01"
 
 
-def test_fewer_than_seven_days_before_are_no_normal(
+def test_fewer_than_seven_days_before_give_no_normal_value(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     for day in range(10, 16):
@@ -115,7 +115,7 @@ def test_today_is_compared_with_the_same_hours_of_the_days_before(
 
 
 @pytest.mark.usefixtures("walks")
-def test_many_days_are_told_by_week_and_very_many_by_month(assistant: Assistant) -> None:
+def test_many_days_are_grouped_by_week_and_very_many_by_month(assistant: Assistant) -> None:
     weeks = assistant.ask("get_health", metrics=["steps"], from_="2025-05-21", to="2025-07-31")
     months = assistant.ask("get_health", metrics=["steps"], from_="2024-06-01", to="2025-07-31")
 
@@ -132,7 +132,7 @@ def test_many_days_are_told_by_week_and_very_many_by_month(assistant: Assistant)
     ]
 
 
-def test_hours_add_up_to_days_and_two_devices_count_once(
+def test_hourly_values_add_up_to_days_and_two_devices_count_once(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, WATCH, "2025-06-16T10:30Z", "2025-06-16T11:30Z", 600)
@@ -161,7 +161,7 @@ def test_hours_add_up_to_days_and_two_devices_count_once(
     assert (answer["resolution"], answer["truncated"]) == ("hour", False)
 
 
-def test_minimum_and_maximum_are_of_readings_as_the_endpoint_says(
+def test_minimum_and_maximum_are_of_readings_as_in_the_endpoint(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     for day, rate in (("15T23", 50), ("16T08", 60), ("16T10", 80), ("17T08", 170), ("18T22", 200)):
@@ -197,7 +197,7 @@ def test_minimum_and_maximum_are_of_readings_as_the_endpoint_says(
 
 
 @pytest.mark.usefixtures("walks")
-def test_hours_of_too_many_days_are_told_by_day_and_the_answer_says_so(
+def test_hours_of_too_many_days_are_grouped_by_day_and_the_answer_names_it(
     assistant: Assistant,
 ) -> None:
     eight = assistant.ask(
@@ -213,7 +213,7 @@ def test_hours_of_too_many_days_are_told_by_day_and_the_answer_says_so(
 
 
 @pytest.mark.usefixtures("walks")
-def test_readings_are_told_as_they_are(assistant: Assistant) -> None:
+def test_readings_are_unchanged(assistant: Assistant) -> None:
     answer = assistant.ask("get_health", metrics=["health:steps"], resolution="raw", **JUNE)
 
     assert answer["samples"] == [
@@ -228,7 +228,7 @@ def test_readings_are_told_as_they_are(assistant: Assistant) -> None:
     assert (only(answer)["series"], answer["resolution"], answer["truncated"]) == ([], "raw", False)
 
 
-def test_the_newest_fifty_readings_are_told_and_the_answer_says_so(
+def test_only_the_newest_fifty_readings_are_listed(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     for minute in range(51):
@@ -255,7 +255,7 @@ def nights(owner: Rows, alice: Person) -> None:
 
 
 @pytest.mark.usefixtures("nights")
-def test_without_metrics_nights_are_told_and_what_there_is(
+def test_without_metrics_nights_and_available_metrics_are_listed(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     walk(owner, alice, "2025-06-17", 4000)
@@ -285,7 +285,7 @@ def test_without_metrics_nights_are_told_and_what_there_is(
 
 
 @pytest.mark.usefixtures("nights")
-def test_metrics_of_nights_are_told_in_words_where_they_are_durations(
+def test_durations_of_nights_have_words(
     assistant: Assistant,
 ) -> None:
     answer = assistant.ask(
@@ -301,7 +301,7 @@ def test_metrics_of_nights_are_told_in_words_where_they_are_durations(
 
 
 @pytest.mark.usefixtures("nights")
-def test_a_metric_that_nobody_measured_comes_with_those_that_there_are(
+def test_a_metric_without_data_is_answered_with_the_available_ones(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     measure(owner, alice, PHONE, "2025-01-01T10:00Z", "2025-01-01T10:05Z", 97, metric=SPO2)
@@ -315,7 +315,7 @@ def test_a_metric_that_nobody_measured_comes_with_those_that_there_are(
     assert answer["recovery"] == []
 
 
-def test_a_metric_that_nobody_measured_is_an_error_that_names_the_nearest(
+def test_an_unknown_metric_is_an_error_that_names_the_nearest(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     walk(owner, alice, "2025-01-01", 4000)
@@ -327,7 +327,7 @@ def test_a_metric_that_nobody_measured_is_an_error_that_names_the_nearest(
     )
 
 
-def test_many_months_of_many_metrics_are_told_as_far_as_there_is_room(
+def test_many_months_of_many_metrics_are_cut_to_fit(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     """Eight durations over ten years: of each the newest months, and what all of them come to."""
@@ -367,7 +367,7 @@ def test_many_months_of_many_metrics_are_told_as_far_as_there_is_room(
         assert metric["summary"]["days_with_data"] == 121
 
 
-def test_more_than_fifty_metrics_are_cut_and_those_measured_most_are_told(
+def test_more_than_fifty_metrics_are_cut_to_those_with_most_data(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     walk(owner, alice, "2025-06-17", 1)
@@ -416,5 +416,7 @@ NAMED: Final = f"metrics[0]: must be one of {NIGHTS}, or the name of a metric su
         ),
     ],
 )
-def test_what_is_wrong_is_named(assistant: Assistant, arguments: dict[str, Any], told: str) -> None:
+def test_a_wrong_argument_is_named(
+    assistant: Assistant, arguments: dict[str, Any], told: str
+) -> None:
     assert assistant.mistake("get_health", **arguments).startswith(told)

@@ -264,7 +264,9 @@ def is_free(response: Response) -> bool:
 
 
 @each_tool
-def test_what_others_wrote_comes_out_in_strings_alone(target: Assistant, tool: Tool) -> None:
+def test_text_of_other_people_appears_only_in_values_of_strings(
+    target: Assistant, tool: Tool
+) -> None:
     found = set()
 
     for arguments in ({}, {"period": "last_30_days"}, *CALLS.get(tool.name, [])):
@@ -289,7 +291,7 @@ def test_what_others_wrote_comes_out_in_strings_alone(target: Assistant, tool: T
         ("get_health", {"metrics": ["planted"]}),
     ],
 )
-def test_names_that_others_gave_are_strings_in_a_mistake(
+def test_names_of_other_people_are_json_strings_in_errors(
     target: Assistant, tool: str, arguments: dict[str, Any]
 ) -> None:
     said, hint, names = target.mistake(tool, **arguments).partition("the nearest known are: ")
@@ -301,7 +303,7 @@ def test_names_that_others_gave_are_strings_in_a_mistake(
     assert tool == "get_health" or ORDER in names
 
 
-def test_everything_that_is_planted_has_a_tool_that_there_is() -> None:
+def test_every_planted_text_belongs_to_an_existing_tool() -> None:
     assert {*PLANTED.values(), *CALLS} <= {tool.name for tool in TOOLS}
 
 
@@ -312,14 +314,14 @@ def test_every_call_has_an_answer_of_its_tool(target: Assistant) -> None:
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "tools/list", "nothing", "tools/call"])
-def test_nothing_of_it_is_said_before_a_tool_is_called(target: Assistant, method: str) -> None:
+def test_planted_text_is_in_no_answer_before_a_call(target: Assistant, method: str) -> None:
     assert is_free(target.legacy(method))
     assert is_free(target.modern(method))
     assert is_free(target.modern("server/discover"))
 
 
 @each_tool
-def test_nothing_of_it_is_said_in_errors(
+def test_planted_text_is_in_no_error(
     target: Assistant, alice_the_target: Person, tool: Tool
 ) -> None:
     rest = [scope for scope in SCOPES if scope != tool.scope]
@@ -338,7 +340,7 @@ def test_nothing_of_it_is_said_in_errors(
     assert is_free(refused)
 
 
-def test_what_would_be_a_mistake_is_seen() -> None:
+def test_the_check_detects_planted_text_in_wrong_places() -> None:
     assert found_in({"data": [{"app": planted("app")}]}) == {"app"}
     with pytest.raises(AssertionError, match="a member has the name"):
         found_in({"totals": {planted("app"): 1}})

@@ -75,7 +75,7 @@ def names(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(row["name"], row["started_at"][:16]) for row in answer["data"]]
 
 
-def test_stays_are_told_newest_first_and_time_is_added_up_by_place(
+def test_stays_are_listed_newest_first_and_time_is_added_up_by_place(
     assistant: Assistant, place: Place, stay: Stay
 ) -> None:
     office = place("Office", category="Office", address="Low Street 1")
@@ -131,7 +131,7 @@ def test_a_visit_of_many_days_is_found_in_their_middle(
     assert answer["places"][0]["stayed_text"] == "72 h"
 
 
-def test_when_somebody_was_last_somewhere_is_the_first_row(
+def test_the_last_stay_at_a_place_is_the_first_row(
     assistant: Assistant, place: Place, stay: Stay
 ) -> None:
     rome, hotel, home = place("Forum", **ROME), place("Hotel Roma", **ROME), place("Home")
@@ -158,7 +158,7 @@ def test_when_somebody_was_last_somewhere_is_the_first_row(
         ("note", []),
     ],
 )
-def test_a_search_is_literal_but_for_case(
+def test_a_search_is_literal_and_in_any_case(
     assistant: Assistant, place: Place, stay: Stay, search: str, found: list[str]
 ) -> None:
     stay(place("Forum", category="Museum", address="Via Sacra 100", **ROME), "2025-06-16T10:00Z")
@@ -174,7 +174,7 @@ def test_a_search_is_literal_but_for_case(
     ("search", "nearest"),
     [("100%", "Rome, Forum"), ("_", "Rome"), ("Rom e", "Rome"), ("Fourum", "Forum")],
 )
-def test_a_place_that_is_unknown_is_an_error_that_names_the_nearest(
+def test_an_unknown_place_is_an_error_that_names_the_nearest(
     assistant: Assistant, place: Place, stay: Stay, search: str, nearest: str
 ) -> None:
     stay(place("Forum", address="Via Sacra 100", **ROME), "2025-06-16T10:00Z")
@@ -185,7 +185,7 @@ def test_a_place_that_is_unknown_is_an_error_that_names_the_nearest(
     assert nearest.partition(",")[0] in said
 
 
-def test_near_takes_what_lies_within_a_circle(
+def test_near_selects_places_within_a_circle(
     assistant: Assistant, owner: Rows, alice: Person, place: Place, stay: Stay
 ) -> None:
     # A thousandth of a degree of latitude is 111.19 m.
@@ -206,7 +206,7 @@ def test_near_takes_what_lies_within_a_circle(
     assert [row["name"] for row in around["data"]] == ["Far", "Near"]
 
 
-def test_how_far_it_was_is_the_way_of_each_day_through_points_that_are_exact(
+def test_the_distance_is_that_of_each_day_through_exact_points(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     be(owner, alice, "2025-06-16T10:00Z", 52.0)
@@ -227,7 +227,7 @@ def test_how_far_it_was_is_the_way_of_each_day_through_points_that_are_exact(
     assert (answer["points"], answer["point_count"]) == ([], None)
 
 
-def test_many_points_are_thinned_evenly_to_what_has_room(
+def test_many_points_are_thinned_evenly_to_fit(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -250,7 +250,7 @@ def test_many_points_are_thinned_evenly_to_what_has_room(
     assert max(steps) <= 3 * min(steps)
 
 
-def test_a_few_points_are_told_whole(assistant: Assistant, owner: Rows, alice: Person) -> None:
+def test_a_few_points_are_all_listed(assistant: Assistant, owner: Rows, alice: Person) -> None:
     be(owner, alice, "2025-06-16T10:00Z", 52.123456789)
     be(owner, alice, "2025-06-16T10:00:01Z", 52.2, accuracy_m=500)
 
@@ -263,7 +263,7 @@ def test_a_few_points_are_told_whole(assistant: Assistant, owner: Rows, alice: P
     assert (answer["point_count"], answer["truncated"]) == (2, False)
 
 
-def test_more_than_ten_places_and_fifty_stays_are_cut_and_the_answer_says_so(
+def test_more_than_ten_places_and_fifty_stays_are_cut_and_counted(
     assistant: Assistant, place: Place, stay: Stay
 ) -> None:
     for number in range(11):
@@ -311,11 +311,13 @@ def test_more_than_ten_places_and_fifty_stays_are_cut_and_the_answer_says_so(
         ({"raw": 1}, "raw: input should be a valid boolean"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(assistant: Assistant, arguments: dict[str, Any], told: str) -> None:
+def test_a_wrong_argument_is_named(
+    assistant: Assistant, arguments: dict[str, Any], told: str
+) -> None:
     assert assistant.mistake("get_places", **arguments).startswith(told)
 
 
-def test_numbers_that_json_has_no_words_for_are_told(assistant: Assistant) -> None:
+def test_infinite_and_undefined_numbers_are_refused(assistant: Assistant) -> None:
     near = {"latitude": float("nan"), "longitude": 0.0, "radius_m": float("inf")}
 
     response = assistant.call("get_places", near=near)
@@ -324,7 +326,7 @@ def test_numbers_that_json_has_no_words_for_are_told(assistant: Assistant) -> No
     assert "structuredContent" not in response.text
 
 
-def test_the_smallest_numbers_are_none(assistant: Assistant, place: Place, stay: Stay) -> None:
+def test_the_smallest_numbers_count_as_zero(assistant: Assistant, place: Place, stay: Stay) -> None:
     stay(place("Null Island", latitude=1e-200, longitude=-1e-200), "2025-06-16T10:00Z")
 
     answer = assistant.ask("get_places", near={"latitude": -1e-300, "longitude": 5e-324}, **JUNE)

@@ -37,7 +37,9 @@ def test_a_result_is_200(assistant: Assistant, era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_what_a_tool_itself_refuses_is_200_with_is_error(assistant: Assistant, era: str) -> None:
+def test_arguments_that_a_tool_refuses_are_200_with_is_error(
+    assistant: Assistant, era: str
+) -> None:
     response = send(
         assistant, era, "tools/call", {"name": "get_patterns", "arguments": {"weeks": 53}}
     )
@@ -50,7 +52,7 @@ def test_what_a_tool_itself_refuses_is_200_with_is_error(assistant: Assistant, e
     ]
 
 
-def test_every_result_of_the_newer_era_is_complete_and_says_who_answers(
+def test_every_result_of_the_newer_era_is_complete_and_names_the_server(
     assistant: Assistant,
 ) -> None:
     for response in (
@@ -65,7 +67,7 @@ def test_every_result_of_the_newer_era_is_complete_and_says_who_answers(
         assert result["_meta"] == {SERVER_KEY: SERVER}
 
 
-def test_results_of_the_older_era_have_nothing_of_the_newer_one(assistant: Assistant) -> None:
+def test_results_of_the_older_era_have_no_members_of_the_newer_one(assistant: Assistant) -> None:
     for response in (
         assistant.legacy("tools/list"),
         assistant.legacy("tools/call", {"name": "get_goals"}),
@@ -93,7 +95,7 @@ def test_a_notification_is_202_and_empty(
     assert "content-type" not in response.headers
 
 
-def test_a_notification_in_a_revision_that_is_not_spoken_is_refused(assistant: Assistant) -> None:
+def test_a_notification_in_an_unsupported_revision_is_refused(assistant: Assistant) -> None:
     newer = assistant.post(message("x", id=None), MCP_Protocol_Version="2099-01-01")
     older = assistant.post(message("x", id=None), MCP_Protocol_Version="2025-03-26")
 
@@ -119,7 +121,7 @@ def test_a_notification_in_a_revision_that_is_not_spoken_is_refused(assistant: A
         ("legacy", "notifications/initialized", 200),
     ],
 )
-def test_a_method_that_is_not_there_is_told_so(
+def test_an_unknown_method_is_refused(
     assistant: Assistant, era: str, method: str, status: int
 ) -> None:
     assert error(send(assistant, era, method)) == (status, -32601, 7)
@@ -140,7 +142,7 @@ def test_a_method_that_is_not_there_is_told_so(
         ("tools/list", {"cursor": 5}),
     ],
 )
-def test_params_that_name_nothing_are_told_so(
+def test_an_unknown_name_in_params_is_refused(
     assistant: Assistant, era: str, status: int, method: str, params: dict[str, Any]
 ) -> None:
     response = assistant.post(
@@ -157,17 +159,17 @@ def _wrapped(name: str | None) -> str | None:
 
 
 @pytest.mark.parametrize("name", [5, ["get_goals"], {"a": 1}, True])
-def test_a_tool_whose_name_is_no_text_is_told_so(assistant: Assistant, name: Any) -> None:
+def test_a_tool_name_that_is_no_text_is_refused(assistant: Assistant, name: Any) -> None:
     assert error(assistant.legacy("tools/call", {"name": name})) == (200, -32602, 7)
 
 
-def test_a_tool_without_a_name_is_told_so(assistant: Assistant) -> None:
+def test_a_call_without_the_name_of_a_tool_is_refused(assistant: Assistant) -> None:
     assert error(assistant.legacy("tools/call", {})) == (200, -32602, 7)
 
 
 @pytest.mark.parametrize("params", [[], ["get_goals"], "x", 5, True, [[[]]]])
 @pytest.mark.parametrize("method", ["tools/list", "nothing"])
-def test_params_that_are_no_object_are_told_so(
+def test_params_that_are_no_object_are_refused(
     assistant: Assistant, method: str, params: Any
 ) -> None:
     modern = assistant.post(message(method, params), **routed(method))
@@ -187,7 +189,7 @@ def test_params_that_are_null_are_no_object(assistant: Assistant) -> None:
 
 
 @pytest.mark.parametrize("missing", [REVISION_KEY, CAPABILITIES_KEY])
-def test_a_field_that_meta_must_have_is_missed(assistant: Assistant, missing: str) -> None:
+def test_a_missing_field_of_meta_is_refused(assistant: Assistant, missing: str) -> None:
     meta = {name: value for name, value in META.items() if name != missing}
 
     response = assistant.post(message("tools/list", {"_meta": meta}), **routed("tools/list"))
@@ -206,7 +208,7 @@ def test_a_request_that_is_modern_by_its_header_needs_a_meta(
 
 
 @pytest.mark.parametrize("revision", [None, 5, [], {}, True, ""])
-def test_a_revision_in_meta_that_is_not_the_one_in_the_header_is_told(
+def test_a_revision_in_meta_that_differs_from_the_header_is_refused(
     assistant: Assistant, revision: Any
 ) -> None:
     meta = META | {REVISION_KEY: revision}
@@ -216,7 +218,7 @@ def test_a_revision_in_meta_that_is_not_the_one_in_the_header_is_told(
     assert error(response) == (400, -32020, 7)
 
 
-def test_capabilities_that_are_no_object_are_told_so(assistant: Assistant) -> None:
+def test_capabilities_that_are_no_object_are_refused(assistant: Assistant) -> None:
     meta = META | {CAPABILITIES_KEY: []}
 
     response = assistant.post(message("tools/list", {"_meta": meta}), **routed("tools/list"))
@@ -224,7 +226,7 @@ def test_capabilities_that_are_no_object_are_told_so(assistant: Assistant) -> No
     assert error(response) == (400, -32602, 7)
 
 
-def test_nobody_has_to_say_which_client_they_are(assistant: Assistant) -> None:
+def test_a_client_need_not_name_itself(assistant: Assistant) -> None:
     assert assistant.modern("tools/list").status_code == 200
 
 
@@ -232,7 +234,7 @@ def test_nobody_has_to_say_which_client_they_are(assistant: Assistant) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2099-01-01", "1.0", "2026-07-28 ", "2025-11-25", "é"])
-def test_a_revision_that_is_not_spoken_is_answered_with_the_one_that_is(
+def test_the_error_about_an_unsupported_revision_names_the_supported_one(
     assistant: Assistant, revision: str
 ) -> None:
     meta = META | {REVISION_KEY: revision}
@@ -243,7 +245,7 @@ def test_a_revision_that_is_not_spoken_is_answered_with_the_one_that_is(
     assert response.json()["error"]["data"] == {"supported": [MODERN], "requested": revision}
 
 
-def test_a_revision_in_the_header_alone_counts_too(assistant: Assistant) -> None:
+def test_a_revision_only_in_the_header_counts_too(assistant: Assistant) -> None:
     response = assistant.post(message("tools/list", {}), MCP_Protocol_Version="2027-01-01")
 
     assert error(response) == (400, -32022, 7)
@@ -252,7 +254,7 @@ def test_a_revision_in_the_header_alone_counts_too(assistant: Assistant) -> None
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2024-11-05"])
 @pytest.mark.parametrize("method", ["initialize", "tools/list", "nothing"])
-def test_an_old_revision_that_is_not_spoken_is_400_in_the_older_era(
+def test_an_unsupported_old_revision_is_400_in_the_older_era(
     assistant: Assistant, revision: str, method: str
 ) -> None:
     response = assistant.post(message(method, {}), MCP_Protocol_Version=revision)
@@ -271,7 +273,7 @@ def test_the_older_era_may_name_its_revision_in_the_header(
     assert response.json() == {"jsonrpc": "2.0", "id": 7, "result": {}}
 
 
-def test_what_is_wrong_first_is_told(assistant: Assistant) -> None:
+def test_the_first_mistake_is_reported(assistant: Assistant) -> None:
     """Envelope, revision, headers, _meta, method: each is told while everything after it is wrong too."""
     unknown = {REVISION_KEY: "2099-01-01"}
     no_id: dict[str, Any] = {"id": [], "params": {"_meta": unknown}}
@@ -324,7 +326,7 @@ ENVELOPES: Final = [
 
 @pytest.mark.parametrize(("body", "request_id"), ENVELOPES)
 @pytest.mark.parametrize("headers", [{}, routed("ping")], ids=["legacy", "modern"])
-def test_what_is_not_one_message_is_400(
+def test_a_body_that_is_not_one_message_is_400(
     assistant: Assistant, headers: dict[str, str], body: str, request_id: Any
 ) -> None:
     response = assistant.post(body.encode(), **headers)
@@ -355,7 +357,7 @@ BROKEN: Final = [
 
 @pytest.mark.parametrize("body", BROKEN, ids=range(len(BROKEN)))
 @pytest.mark.parametrize("headers", [{}, routed("ping")], ids=["legacy", "modern"])
-def test_what_is_not_json_is_400_and_deep_nesting_is_neither(
+def test_malformed_or_deeply_nested_json_is_400(
     assistant: Assistant, headers: dict[str, str], body: bytes
 ) -> None:
     assert error(assistant.post(body, **headers)) == (400, -32700, None)
@@ -372,7 +374,7 @@ def test_what_is_not_json_is_400_and_deep_nesting_is_neither(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_modern", [True, False], ids=["modern", "legacy"])
-def test_an_id_comes_back_as_it_was_sent(
+def test_an_id_is_returned_unchanged(
     assistant: Assistant, *, is_modern: bool, written: str
 ) -> None:
     params = json.dumps({"_meta": META} if is_modern else {})
@@ -386,7 +388,7 @@ def test_an_id_comes_back_as_it_was_sent(
 
 
 @pytest.mark.parametrize("written", ["1.5", "-0.25", "1234567890.1234567890", "1e-3"])
-def test_a_fraction_is_an_id_in_the_older_era_alone(assistant: Assistant, written: str) -> None:
+def test_a_fraction_is_an_id_only_in_the_older_era(assistant: Assistant, written: str) -> None:
     body = f'{{"jsonrpc":"2.0","id":{written},"method":"ping"}}'.encode()
 
     legacy = assistant.post(body)
@@ -421,7 +423,7 @@ def test_half_of_a_surrogate_pair_is_echoed_and_breaks_nothing(assistant: Assist
         (None, "2025-11-25"),
     ],
 )
-def test_initialize_gives_the_revision_that_was_asked_for_or_the_newest(
+def test_initialize_returns_the_requested_revision_or_the_newest(
     assistant: Assistant, asked: Any, given: str
 ) -> None:
     response = assistant.legacy("initialize", {} if asked is None else {"protocolVersion": asked})
@@ -435,21 +437,21 @@ def test_initialize_gives_the_revision_that_was_asked_for_or_the_newest(
 
 
 @pytest.mark.parametrize("session", [None, "a-session"])
-def test_there_is_no_session(assistant: Assistant, session: str | None) -> None:
+def test_initialize_starts_no_session(assistant: Assistant, session: str | None) -> None:
     response = assistant.post(message("initialize", {}), Mcp_Session_Id=session)
 
     assert response.status_code == 200
     assert "mcp-session-id" not in response.headers
 
 
-def test_ping_is_answered_with_nothing(assistant: Assistant) -> None:
+def test_ping_has_an_empty_result(assistant: Assistant) -> None:
     assert assistant.legacy("ping").json() == {"jsonrpc": "2.0", "id": 7, "result": {}}
 
 
 # The newer era's discovery, and what both list
 
 
-def test_discovery_tells_revisions_and_what_there_is(assistant: Assistant) -> None:
+def test_discovery_lists_revisions_and_capabilities(assistant: Assistant) -> None:
     response = assistant.modern("server/discover")
 
     assert response.status_code == 200
@@ -466,7 +468,7 @@ def test_discovery_tells_revisions_and_what_there_is(assistant: Assistant) -> No
     }
 
 
-def test_the_list_of_tools_is_one_page_that_may_be_kept_for_an_hour(assistant: Assistant) -> None:
+def test_the_list_of_tools_is_one_page_that_may_be_cached_for_an_hour(assistant: Assistant) -> None:
     modern = assistant.modern("tools/list").json()["result"]
     again = assistant.modern("tools/list", {"cursor": None}).json()["result"]
     legacy = assistant.legacy("tools/list").json()["result"]
@@ -477,7 +479,7 @@ def test_the_list_of_tools_is_one_page_that_may_be_kept_for_an_hour(assistant: A
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_the_instructions_begin_with_what_day_it_is_where_the_person_lives(
+def test_the_instructions_begin_with_the_date_in_the_persons_zone(
     assistant: Assistant, alice: Any, zone: str
 ) -> None:
     alice.connection.execute("update identity.user set timezone = %s", [zone])
@@ -492,7 +494,7 @@ def test_the_instructions_begin_with_what_day_it_is_where_the_person_lives(
     assert legacy == modern
 
 
-def test_the_instructions_name_tools_to_start_with_that_there_are(assistant: Assistant) -> None:
+def test_the_instructions_name_existing_tools(assistant: Assistant) -> None:
     instructions = assistant.modern("server/discover").json()["result"]["instructions"]
 
     named = set(re.findall(r"\bget_\w+", instructions))

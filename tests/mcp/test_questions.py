@@ -153,7 +153,7 @@ def test_how_long_was_i_in_slack(asked: Assistant, period: str) -> None:
     assert answer["unmatched"] == []
 
 
-def test_how_long_was_i_in_something_that_is_written_wrongly(asked: Assistant) -> None:
+def test_how_long_was_i_in_an_application_with_a_misspelled_name(asked: Assistant) -> None:
     said = asked.mistake("get_time_breakdown", period="last_30_days", filter={"apps": ["Slak"]})
 
     assert 'the nearest known are: ["Slack"' in said
@@ -657,7 +657,7 @@ def test_what_goes_along_with_productive_days(asked: Assistant) -> None:
         assert is_as(pairing, correlation(asked, answer, "productive_ms", partner)["data"])
 
 
-def test_what_goes_along_with_productive_days_is_no_part_of_the_same_clock(
+def test_what_goes_along_with_productive_days_measures_something_else(
     asked: Assistant,
 ) -> None:
     answer = asked.ask("correlate", with_="productive_ms")

@@ -39,7 +39,7 @@ def trips(api: TestClient, assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
-def test_a_tool_asks_together_with_the_token(
+def test_a_tool_takes_one_round_trip_with_the_check_of_the_token(
     assistant: Assistant, trips: list[int], tool: str
 ) -> None:
     assert assistant.call(tool).status_code == 200
@@ -51,7 +51,7 @@ def test_a_tool_asks_together_with_the_token(
     ("method", "statements"),
     [("initialize", 2), ("ping", 1), ("tools/list", 1), ("nothing", 1), ("tools/call", 1)],
 )
-def test_everything_else_is_one_trip_too(
+def test_every_other_method_takes_one_round_trip(
     assistant: Assistant, trips: list[int], method: str, statements: int
 ) -> None:
     assistant.legacy(method)
@@ -59,7 +59,7 @@ def test_everything_else_is_one_trip_too(
     assert trips == [statements]
 
 
-def test_what_is_no_message_and_what_a_tool_does_not_take_cost_the_look_at_the_token(
+def test_invalid_messages_and_arguments_take_one_round_trip(
     assistant: Assistant, trips: list[int]
 ) -> None:
     assistant.post(b"{")
@@ -69,7 +69,7 @@ def test_what_is_no_message_and_what_a_tool_does_not_take_cost_the_look_at_the_t
     assert trips == [1, 1, 1]
 
 
-def test_a_tool_whose_scope_is_missing_is_one_trip(
+def test_a_tool_without_its_scope_takes_one_round_trip(
     api: TestClient, alice: Person, trips: list[int]
 ) -> None:
     assistant = Assistant(api, alice.headers("read:activity"))
@@ -81,7 +81,9 @@ def test_a_tool_whose_scope_is_missing_is_one_trip(
     assert trips == [FIRST_TRIP]
 
 
-def test_who_brings_no_token_never_reaches_the_database(api: TestClient, trips: list[int]) -> None:
+def test_a_request_without_a_token_never_reaches_the_database(
+    api: TestClient, trips: list[int]
+) -> None:
     for authorization in ("", "Bearer svc_dt_nonsense"):
         api.post("/mcp", json=message("ping"), headers={"Authorization": authorization})
 

@@ -54,7 +54,7 @@ class Talk:
 
 
 @each_mode
-def test_the_sdk_is_let_in_and_calls_a_tool(
+def test_the_sdk_gets_a_token_and_calls_a_tool(
     service: Service, program: Program, alice: Person, mode: Mode
 ) -> None:
     talk = Talk(program, mode)
@@ -83,7 +83,7 @@ def test_the_sdk_is_let_in_and_calls_a_tool(
 
 
 @each_mode
-def test_the_sdk_is_stepped_up_to_the_scope_of_a_tool(program: Program, mode: Mode) -> None:
+def test_the_sdk_gets_the_further_scope_of_a_tool(program: Program, mode: Mode) -> None:
     goals, listening, again = Talk(program, mode).call(
         "get_goals", "get_listening", "get_listening"
     )
@@ -142,9 +142,7 @@ def test_the_sdk_asks_its_person_again_after_a_revocation(program: Program, mode
 
 
 @each_mode
-def test_the_sdk_shows_what_was_wrong_with_arguments_and_what_there_is_not(
-    program: Program, mode: Mode
-) -> None:
+def test_the_sdk_reports_wrong_arguments_and_unknown_tools(program: Program, mode: Mode) -> None:
     async def talk() -> tuple[CallToolResult, MCPError]:
         url = f"{program.service.base_url}/mcp"
         async with (

@@ -81,9 +81,7 @@ def names(answer: dict[str, Any]) -> list[str]:
 # At an instant
 
 
-def test_what_was_under_way_at_an_instant_the_one_that_counts_first(
-    assistant: Assistant, tuesday: Person
-) -> None:
+def test_sessions_at_an_instant_begin_with_the_owner(assistant: Assistant, tuesday: Person) -> None:
     answer = assistant.ask(TOOL, at="2025-06-17T14:15:00+02:00")
 
     assert names(answer) == ["Music", "Firefox"]
@@ -121,13 +119,13 @@ def test_what_was_under_way_at_an_instant_the_one_that_counts_first(
         ("2025-06-17T12:45:00Z", ["lock screen"]),
     ],
 )
-def test_a_session_covers_its_start_and_not_its_end(
+def test_a_session_includes_its_start_and_not_its_end(
     assistant: Assistant, tuesday: Person, at: str, under_way: list[str]
 ) -> None:
     assert names(assistant.ask(TOOL, at=at)) == under_way
 
 
-def test_what_was_coded_at_an_instant(assistant: Assistant, tuesday: Person) -> None:
+def test_coding_sessions_at_an_instant(assistant: Assistant, tuesday: Person) -> None:
     answer = assistant.ask(TOOL, kind="coding", at="2025-06-17T08:30:00Z")
 
     assert names(answer) == ["svc"]
@@ -151,7 +149,7 @@ def test_what_was_coded_at_an_instant(assistant: Assistant, tuesday: Person) -> 
         ("Firefox", []),
     ],
 )
-def test_titles_are_searched_letter_by_letter_but_for_case(
+def test_titles_are_searched_literally_and_in_any_case(
     assistant: Assistant, tuesday: Person, search: str, found: list[str]
 ) -> None:
     assert names(assistant.ask(TOOL, search=search, **DAY)) == found
@@ -160,7 +158,7 @@ def test_titles_are_searched_letter_by_letter_but_for_case(
 @pytest.mark.parametrize(
     ("search", "found"), [("Main", ["svc"]), ("fix/100%", ["svc"]), ("_", ["site"]), ("svc", [])]
 )
-def test_of_coding_files_and_branches_are_searched(
+def test_files_and_branches_of_coding_are_searched(
     assistant: Assistant, tuesday: Person, search: str, found: list[str]
 ) -> None:
     assert names(assistant.ask(TOOL, kind="coding", search=search, **DAY)) == found
@@ -184,7 +182,7 @@ def test_of_coding_files_and_branches_are_searched(
         ({}, ["lock screen", "Music", "Firefox", "Mail", "Code"]),
     ],
 )
-def test_a_filter_lets_through_what_fits_each_of_its_members(
+def test_a_filter_selects_sessions_that_match_every_member(
     assistant: Assistant, tuesday: Person, given: dict[str, Any], found: list[str]
 ) -> None:
     assert names(assistant.ask(TOOL, filter=given, **DAY)) == found
@@ -193,7 +191,7 @@ def test_a_filter_lets_through_what_fits_each_of_its_members(
 @pytest.mark.parametrize(
     "given", [{"productivity": ["productive"]}, {"categories": ["development"]}]
 )
-def test_a_short_page_looks_past_what_does_not_fit(
+def test_a_short_page_skips_sessions_that_do_not_match(
     assistant: Assistant, tuesday: Person, given: dict[str, Any]
 ) -> None:
     answer = assistant.ask(TOOL, filter=given, limit=1, **DAY)
@@ -283,7 +281,7 @@ def test_a_cursor_of_another_question_is_refused(
 
 
 @pytest.mark.parametrize("cursor", ["", "x", ".", "00000000.", "0.MTcs", "a" * 5000, "é", "\x00"])
-def test_what_is_no_cursor_is_refused(assistant: Assistant, alice: Person, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(assistant: Assistant, alice: Person, cursor: str) -> None:
     said = assistant.mistake(TOOL, cursor=cursor)
 
     assert said == "cursor: must be the next_cursor of an earlier answer to the same question"
@@ -347,7 +345,7 @@ def test_the_longest_row_fits_an_answer(assistant: Assistant, alice: Person) -> 
         ),
     ],
 )
-def test_what_cannot_be_asked_is_told(
+def test_invalid_arguments_are_an_error(
     assistant: Assistant, alice: Person, given: dict[str, Any], said: str
 ) -> None:
     assert assistant.mistake(TOOL, **given).startswith(said)

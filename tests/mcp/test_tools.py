@@ -83,7 +83,7 @@ def test_the_list_is_in_one_order(assistants: dict[str, Assistant]) -> None:
 
 
 @each_tool
-def test_a_tool_is_listed_with_all_that_an_assistant_decides_by(
+def test_a_tool_is_listed_with_all_that_an_assistant_needs(
     assistants: dict[str, Assistant], tool: Tool
 ) -> None:
     (shown,) = [each for each in listed(assistants) if each["name"] == tool.name]
@@ -106,7 +106,7 @@ def test_a_tool_is_listed_with_all_that_an_assistant_decides_by(
 
 
 @each_tool
-def test_schemas_are_valid_and_objects_that_take_nothing_else(
+def test_schemas_are_valid_and_allow_no_further_members(
     assistants: dict[str, Assistant], tool: Tool
 ) -> None:
     (shown,) = [each for each in listed(assistants) if each["name"] == tool.name]
@@ -125,7 +125,7 @@ def test_schemas_are_valid_and_objects_that_take_nothing_else(
 
 
 @each_tool
-def test_the_readme_says_which_scope_a_tool_needs(tool: Tool) -> None:
+def test_the_readme_names_the_scope_of_each_tool(tool: Tool) -> None:
     assert f"| `{tool.name}` | `{tool.scope}` |" in README.read_text()
 
 
@@ -134,7 +134,7 @@ def test_the_readme_says_which_scope_a_tool_needs(tool: Tool) -> None:
 
 @each_tool
 @pytest.mark.parametrize("name", ["alice", "bob"], ids=["a life", "nothing known"])
-def test_an_answer_fits_its_schema_and_stands_there_once_more_as_text(
+def test_an_answer_fits_its_schema_and_is_repeated_as_text(
     assistants: dict[str, Assistant], tool: Tool, name: str
 ) -> None:
     response = assistants[name].call(tool.name, **ALL.get(tool.name, {}))
@@ -152,7 +152,7 @@ def test_an_answer_fits_its_schema_and_stands_there_once_more_as_text(
 
 @each_tool
 @pytest.mark.parametrize("name", ["alice", "bob"], ids=["a life", "nothing known"])
-def test_an_answer_says_of_which_days_it_is_in_which_zone_and_what_is_not_known(
+def test_an_answer_names_its_days_its_zone_and_its_gaps(
     assistants: dict[str, Assistant], tool: Tool, name: str
 ) -> None:
     answer = assistants[name].ask(tool.name)
@@ -166,7 +166,7 @@ def test_an_answer_says_of_which_days_it_is_in_which_zone_and_what_is_not_known(
 
 
 @each_tool
-def test_a_zone_of_its_own_may_be_asked_for(assistants: dict[str, Assistant], tool: Tool) -> None:
+def test_a_zone_can_be_requested(assistants: dict[str, Assistant], tool: Tool) -> None:
     answer = assistants["alice"].ask(tool.name, tz="Asia/Kathmandu")
 
     assert answer["tz"] == "Asia/Kathmandu"
@@ -174,7 +174,7 @@ def test_a_zone_of_its_own_may_be_asked_for(assistants: dict[str, Assistant], to
 
 
 @each_tool
-def test_beside_every_duration_stand_words(assistants: dict[str, Assistant], tool: Tool) -> None:
+def test_every_duration_has_words(assistants: dict[str, Assistant], tool: Tool) -> None:
     found = list(durations_of(assistants["alice"].ask(tool.name, **ALL.get(tool.name, {}))))
 
     for value, words in found:
@@ -203,7 +203,7 @@ def test_an_answer_is_short(assistants: dict[str, Assistant], tool: Tool) -> Non
 
 
 @each_tool
-def test_bob_sees_nothing_of_alice(assistants: dict[str, Assistant], tool: Tool) -> None:
+def test_answers_to_bob_have_nothing_of_alice(assistants: dict[str, Assistant], tool: Tool) -> None:
     answer = json.dumps(assistants["bob"].ask(tool.name, **ALL.get(tool.name, {})))
 
     assert "alice" not in answer
@@ -230,9 +230,7 @@ def test_an_unknown_argument_with_half_of_a_surrogate_pair_is_named(
 
 @each_tool
 @pytest.mark.parametrize("tz", ["nowhere", "europe/berlin", "+02:00", "", "\x00", "\ud800"])
-def test_a_zone_that_does_not_exist_is_told(
-    assistants: dict[str, Assistant], tool: Tool, tz: str
-) -> None:
+def test_an_unknown_zone_is_an_error(assistants: dict[str, Assistant], tool: Tool, tz: str) -> None:
     said = assistants["bob"].mistake(tool.name, tz=tz)
 
     assert said.startswith("tz: must be ")
@@ -240,18 +238,18 @@ def test_a_zone_that_does_not_exist_is_told(
 
 @each_tool
 @pytest.mark.parametrize("tz", [5, True, [], {}, 1.5])
-def test_a_zone_that_is_no_text_is_told(
+def test_a_zone_that_is_no_text_is_an_error(
     assistants: dict[str, Assistant], tool: Tool, tz: object
 ) -> None:
     assert assistants["bob"].mistake(tool.name, tz=tz) == "tz: must be a string"
 
 
 @each_tool
-def test_null_counts_as_left_out(assistants: dict[str, Assistant], tool: Tool) -> None:
+def test_null_counts_as_absent(assistants: dict[str, Assistant], tool: Tool) -> None:
     assert assistants["bob"].ask(tool.name, tz=None)["tz"] == ZONE
 
 
-def test_the_first_ten_mistakes_are_told_and_long_names_are_cut(
+def test_the_first_ten_mistakes_are_reported_and_long_names_are_cut(
     assistants: dict[str, Assistant],
 ) -> None:
     many = {f"x{number:02}" + "y" * 200: 1 for number in range(20)}
@@ -281,7 +279,7 @@ def test_a_tool_of_another_scope_needs_it(
 # One definition
 
 
-def test_what_endpoints_say_too_is_the_same(
+def test_values_equal_those_of_endpoints(
     assistants: dict[str, Assistant], resource_client: TestClient
 ) -> None:
     assistant = assistants["alice"]
@@ -418,7 +416,7 @@ def test_sums_are_those_of_the_endpoints(
             assert changes[name][side]["per_active_day"] == average
 
 
-def test_bodies_places_and_content_are_those_of_the_endpoints(
+def test_health_places_and_content_are_those_of_the_endpoints(
     assistants: dict[str, Assistant], resource_client: TestClient
 ) -> None:
     assistant = assistants["alice"]

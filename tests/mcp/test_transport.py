@@ -39,7 +39,7 @@ def serving(deployment: Settings, **changed: Any) -> Iterator[TestClient]:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT", "PATCH", "TRACE", "FOO"])
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
-def test_another_method_is_405_and_says_which_is_allowed(
+def test_another_method_is_405_and_the_answer_names_the_allowed_one(
     api: TestClient, method: str, accept: str
 ) -> None:
     response = api.request(method, "/mcp", headers={"Accept": accept})
@@ -50,7 +50,7 @@ def test_another_method_is_405_and_says_which_is_allowed(
         assert response.json()["error"] == "method_not_allowed"
 
 
-def test_a_slash_more_is_another_path(assistant: Assistant) -> None:
+def test_a_path_with_another_slash_does_not_exist(assistant: Assistant) -> None:
     response = assistant.client.post("/mcp/", json=PING, headers=assistant.headers)
 
     assert response.status_code == 404
@@ -81,7 +81,7 @@ def test_pages_of_another_origin_are_refused(
     assert "access-control-allow-origin" not in response.headers
 
 
-def test_who_is_no_page_names_no_origin(assistant: Assistant) -> None:
+def test_a_request_without_an_origin_is_answered(assistant: Assistant) -> None:
     response = assistant.post(PING)
 
     assert response.status_code == 200
@@ -89,14 +89,14 @@ def test_who_is_no_page_names_no_origin(assistant: Assistant) -> None:
     assert "Origin" in response.headers["vary"]
 
 
-def test_pages_of_the_service_itself_are_let_in(assistant: Assistant) -> None:
+def test_pages_of_the_service_itself_may_use_it(assistant: Assistant) -> None:
     response = assistant.post(PING, Origin=OWN)
 
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == OWN
 
 
-def test_pages_that_the_settings_name_are_let_in_and_no_others(
+def test_only_pages_of_the_configured_origins_may_use_it(
     deployment: Settings, alice: Person
 ) -> None:
     with serving(deployment, mcp_origins=("https://inspector.example",)) as client:
@@ -110,7 +110,7 @@ def test_pages_that_the_settings_name_are_let_in_and_no_others(
     assert other.status_code == 403
 
 
-def test_two_origins_are_both_looked_at(assistant: Assistant) -> None:
+def test_both_of_two_origins_are_checked(assistant: Assistant) -> None:
     pairs = [*assistant.headers.items(), ("Origin", OWN), ("Origin", "https://evil.example")]
 
     response = assistant.client.post("/mcp", json=PING, headers=httpx2.Headers(pairs))
@@ -143,7 +143,7 @@ def test_a_preflight_without_an_origin_is_answered_too(api: TestClient) -> None:
     assert api.options("/mcp").status_code == 204
 
 
-def test_pages_may_read_errors_and_where_they_are_sent(api: TestClient, alice: Person) -> None:
+def test_pages_may_read_errors_and_challenges(api: TestClient, alice: Person) -> None:
     origin = {"Origin": OWN, "Content-Type": "application/json"}
     few = alice.headers("read:profile")
 
@@ -186,7 +186,7 @@ def test_json_may_have_parameters(assistant: Assistant, given: str) -> None:
     assert assistant.post(PING, Content_Type=given).status_code == 200
 
 
-def test_a_packed_body_is_415(assistant: Assistant) -> None:
+def test_a_compressed_body_is_415(assistant: Assistant) -> None:
     assert error(assistant.post(PING, Content_Encoding="gzip")) == (415, -32600, None)
 
 
@@ -197,7 +197,7 @@ def test_a_packed_body_is_415(assistant: Assistant) -> None:
         "application/jsonp", "image/*",
     ],
 )  # fmt: skip
-def test_who_takes_no_json_is_told_406(assistant: Assistant, accept: str) -> None:
+def test_a_client_that_accepts_no_json_gets_406(assistant: Assistant, accept: str) -> None:
     assert error(assistant.post(PING, Accept=accept)) == (406, -32600, None)
 
 
@@ -208,11 +208,13 @@ def test_who_takes_no_json_is_told_406(assistant: Assistant, accept: str) -> Non
         "text/event-stream, */*;q=0.1", "Application/JSON;q=0.5", "application/json;q=0, */*", ", ,",
     ],
 )  # fmt: skip
-def test_who_takes_json_in_any_way_is_answered(assistant: Assistant, accept: str) -> None:
+def test_a_client_that_accepts_json_in_any_way_is_answered(
+    assistant: Assistant, accept: str
+) -> None:
     assert assistant.post(PING, Accept=accept).status_code == 200
 
 
-def test_a_long_answer_is_packed_for_who_can_unpack_it(assistant: Assistant) -> None:
+def test_a_long_answer_is_compressed_for_clients_that_accept_it(assistant: Assistant) -> None:
     packed = assistant.post(message("tools/list"), Accept_Encoding="gzip")
     plain = assistant.post(message("tools/list"), Accept_Encoding="identity")
 
@@ -237,12 +239,12 @@ def test_the_longest_body_is_256_kib(assistant: Assistant) -> None:
     assert error(assistant.post(padded(256 * 1024 + 1))) == (413, -32600, None)
 
 
-def test_eight_mib_are_refused_and_never_judged(assistant: Assistant) -> None:
+def test_eight_mib_are_refused_without_being_parsed(assistant: Assistant) -> None:
     assert error(assistant.post(padded(8 * 1024 * 1024))) == (413, -32600, None)
     assert error(assistant.post(b"\xff" * 8 * 1024 * 1024)) == (413, -32600, None)
 
 
-def test_a_body_without_an_announced_length_is_bounded_too(assistant: Assistant) -> None:
+def test_a_body_without_an_announced_length_is_limited_too(assistant: Assistant) -> None:
     pieces = (b" " * 1024 for _ in range(1024))
 
     response = assistant.client.post(
@@ -254,7 +256,7 @@ def test_a_body_without_an_announced_length_is_bounded_too(assistant: Assistant)
     assert error(response) == (413, -32600, None)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for_without_end(
+def test_a_body_that_does_not_come_is_refused_in_time(
     api: TestClient, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route, "_PATIENCE_S", 0.1)
@@ -288,7 +290,7 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(
 # Rate limit
 
 
-def test_a_person_who_asks_too_often_is_told_when_to_come_back(
+def test_too_many_requests_of_a_person_are_429_with_retry_after(
     deployment: Settings, alice: Person, bob: Person
 ) -> None:
     with serving(deployment, mcp_calls_per_minute=3) as client:
@@ -311,7 +313,7 @@ def test_a_person_who_asks_too_often_is_told_when_to_come_back(
     assert others == [429, 200]
 
 
-def test_what_is_no_message_counts_as_well(deployment: Settings, alice: Person) -> None:
+def test_invalid_messages_count_too(deployment: Settings, alice: Person) -> None:
     with serving(deployment, mcp_calls_per_minute=1) as client:
         assistant = Assistant(client, alice.headers())
         answers = [assistant.post(b"{") for _ in range(3)]
@@ -319,7 +321,7 @@ def test_what_is_no_message_counts_as_well(deployment: Settings, alice: Person) 
     assert (429, 429, None) in map(error, answers)
 
 
-def test_a_token_that_ends_is_refused_however_often_it_has_asked(
+def test_a_revoked_token_is_401_even_beyond_the_rate_limit(
     deployment: Settings, alice: Person
 ) -> None:
     with serving(deployment, mcp_calls_per_minute=1) as client:
@@ -332,7 +334,7 @@ def test_a_token_that_ends_is_refused_however_often_it_has_asked(
     assert response.status_code == 401
 
 
-def test_a_minute_later_the_count_begins_anew() -> None:
+def test_the_count_restarts_after_a_minute() -> None:
     now = [1000.0]
     limit = RateLimit(per_minute=2, clock=lambda: now[0])
 
@@ -356,7 +358,7 @@ def test_zero_calls_a_minute_mean_no_limit() -> None:
 # No database
 
 
-def test_without_a_database_the_answer_is_503_with_the_id_and_no_hang(
+def test_without_a_database_the_answer_is_503_with_the_id_in_time(
     deployment: Settings, alice: Person
 ) -> None:
     nowhere = {
@@ -383,7 +385,7 @@ def test_without_a_database_the_answer_is_503_with_the_id_and_no_hang(
 # What is not told
 
 
-def test_the_log_says_which_route_and_status_and_nothing_of_token_or_message(
+def test_the_log_has_route_and_status_and_nothing_of_token_or_message(
     assistant: Assistant, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
