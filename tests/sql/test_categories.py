@@ -131,7 +131,7 @@ def alices(owner: Rows, alice: Person) -> UUID:
 
 # The last answers with ids alone.
 @pytest.mark.parametrize("call", CALLS[:-1])
-def test_what_is_shown_is_of_whoever_is_signed_in(
+def test_the_functions_return_rows_of_the_signed_in_person(
     connect_as: Connect, alice: Person, alices: UUID, signed_in: tuple[Token, Token], call: str
 ) -> None:
     shown = connect_as("authserver").execute(
@@ -143,7 +143,7 @@ def test_what_is_shown_is_of_whoever_is_signed_in(
 
 
 @pytest.mark.parametrize("call", [*CALLS, *CHANGES])
-def test_bob_learns_and_changes_nothing_of_alices(
+def test_bob_reads_and_changes_nothing_of_alice(
     connect_as: Connect,
     owner: Rows,
     alice: Person,
@@ -176,7 +176,7 @@ def test_bob_learns_and_changes_nothing_of_alices(
 
 
 @pytest.mark.parametrize("call", list(CHANGES)[1:3])
-def test_a_rule_of_alices_is_none_of_bobs(
+def test_bob_cannot_change_a_rule_of_alice(
     connect_as: Connect,
     owner: Rows,
     bob: Person,
@@ -211,7 +211,7 @@ def test_a_sign_in_without_use_for_thirty_days_is_over(
     assert everything(owner) == before
 
 
-def test_the_life_of_a_sign_in_is_the_same_here_and_on_pages() -> None:
+def test_a_sign_in_expires_here_as_on_pages() -> None:
     text = (SQL_DIR / "functions" / "categories.sql").read_text()
 
     assert "session.seen_at > now() - interval '30 days'" in text
@@ -226,7 +226,7 @@ def test_no_other_role_may_call_them(connect_as: Connect, role: str, call: str) 
         connect_as(role).execute(f"select * from {call}", nobody)  # noqa: S608 -- ours
 
 
-def test_rules_have_places_from_one_on_and_make_room(owner: Rows, alice: Person) -> None:
+def test_rules_are_numbered_from_one_and_move_for_new_ones(owner: Rows, alice: Person) -> None:
     for pattern, place in (("a", None), ("b", None), ("c", 1), ("d", 3), ("e", 99)):
         insert(owner, alice, "app", "exact", pattern, "Own", place)
 
@@ -250,7 +250,7 @@ def test_a_rule_moves_within_the_order(
     assert patterns(owner, alice) == list(enumerate(expected, 1))
 
 
-def test_rules_that_came_otherwise_are_put_in_order_as_answers_see_them(
+def test_rules_with_equal_priorities_are_numbered_in_the_order_of_answers(
     owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -295,7 +295,7 @@ def fill(owner: Rows, person: Person, count: int, match: str) -> None:
         (50, "regex", "contains", None),
     ],
 )
-def test_there_is_room_for_so_many_rules(
+def test_the_number_of_rules_is_limited(
     owner: Rows, alice: Person, bob: Person, count: int, match: str, added: str, problem: str | None
 ) -> None:
     fill(owner, alice, count, match)
@@ -304,7 +304,7 @@ def test_there_is_room_for_so_many_rules(
     assert insert(owner, bob, "app", added, "another", "Own")[0] is None
 
 
-def test_two_at_once_get_no_further(owner: Rows, alice: Person) -> None:
+def test_two_concurrent_changes_stay_within_the_limit(owner: Rows, alice: Person) -> None:
     fill(owner, alice, 199, "exact")
 
     with (
@@ -333,7 +333,7 @@ def test_two_at_once_get_no_further(owner: Rows, alice: Person) -> None:
         (("app", "regex", r"\d"), "exists"),
     ],
 )
-def test_the_same_rule_is_had_once(
+def test_a_rule_is_added_only_once(
     owner: Rows, alice: Person, rule: tuple[str, ...], problem: str | None
 ) -> None:
     insert(owner, alice, "app", "exact", "code", "One")
@@ -352,7 +352,7 @@ def test_without_an_account_nothing_is_added(owner: Rows, alice: Person) -> None
     assert everything(owner)[:2] == [[], []]
 
 
-def test_an_account_that_is_ended_meanwhile_leaves_no_rule_behind(
+def test_an_account_deleted_meanwhile_leaves_no_rule(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
     authserver = connect_as("authserver")
@@ -373,7 +373,7 @@ def test_an_account_that_is_ended_meanwhile_leaves_no_rule_behind(
     assert patterns(owner, alice) == []
 
 
-def test_a_sign_in_that_is_ended_meanwhile_changes_nothing(
+def test_a_sign_in_that_ends_meanwhile_changes_nothing(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
     authserver = connect_as("authserver")
@@ -452,7 +452,7 @@ def due(owner: Rows, table: str, person: Person) -> list[str]:
         ("svc.set_score(%(user_id)s, 'Games', null)", False),
     ],
 )
-def test_summaries_are_made_anew_and_rollups_where_the_order_of_title_rules_is_another(
+def test_a_change_marks_all_summaries_and_after_other_title_rules_all_rollups(
     owner: Rows,
     alice: Person,
     bob: Person,
@@ -475,7 +475,7 @@ def test_summaries_are_made_anew_and_rollups_where_the_order_of_title_rules_is_a
     assert due(owner, "summary_due", bob) == due(owner, "rollup_due", bob) == []
 
 
-def test_what_changed_nothing_marks_nothing(
+def test_a_change_without_effect_marks_nothing(
     owner: Rows, alice: Person, summed_up: list[str]
 ) -> None:
     insert(owner, alice, "title", "regex", "(", "Own")
@@ -486,7 +486,7 @@ def test_what_changed_nothing_marks_nothing(
     assert due(owner, "summary_due", alice) == due(owner, "rollup_due", alice) == []
 
 
-def test_a_mark_that_is_at_work_becomes_another(owner: Rows, alice: Person) -> None:
+def test_a_mark_in_use_by_a_job_is_replaced(owner: Rows, alice: Person) -> None:
     mark = "select marked_at from activity.summary_due"
     owner.execute(
         "insert into activity.summary_due values (%s, '2025-06-16', now() + interval '1 day')",
@@ -527,7 +527,7 @@ def uncategorized(owner: Rows, person: Person) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def test_what_nothing_sorts_comes_longest_first_sites_by_their_names(
+def test_time_without_a_category_is_listed_longest_first_by_site_or_application(
     owner: Rows, alice: Person, bob: Person
 ) -> None:
     record(owner, alice, "Firefox", ago_h=20, domain="tides.example")
@@ -555,7 +555,7 @@ def test_what_nothing_sorts_comes_longest_first_sites_by_their_names(
     ]
 
 
-def test_twenty_are_shown_and_all_are_counted(owner: Rows, alice: Person) -> None:
+def test_twenty_names_are_listed_and_all_are_counted(owner: Rows, alice: Person) -> None:
     for n in range(23):
         record(owner, alice, f"app {n:02}", ago_h=40 - n, hours=0.5)
 
@@ -565,7 +565,9 @@ def test_twenty_are_shown_and_all_are_counted(owner: Rows, alice: Person) -> Non
     assert {count for *_, count in shown} == {23}
 
 
-def test_time_is_owned_time_of_the_last_thirty_days(owner: Rows, alice: Person) -> None:
+def test_time_without_a_category_is_owned_time_of_the_last_thirty_days(
+    owner: Rows, alice: Person
+) -> None:
     record(owner, alice, "Long", ago_h=30 * 24 + 1, hours=24)
     record(owner, alice, "Short", ago_h=30 * 24 - 2, hours=1)
     record(owner, alice, "Over", ago_h=30 * 24 + 3, hours=2.9)
@@ -592,7 +594,7 @@ def matched(owner: Rows, person: Person, *rule: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def test_what_a_rule_would_match_is_told_with_where_it_is_now(
+def test_the_preview_of_a_rule_has_its_matches_with_their_present_category(
     owner: Rows, alice: Person, bob: Person
 ) -> None:
     record(owner, alice, "Code", ago_h=9, title="Tide table", hours=2)
@@ -622,7 +624,7 @@ def test_what_a_rule_would_match_is_told_with_where_it_is_now(
     ]
 
 
-def test_a_name_has_the_category_of_most_of_its_time_and_ten_are_told(
+def test_a_preview_lists_ten_names_with_the_category_of_most_of_their_time(
     owner: Rows, alice: Person
 ) -> None:
     record(owner, alice, "Firefox", ago_h=50, hours=1, domain="github.com")
@@ -642,7 +644,7 @@ def test_a_name_has_the_category_of_most_of_its_time_and_ten_are_told(
     }
 
 
-def test_a_rule_that_matches_nothing_or_everything_has_an_answer(
+def test_a_rule_that_matches_nothing_or_everything_has_a_preview(
     owner: Rows, alice: Person
 ) -> None:
     assert matched(owner, alice, "app", "regex", ".*") == (0, 0, 0, 0, [])
@@ -760,7 +762,7 @@ def test_a_rule_that_matches_nothing_or_everything_has_an_answer(
         ("[[:none:]]", "not_one"),
     ],
 )
-def test_an_expression_is_taken_if_it_cannot_hang_anything(
+def test_an_expression_that_cannot_hang_the_database_is_accepted(
     owner: Rows, alice: Person, pattern: str, problem: str | None
 ) -> None:
     owner.execute("set statement_timeout = '5s'")
@@ -783,9 +785,7 @@ def test_an_expression_is_taken_if_it_cannot_hang_anything(
         "(?i)a",
     ],
 )
-def test_the_table_takes_no_such_expression_by_any_other_way(
-    owner: Rows, alice: Person, pattern: str
-) -> None:
+def test_the_table_refuses_such_an_expression_too(owner: Rows, alice: Person, pattern: str) -> None:
     owner.execute("set statement_timeout = '5s'")
 
     with pytest.raises(errors.CheckViolation, match="category_rule_expression_is_no_burden"):
@@ -798,13 +798,13 @@ def test_the_table_takes_no_such_expression_by_any_other_way(
         )
 
 
-def test_what_is_no_expression_is_taken_as_it_stands(owner: Rows, alice: Person) -> None:
+def test_a_pattern_that_is_no_expression_is_accepted_unchanged(owner: Rows, alice: Person) -> None:
     for match in ("exact", "contains"):
         for pattern in ("(", r"\1", "(?=a)", "***"):
             assert insert(owner, alice, "title", match, pattern, "Own")[0] is None
 
 
-def test_an_expression_that_takes_too_long_is_not_taken(db: Rows) -> None:
+def test_an_expression_that_takes_too_long_is_refused(db: Rows) -> None:
     text = queries.written_out(SQL_DIR / "functions" / "categories.sql")
     # Nothing is done in less than no time.
     db.execute(text.replace("interval '25 milliseconds'", "interval '-1 second'").encode())
@@ -825,7 +825,7 @@ def test_an_expression_that_takes_too_long_is_not_taken(db: Rows) -> None:
         ("(invoice|receipt).*20[0-9]{2}", None),
     ],
 )
-def test_an_expression_that_is_slow_on_some_text_of_its_letters_is_not_taken(
+def test_an_expression_that_is_slow_on_a_text_of_its_letters_is_refused(
     db: Rows, pattern: str, problem: str | None
 ) -> None:
     told = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()
@@ -833,7 +833,7 @@ def test_an_expression_that_is_slow_on_some_text_of_its_letters_is_not_taken(
     assert told == (problem,)
 
 
-def test_trial_texts_are_the_same_each_time_and_of_the_expressions_own_pieces(db: Rows) -> None:
+def test_trial_texts_are_deterministic_and_consist_of_pieces_of_the_expression(db: Rows) -> None:
     texts = [
         [text for (text,) in db.execute("select svc.trial_texts('(ja|nein){20}z')")]
         for _ in range(2)
@@ -860,7 +860,7 @@ def test_a_persons_expressions_share_one_limit(owner: Rows, alice: Person, bob: 
 
 
 @pytest.mark.parametrize("code", ["XX000", "54000", "53200"])
-def test_what_outgrows_postgres_is_too_large(db: Rows, code: str) -> None:
+def test_an_expression_that_is_too_large_for_postgres_is_refused(db: Rows, code: str) -> None:
     db.execute(
         "create or replace function svc.expression_problem(p_pattern text) returns text "
         f"language plpgsql immutable parallel safe as $$ begin raise sqlstate '{code}'; end $$"
@@ -869,7 +869,7 @@ def test_what_outgrows_postgres_is_too_large(db: Rows, code: str) -> None:
     assert db.execute("select svc.rule_problem('regex', 'a')").fetchone() == ("too_large",)
 
 
-def test_every_problem_has_words() -> None:
+def test_every_problem_has_a_message() -> None:
     text = (SQL_DIR / "functions" / "categories.sql").read_text() + "".join(
         path.read_text() for path in (SQL_DIR / "migrations").glob("*_default_rules.sql")
     )
@@ -917,7 +917,7 @@ def most_memory_kib(connection: Rows) -> int:
         r"(\w|\W|\s|\S|\d|\D){20}x", r"(\w*\d*\s*\S*\W*\D*){4}x",
     ],
 )  # fmt: skip
-def test_an_expression_is_refused_or_read_at_once_and_takes_little_memory(
+def test_a_listed_expression_is_refused_or_fast_and_takes_little_memory(
     owner: Rows, alice: Person, pattern: str
 ) -> None:
     for n, title in enumerate(HOSTILE_TEXTS, 1):
@@ -976,7 +976,7 @@ expressions = st.recursive(
 
 
 @given(pattern=expressions)
-def test_any_expression_is_refused_or_read_at_once(db: Rows, pattern: str) -> None:
+def test_any_expression_is_refused_or_fast(db: Rows, pattern: str) -> None:
     db.execute("set local statement_timeout = '2s'")
 
     told = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()

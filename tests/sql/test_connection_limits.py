@@ -61,7 +61,7 @@ def most(chosen: Settings, role: str, opened: Callable[[], Pipelines]) -> int:
     return asyncio.run(run())
 
 
-def test_the_sizes_that_are_set_are_the_most_connections_there_are(deployment: Settings) -> None:
+def test_the_configured_sizes_limit_the_connections(deployment: Settings) -> None:
     chosen = replace(
         deployment,
         cookie_key="0" * 64,
@@ -77,7 +77,7 @@ def test_the_sizes_that_are_set_are_the_most_connections_there_are(deployment: S
     assert most(chosen, "authserver", lambda: server(chosen).slow) == 4
 
 
-def test_batches_for_which_no_connection_becomes_free_are_refused_by_whose_load_it_is(
+def test_batches_without_a_free_connection_are_refused_with_the_fitting_reason(
     deployment: Settings, alice: Person, bob: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "PATIENCE_S", 0.5)
@@ -126,13 +126,13 @@ def urls(chosen: Settings, *roles: str) -> dict[str, str]:
     return {role: database.role_url(chosen, role) for role in roles}
 
 
-def test_what_fits_is_not_spoken_of(deployment: Settings, limit: int) -> None:
+def test_connections_within_the_limit_cause_no_warning(deployment: Settings, limit: int) -> None:
     needed = {"reader": limit - 10, "ingester": 10}
 
     assert database.connection_shortages(urls(deployment, "reader", "ingester"), needed) == []
 
 
-def test_what_does_not_fit_is_said_in_one_line_with_both_numbers(
+def test_too_many_connections_are_reported_in_one_line_with_both_numbers(
     deployment: Settings, limit: int
 ) -> None:
     needed = {"reader": limit - 10, "ingester": 11}
@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_said_in_one_line_with_both_numbers(
     assert "\n" not in line
 
 
-def test_servers_are_counted_apart_and_one_that_does_not_answer_is_left_out(
+def test_database_servers_are_counted_separately_and_unreachable_ones_are_skipped(
     deployment: Settings, limit: int
 ) -> None:
     here = urls(deployment, "reader", "ingester")
@@ -156,7 +156,7 @@ def test_servers_are_counted_apart_and_one_that_does_not_answer_is_left_out(
 
 
 @pytest.mark.parametrize(("workers", "lines"), [(1, 0), (2, 1)])
-def test_a_server_says_once_when_its_processes_may_open_too_many(
+def test_a_server_warns_once_if_its_processes_may_open_too_many_connections(
     deployment: Settings, limit: int, tmp_path: Path, workers: int, lines: int
 ) -> None:
     (port,) = processes.free_ports(1)

@@ -48,7 +48,7 @@ async def echo(shared: Pipelines, text: str) -> bytes | None:
     return result.get_value(0, 0)
 
 
-def test_thousands_of_interleaved_reads_come_back_to_who_asked(
+def test_thousands_of_interleaved_reads_each_get_their_own_result(
     deployment: Settings, alice: Person, bob: Person
 ) -> None:
     async def ask(reader: Reader, n: int) -> None:
@@ -77,7 +77,7 @@ def test_thousands_of_interleaved_reads_come_back_to_who_asked(
     asyncio.run(run())
 
 
-def test_each_step_has_its_result_in_their_order(deployment: Settings) -> None:
+def test_results_are_in_the_order_of_the_steps(deployment: Settings) -> None:
     steps = [(ECHO, {"text": text}) for text in ("first", "second", "third")]
 
     async def use(shared: Pipelines) -> None:
@@ -88,7 +88,7 @@ def test_each_step_has_its_result_in_their_order(deployment: Settings) -> None:
     with_pipelines(deployment, use)
 
 
-def test_a_question_longer_than_every_buffer_passes_in_both_directions(
+def test_a_statement_longer_than_every_buffer_passes_in_both_directions(
     deployment: Settings,
 ) -> None:
     long = "ä" * 8_000_000
@@ -103,7 +103,7 @@ def test_a_question_longer_than_every_buffer_passes_in_both_directions(
     with_pipelines(deployment, use)
 
 
-def test_one_who_stops_waiting_disturbs_nobody(deployment: Settings) -> None:
+def test_a_canceled_request_does_not_affect_others(deployment: Settings) -> None:
     async def use(shared: Pipelines) -> None:
         await echo(shared, "connected")
         impatient = asyncio.create_task(echo(shared, "first"))
@@ -117,7 +117,7 @@ def test_one_who_stops_waiting_disturbs_nobody(deployment: Settings) -> None:
     with_pipelines(deployment, use)
 
 
-def test_an_error_ends_with_the_request_that_made_it(deployment: Settings) -> None:
+def test_an_error_fails_only_its_own_request(deployment: Settings) -> None:
     broken = pipeline.statement("select 1 / %(n)s::integer")
 
     async def use(shared: Pipelines) -> None:
@@ -135,7 +135,7 @@ def test_an_error_ends_with_the_request_that_made_it(deployment: Settings) -> No
     with_pipelines(deployment, use)
 
 
-def test_a_statement_that_cannot_be_prepared_fails_every_time_and_alone(
+def test_a_statement_that_cannot_be_prepared_fails_only_its_own_requests(
     deployment: Settings,
 ) -> None:
     nonsense = pipeline.statement("select nothing from nowhere")
@@ -149,7 +149,7 @@ def test_a_statement_that_cannot_be_prepared_fails_every_time_and_alone(
     with_pipelines(deployment, use)
 
 
-def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None:
+def test_values_have_the_text_form_of_postgres(deployment: Settings) -> None:
     lists = pipeline.statement("select array_to_json(%(values)s::text[])::text")
 
     async def use(shared: Pipelines) -> None:
@@ -172,9 +172,7 @@ def test_values_are_written_as_postgres_reads_them(deployment: Settings) -> None
         *(math.nan, math.inf, -math.inf),
     ],
 )
-def test_a_float_arrives_as_the_same_number_bit_for_bit(
-    deployment: Settings, number: float
-) -> None:
+def test_a_float_arrives_bit_for_bit(deployment: Settings, number: float) -> None:
     bits = pipeline.statement("select float8send(%(number)s::float8)::text, %(number)s::float8")
 
     async def use(shared: Pipelines) -> None:
@@ -187,7 +185,7 @@ def test_a_float_arrives_as_the_same_number_bit_for_bit(
     with_pipelines(deployment, use)
 
 
-def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
+def test_without_a_free_place_the_database_is_reported_as_busy(deployment: Settings) -> None:
     sleep = pipeline.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
@@ -202,7 +200,7 @@ def test_a_full_house_is_said_to_be_busy(deployment: Settings) -> None:
     asyncio.run(run())
 
 
-def test_the_session_is_opened_before_the_question_in_one_transaction(
+def test_the_session_is_opened_before_the_query_in_one_transaction(
     deployment: Settings, alice: Person
 ) -> None:
     inside = pipeline.statement("select current_setting('svc.user_id', true) || ' ' || now()::text")
@@ -221,7 +219,7 @@ def test_the_session_is_opened_before_the_question_in_one_transaction(
     with_pipelines(deployment, use)
 
 
-def test_questions_that_take_long_run_side_by_side_from_the_first(deployment: Settings) -> None:
+def test_long_reads_run_in_parallel_from_the_first(deployment: Settings) -> None:
     meet = pipeline.statement(
         """
         select pg_sleep(0.3)::text,
@@ -243,7 +241,7 @@ def test_questions_that_take_long_run_side_by_side_from_the_first(deployment: Se
     asyncio.run(run())
 
 
-def test_an_answer_that_does_not_come_is_not_waited_for(deployment: Settings) -> None:
+def test_a_missing_answer_fails_the_request_in_time(deployment: Settings) -> None:
     sleep = pipeline.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
@@ -258,7 +256,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for(deployment: Settings) ->
     asyncio.run(run())
 
 
-def test_answers_that_wait_behind_slow_ones_do_not_count_as_late(deployment: Settings) -> None:
+def test_answers_behind_slow_ones_do_not_count_as_late(deployment: Settings) -> None:
     sleep = pipeline.statement("select pg_sleep(0.7)::text || %(number)s")
 
     async def run() -> None:
@@ -278,7 +276,7 @@ def test_answers_that_wait_behind_slow_ones_do_not_count_as_late(deployment: Set
     asyncio.run(run())
 
 
-def test_a_server_that_accepts_and_says_nothing_is_given_up(deployment: Settings) -> None:
+def test_a_server_that_accepts_without_a_reply_is_given_up(deployment: Settings) -> None:
     async def run(port: int) -> None:
         nobody = replace(deployment, role_urls={"reader": f"host=127.0.0.1 port={port} dbname=svc"})
         reader = Reader.of(nobody)
@@ -296,7 +294,7 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up(deployment: Settings
         asyncio.run(run(silent.getsockname()[1]))
 
 
-def test_a_value_that_cannot_be_written_disturbs_nobody(deployment: Settings) -> None:
+def test_an_invalid_value_fails_only_its_own_request(deployment: Settings) -> None:
     async def use(shared: Pipelines) -> None:
         unknown = tokens.mint(tokens.ACCESS, UUID(int=1))
         opening = (session.OPEN_SESSION, Credential(unknown, (), ()).parameters())
@@ -308,7 +306,7 @@ def test_a_value_that_cannot_be_written_disturbs_nobody(deployment: Settings) ->
     with_pipelines(deployment, use)
 
 
-def test_a_statement_that_the_server_forgot_is_prepared_again(deployment: Settings) -> None:
+def test_a_deallocated_statement_is_prepared_again(deployment: Settings) -> None:
     forget = pipeline.statement("deallocate all")
 
     async def use(shared: Pipelines) -> None:
@@ -320,7 +318,7 @@ def test_a_statement_that_the_server_forgot_is_prepared_again(deployment: Settin
     with_pipelines(deployment, use)
 
 
-def test_all_who_ask_at_once_are_told_why_their_statement_cannot_be_prepared(
+def test_concurrent_requests_all_get_the_error_of_preparing_their_statement(
     deployment: Settings,
 ) -> None:
     nonsense = pipeline.statement("select nothing from nowhere")
@@ -339,7 +337,7 @@ def test_all_who_ask_at_once_are_told_why_their_statement_cannot_be_prepared(
     with_pipelines(deployment, use)
 
 
-def test_when_the_server_has_forgotten_statements_all_in_flight_are_answered(
+def test_requests_in_flight_are_answered_after_statements_were_deallocated(
     deployment: Settings,
 ) -> None:
     forget = pipeline.statement("deallocate all")
@@ -414,7 +412,7 @@ def with_owners_lines(
     asyncio.run(run())
 
 
-def test_a_sequel_has_the_values_that_the_answer_decides(
+def test_a_sequel_gets_values_from_the_answer(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -428,7 +426,7 @@ def test_a_sequel_has_the_values_that_the_answer_decides(
     assert people(owner) == [("alice@example.org", "alice"), ("bob@example.org", "bob")]
 
 
-def test_a_sequel_that_fails_takes_what_came_before_along(
+def test_a_failed_sequel_rolls_back_the_whole_transaction(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -464,7 +462,7 @@ def test_nothing_follows_a_step_that_failed(
     assert people(owner) == []
 
 
-def test_values_that_cannot_be_made_or_written_undo_what_came_before(
+def test_an_error_in_the_values_of_a_sequel_rolls_back_the_transaction(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -482,7 +480,7 @@ def test_values_that_cannot_be_made_or_written_undo_what_came_before(
     assert people(owner) == []
 
 
-def test_one_who_stops_waiting_for_the_answer_leaves_no_transaction_open(
+def test_a_canceled_request_leaves_no_transaction_open(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -499,7 +497,7 @@ def test_one_who_stops_waiting_for_the_answer_leaves_no_transaction_open(
     assert people(owner) == []
 
 
-def test_nobody_comes_into_a_transaction_that_is_open(
+def test_no_request_is_sent_into_an_open_transaction(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -519,7 +517,7 @@ def test_nobody_comes_into_a_transaction_that_is_open(
     assert people(owner) == [("alice@example.org", "alice")]
 
 
-def test_a_sequel_that_the_server_forgot_is_prepared_again_and_done_once(
+def test_a_deallocated_sequel_is_prepared_again_and_runs_once(
     deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     forget = pipeline.statement("deallocate all")
@@ -613,7 +611,7 @@ async def ask(shared: Pipelines, question: pipeline.Statement) -> list[bytes | N
     ],
     ids=["column added", "type changed", "view replaced", "function replaced"],
 )
-def test_a_request_whose_result_has_other_columns_now_is_sent_once_more(
+def test_a_request_whose_result_has_new_columns_is_sent_once_more(
     deployment: Settings,
     trial: psycopg.Connection[Any],
     prepare: str,
@@ -641,7 +639,7 @@ def test_a_request_whose_result_has_other_columns_now_is_sent_once_more(
     with_owners_lines(deployment, use)
 
 
-def test_each_line_prepares_again_after_the_schema_has_changed(
+def test_each_connection_prepares_again_after_a_schema_change(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -660,7 +658,7 @@ def test_each_line_prepares_again_after_the_schema_has_changed(
     with_owners_lines(deployment, use, size=4)
 
 
-def test_requests_in_flight_on_one_line_are_each_sent_once_more_after_the_schema_has_changed(
+def test_requests_in_flight_on_one_connection_are_each_sent_once_more_after_a_schema_change(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -681,7 +679,7 @@ def test_requests_in_flight_on_one_line_are_each_sent_once_more_after_the_schema
     with_owners_lines(deployment, use, depth=8)
 
 
-def test_a_write_before_an_outdated_statement_is_done_once(
+def test_a_write_before_an_outdated_statement_runs_once(
     deployment: Settings, trial: psycopg.Connection[Any]
 ) -> None:
     note = pipeline.statement("insert into trial.note values (%(text)s)")
@@ -698,7 +696,7 @@ def test_a_write_before_an_outdated_statement_is_done_once(
 
 
 @pytest.mark.parametrize("first_is_outdated", [True, False], ids=["first part", "sequel"])
-def test_a_transaction_with_an_outdated_first_part_or_sequel_is_done_once(
+def test_a_transaction_with_an_outdated_statement_runs_once(
     deployment: Settings, trial: psycopg.Connection[Any], first_is_outdated: bool
 ) -> None:
     note = pipeline.statement("insert into trial.note values (%(text)s) returning text")

@@ -49,7 +49,7 @@ def spans(db: Rows, start: str, end: str, *raw_days: date) -> list[tuple[int, st
     ]
 
 
-def test_a_long_range_goes_up_to_months_and_down_again(db: Rows) -> None:
+def test_a_long_range_has_months_in_the_middle_and_shorter_slots_at_the_edges(db: Rows) -> None:
     found = spans(db, "2025-01-13T10:07:03Z", "2025-06-05T13:22Z")
 
     assert found == [
@@ -65,7 +65,7 @@ def test_a_long_range_goes_up_to_months_and_down_again(db: Rows) -> None:
     ]
 
 
-def test_a_month_with_a_raw_day_is_left_to_its_days(db: Rows) -> None:
+def test_a_month_with_a_raw_day_is_covered_by_days(db: Rows) -> None:
     found = spans(db, "2025-02-01T00:00Z", "2025-06-01T00:00Z", date(2025, 3, 31), date(2025, 4, 1))
 
     assert found == [
@@ -115,7 +115,7 @@ def test_a_local_day_is_hours_and_quarters(
     assert found == expected
 
 
-def test_buckets_share_no_span_and_those_without_length_have_none(db: Rows) -> None:
+def test_buckets_have_separate_spans_and_empty_ones_have_none(db: Rows) -> None:
     edges = [datetime(2025, 6, 16, hour, tzinfo=UTC) for hour in (9, 10, 10, 12)]
 
     found = cover(db, edges[:-1], edges[1:], [])
@@ -127,13 +127,13 @@ def test_buckets_share_no_span_and_those_without_length_have_none(db: Rows) -> N
 
 
 @pytest.mark.parametrize("edges", [[], [datetime(2025, 6, 16, tzinfo=UTC)]])
-def test_no_time_is_no_span(db: Rows, edges: list[datetime]) -> None:
+def test_an_empty_range_has_no_spans(db: Rows, edges: list[datetime]) -> None:
     found = cover(db, edges, edges, [date(2025, 6, 16)])
 
     assert found == []
 
 
-def test_all_time_that_answers_can_name_is_few_spans(db: Rows) -> None:
+def test_the_longest_range_has_few_spans(db: Rows) -> None:
     found = spans(db, "0001-01-01T00:00Z", "9999-12-31T23:59:59Z", date(2025, 6, 16))
 
     assert found == [
@@ -189,7 +189,7 @@ RAW_DAYS = st.lists(st.dates(date(2023, 12, 29), date(2024, 4, 9)), unique=True,
 
 
 @given(edges=EDGES, raw_days=RAW_DAYS)
-def test_any_buckets_are_covered_exactly_and_by_what_is_whole_and_fresh(
+def test_any_buckets_are_covered_exactly_by_whole_slots_without_marks(
     db: Rows, edges: list[datetime], raw_days: list[date]
 ) -> None:
     starts, ends = edges[:-1], edges[1:]
@@ -220,7 +220,7 @@ def test_any_buckets_are_covered_exactly_and_by_what_is_whole_and_fresh(
 
 
 @given(edges=EDGES, raw_days=RAW_DAYS)
-def test_nothing_is_raw_or_in_small_slots_that_could_be_in_larger_ones(
+def test_the_cover_uses_the_largest_possible_slots(
     db: Rows, edges: list[datetime], raw_days: list[date]
 ) -> None:
     starts, ends = edges[:-1], edges[1:]

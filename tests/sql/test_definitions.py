@@ -228,7 +228,7 @@ def test_every_reader_follows_the_order_of_owners(
 
 
 @pytest.mark.parametrize("reader", OWNERS)
-def test_of_two_sessions_with_the_same_start_the_first_device_owns_the_time(
+def test_the_first_device_owns_the_time_of_two_sessions_with_one_start(
     load: Callable[..., Readers], reader: str
 ) -> None:
     assert OWNERS[reader](load()) == {"Written": 2 * HOUR_MS, "Read": HOUR_MS}
@@ -306,7 +306,7 @@ def unreported(readers: Readers) -> int:
 
 
 @pytest.mark.parametrize("read", [gaps, unreported])
-def test_every_reader_follows_the_rule_for_days_that_nobody_reported(
+def test_every_reader_follows_the_rule_for_days_without_a_report(
     load: Callable[..., Readers], read: Read
 ) -> None:
     changed = load("shared/definitions.sql", "day.starts_at\n", "day.ends_at + interval '1 day'\n")
@@ -321,7 +321,7 @@ def test_every_reader_follows_the_rule_for_days_that_nobody_reported(
         ("sum(owned_ms)::bigint as owned_ms", "7 as owned_ms", 3),
     ],
 )
-def test_rollups_of_applications_and_of_coding_are_of_the_same_rows(
+def test_rollups_of_applications_and_of_coding_have_the_same_rows(
     load: Callable[..., Readers], old: str, new: str, grain: int
 ) -> None:
     readers = load("resourceserver/timeline/rollups.sql", old, new)

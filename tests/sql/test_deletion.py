@@ -56,7 +56,7 @@ def test_a_fresh_sign_in_deletes_its_own_account(
 @pytest.mark.parametrize(
     "ago", [{"proved": "15 min"}, {"proved": "20 days"}, {"seen": "30 days"}], ids=str
 )
-def test_a_sign_in_that_is_stale_or_over_deletes_nothing(
+def test_a_stale_or_ended_sign_in_deletes_nothing(
     connect_as: Connect, owner: Rows, alice: Person, ago: dict[str, str]
 ) -> None:
     session = sign_in(alice, **ago)
@@ -89,7 +89,7 @@ def test_bob_cannot_delete_alice(
     assert people(owner) == [alice.email, bob.email]
 
 
-def test_what_is_fresh_and_what_lives_is_the_same_here_and_on_pages() -> None:
+def test_a_sign_in_is_fresh_and_valid_here_exactly_as_on_pages() -> None:
     text = (SQL_DIR / "functions" / "deletion.sql").read_text()
 
     assert sessions.FRESH_FOR.total_seconds() == 15 * 60
@@ -98,7 +98,7 @@ def test_what_is_fresh_and_what_lives_is_the_same_here_and_on_pages() -> None:
     assert "session.seen_at > now() - interval '30 days'" in text
 
 
-def test_a_sign_in_that_is_being_ended_everywhere_deletes_nothing(
+def test_a_sign_in_that_ends_meanwhile_deletes_nothing(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
     session = sign_in(alice)
@@ -136,7 +136,7 @@ def test_no_other_role_may_call_them(connect_as: Connect, role: str, call: str) 
         connection.execute(f"select {call}")
 
 
-def test_rows_of_somebody_who_has_an_account_are_never_removed(
+def test_rows_of_an_existing_account_are_never_removed(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
     owner.execute("insert into activity.device (user_id, name) values (%s, 'x')", [alice.user_id])
@@ -163,7 +163,7 @@ def test_no_table_of_data_refers_to_accounts(db: Rows) -> None:
     assert referring == []
 
 
-def test_what_belongs_to_an_account_ends_with_it(db: Rows) -> None:
+def test_rows_of_an_account_are_deleted_with_it(db: Rows) -> None:
     # Each table of identity and oauth with a user in it goes with the account, or is one of the two that
     # outlive it.
     lasting = db.execute(
@@ -191,7 +191,7 @@ def test_what_belongs_to_an_account_ends_with_it(db: Rows) -> None:
     assert lasting == [("departed_user",), ("security_event",)]
 
 
-def test_tables_of_later_are_found_and_emptied_in_an_order_that_works(db: Rows) -> None:
+def test_later_tables_are_emptied_in_a_valid_order(db: Rows) -> None:
     db.execute("create schema later authorization svc_owner")
     db.execute("set role svc_owner")
     db.execute(

@@ -41,7 +41,7 @@ def ours(db: Rows) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("call", FORBIDDEN)
-def test_no_role_leaves_anything_behind_or_lifts_a_limit_by_a_function(
+def test_no_role_may_call_a_function_that_leaves_something_behind_or_lifts_a_limit(
     connect_as: Connect, role: str, call: str
 ) -> None:
     with pytest.raises(InsufficientPrivilege):
@@ -49,7 +49,7 @@ def test_no_role_leaves_anything_behind_or_lifts_a_limit_by_a_function(
 
 
 @pytest.mark.parametrize("call", LOCKS)
-def test_the_worker_alone_takes_advisory_locks_until_the_end_of_a_transaction(
+def test_only_the_worker_may_take_advisory_locks_of_a_transaction(
     connect_as: Connect, call: str
 ) -> None:
     for role in ("authserver", "ingester", "reader"):
@@ -58,7 +58,7 @@ def test_the_worker_alone_takes_advisory_locks_until_the_end_of_a_transaction(
     connect_as("worker").execute(f"select {call}")
 
 
-def test_everything_of_these_families_is_taken_from_everybody(db: Rows) -> None:
+def test_all_functions_of_these_families_are_revoked_from_public(db: Rows) -> None:
     left = db.execute(
         """
         select oid::regprocedure::text

@@ -69,7 +69,7 @@ def test_no_role_lifts_its_own_time_limit(
     assert row == ("20s" if limit_ms > 0 else "1ms",)
 
 
-def test_a_session_shows_its_own_user_alone(
+def test_a_session_shows_only_rows_of_its_user(
     connect_as: Connect, marked: tuple[Person, Person]
 ) -> None:
     alice, _ = marked
@@ -86,7 +86,7 @@ def test_a_session_shows_its_own_user_alone(
 
 @pytest.mark.parametrize("role", ["reader", "ingester"])
 @pytest.mark.parametrize("local", [True, False])
-def test_settings_alone_open_nothing(
+def test_settings_without_a_token_show_no_rows(
     connect_as: Connect, marked: tuple[Person, Person], local: bool, role: str
 ) -> None:
     alice, bob = marked
@@ -111,7 +111,7 @@ def test_settings_alone_open_nothing(
         assert seen == [], forgery
 
 
-def test_a_setting_left_behind_never_shows_another_their_rows(
+def test_a_leftover_setting_shows_no_rows_to_the_next_user(
     connect_as: Connect, marked: tuple[Person, Person]
 ) -> None:
     alice, bob = marked
@@ -128,7 +128,7 @@ def test_a_setting_left_behind_never_shows_another_their_rows(
     assert seen == ["bob"]
 
 
-def test_no_setting_that_the_reader_can_change_opens_a_row(
+def test_no_setting_of_the_reader_shows_a_row(
     connect_as: Connect, marked: tuple[Person, Person]
 ) -> None:
     reader = connect_as("reader")
@@ -265,7 +265,9 @@ FORBIDDEN = {
     ("role", "statement"),
     [(role, statement) for role, statements in FORBIDDEN.items() for statement in statements],
 )
-def test_a_role_may_not(connect_as: Connect, role: str, statement: sql.SQL) -> None:
+def test_a_role_may_not_run_the_statement(
+    connect_as: Connect, role: str, statement: sql.SQL
+) -> None:
     connection = connect_as(role)
     connection.execute("set default_transaction_read_only = off")
 
@@ -284,7 +286,7 @@ def test_no_role_can_become_another(connect_as: Connect, role: str, other: str) 
         connection.execute(sql.SQL("set role {}").format(sql.Identifier(other)))
 
 
-def test_runtime_roles_are_weak_and_own_nothing(db: Rows) -> None:
+def test_runtime_roles_have_no_attributes_and_own_nothing(db: Rows) -> None:
     strong = db.execute(
         """
         select rolname
@@ -621,7 +623,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("role", sorted(FUNCTIONS))
-def test_every_role_may_call_what_it_needs_and_nothing_else(db: Rows, role: str) -> None:
+def test_every_role_may_call_exactly_the_functions_that_it_needs(db: Rows, role: str) -> None:
     callable_by_role = db.execute(
         """
         select proname

@@ -50,7 +50,7 @@ def test_a_run_that_fails_is_logged_and_both_jobs_run_again(
     assert set(runs) == {(1,)}
 
 
-def test_with_jobs_off_none_starts(deployment: Settings) -> None:
+def test_no_job_starts_if_jobs_are_off(deployment: Settings) -> None:
     async def work(_: Connection) -> None:
         pytest.fail("it ran")
 

@@ -60,7 +60,7 @@ SLEEP = """
         (SLEEP.format("+02:00", 1_000_000_000_001), "sleep_takes_time"),
     ],
 )
-def test_a_row_that_answers_could_not_show_is_refused(
+def test_a_row_that_no_answer_could_contain_is_refused(
     db: psycopg.Connection[Any], statement: LiteralString, rule: str
 ) -> None:
     with pytest.raises(errors.CheckViolation) as refused:
@@ -84,7 +84,7 @@ MADE = {"activity.app_time", "activity.coding_time", "activity.app_timeline"}
 """What is made of sessions, which hold nothing else."""
 
 
-def test_no_column_of_what_is_known_of_somebody_holds_what_answers_cannot_show(
+def test_no_column_of_user_data_accepts_values_that_no_answer_could_contain(
     db: psycopg.Connection[Any],
 ) -> None:
     columns = db.execute(

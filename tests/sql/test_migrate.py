@@ -38,7 +38,7 @@ def test_a_second_run_applies_nothing(deployment: Settings) -> None:
     assert said == []
 
 
-def test_servers_that_start_at_once_make_one_schema(empty: Settings) -> None:
+def test_concurrent_migrations_create_one_schema(empty: Settings) -> None:
     said: list[str] = []
     failures: list[Exception] = []
 
@@ -99,7 +99,7 @@ def test_a_schema_of_a_newer_program_is_refused(deployment: Settings) -> None:
             owner.execute("delete from svc.applied_file where name = '9999_later.sql'")
 
 
-def test_a_server_that_is_not_there_is_one_line(deployment: Settings) -> None:
+def test_an_unreachable_server_is_one_line(deployment: Settings) -> None:
     nowhere = replace(deployment, database_url="postgresql://nobody@127.0.0.1:1/svc")
 
     with pytest.raises(MigrationError) as failure:
@@ -114,7 +114,7 @@ def test_this_servers_time_zones_are_right(db: psycopg.Connection[Any]) -> None:
     assert db.execute(statements["wrong_zones"]).fetchall() == []
 
 
-def test_what_was_measured_before_there_were_summaries_is_marked_and_counted(
+def test_data_older_than_summaries_is_marked_and_counted(
     empty: Settings,
 ) -> None:
     statements = queries.load(migration.SQL_DIR / "migrate.sql")
@@ -160,7 +160,7 @@ def test_what_was_measured_before_there_were_summaries_is_marked_and_counted(
         ).fetchall() == [("app_sessions", 4)]
 
 
-def test_what_was_summed_up_before_the_service_knew_applications_is_summed_up_again(
+def test_summaries_older_than_the_services_rules_are_renewed(
     empty: Settings,
 ) -> None:
     statements = queries.load(migration.SQL_DIR / "migrate.sql")
@@ -223,7 +223,7 @@ def test_no_two_standing_files_have_the_same_name() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_a_changed_file_brings_the_grants_along(empty: Settings) -> None:
+def test_a_changed_file_also_runs_the_grants(empty: Settings) -> None:
     migrate(empty, print)
     with psycopg.connect(empty.database_url or "", autocommit=True) as owner:
         owner.execute("update svc.applied_file set digest = 'old' where name = 'session.sql'")
@@ -234,7 +234,7 @@ def test_a_changed_file_brings_the_grants_along(empty: Settings) -> None:
     assert said == ["applying session.sql", "applying grants.sql"]
 
 
-def test_a_connection_is_left_as_it_was(empty: Settings) -> None:
+def test_a_connection_is_unchanged_afterwards(empty: Settings) -> None:
     with psycopg.connect(empty.database_url or "", autocommit=True) as connection:
         migration._Migrator(connection, print, migration.SQL_DIR, ()).run()
 
@@ -249,7 +249,7 @@ def test_a_connection_is_left_as_it_was(empty: Settings) -> None:
     assert left == (True, "0", 0)
 
 
-def test_a_new_function_is_nobodys_until_it_is_granted(empty: Settings) -> None:
+def test_a_new_function_needs_a_grant(empty: Settings) -> None:
     migrate(empty, print)
     with psycopg.connect(empty.database_url or "", autocommit=True) as owner:
         owner.execute("set role svc_owner")
@@ -261,7 +261,7 @@ def test_a_new_function_is_nobodys_until_it_is_granted(empty: Settings) -> None:
     assert row == (False,)
 
 
-def test_no_runtime_role_makes_temporary_tables(empty: Settings) -> None:
+def test_no_runtime_role_may_create_temporary_tables(empty: Settings) -> None:
     migrate(empty, print)
     with psycopg.connect(empty.database_url or "") as owner:
         may = owner.execute(
@@ -276,7 +276,7 @@ def test_no_runtime_role_makes_temporary_tables(empty: Settings) -> None:
     assert may == []
 
 
-def test_no_statement_waits_for_locks_longer_than_one_lock_may_take() -> None:
+def test_a_migration_waits_at_most_four_seconds_for_the_locks_of_a_statement() -> None:
     for path in (migration.SQL_DIR / "migrations").glob("[0-9]*.sql"):
         limit_s = 4
         words = re.finditer(

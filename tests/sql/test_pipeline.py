@@ -90,9 +90,7 @@ def test_an_expired_token_is_refused(deployment: Settings, alice: Person) -> Non
     with_reader(deployment, use)
 
 
-def test_a_token_opens_only_the_resource_it_is_bound_to(
-    deployment: Settings, alice: Person
-) -> None:
+def test_a_token_is_accepted_only_for_its_resource(deployment: Settings, alice: Person) -> None:
     async def use(reader: Reader) -> None:
         assert await reader.read(
             credential(alice.token(resource="http://testserver")), ANSWER, {}, is_quick=True
@@ -105,7 +103,7 @@ def test_a_token_opens_only_the_resource_it_is_bound_to(
     with_reader(deployment, use)
 
 
-def test_only_a_zone_that_the_request_named_is_the_request_s_mistake(
+def test_only_a_zone_of_the_request_is_an_error_of_the_request(
     deployment: Settings, alice: Person
 ) -> None:
     who = credential(alice.token())
@@ -141,7 +139,7 @@ def test_dead_connections_are_replaced_without_an_error(
     with_reader(deployment, use)
 
 
-def test_a_database_that_is_gone_is_said_to_be(deployment: Settings, alice: Person) -> None:
+def test_an_unreachable_database_is_reported(deployment: Settings, alice: Person) -> None:
     who = credential(alice.token())
     nowhere = replace(deployment, role_urls={"reader": "host=127.0.0.1 port=1 dbname=svc"})
 

@@ -180,7 +180,7 @@ def by_reference(owner: Rows) -> list[tuple[str, set[str]]]:
     return [(table, parents[table]) for table in ordered]
 
 
-def test_every_question_finds_its_rows_by_an_index(crowded: Settings) -> None:
+def test_every_statement_finds_its_rows_with_an_index(crowded: Settings) -> None:
     with closing(psycopg.connect(crowded.database_url or "")) as owner:
         sizes: dict[str, int] = dict(
             owner.execute(

@@ -68,7 +68,7 @@ def test_a_pool_connects_when_it_is_used_and_keeps_its_connections_until_it_is_c
     asyncio.run(wait_for_async(lambda: open_backends(owner) == [], "the connections to be closed"))
 
 
-def test_beyond_its_size_somebody_waits_and_is_served_or_refused(
+def test_a_request_beyond_the_size_of_the_pool_waits_and_is_served_or_refused(
     deployment: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "WAIT_S", 0.2)
@@ -89,7 +89,7 @@ def test_beyond_its_size_somebody_waits_and_is_served_or_refused(
     with_pool(deployment, use)
 
 
-def test_where_too_many_wait_already_the_next_is_refused_at_once(
+def test_a_request_beyond_the_waiting_limit_is_refused_at_once(
     deployment: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_MOST_WAITING", 1)
@@ -123,9 +123,7 @@ def test_connections_that_the_server_has_ended_are_replaced_without_an_error(
     with_pool(deployment, use, size=4)
 
 
-def test_a_transaction_that_is_left_open_is_rolled_back(
-    deployment: Settings, connect_as: Connect
-) -> None:
+def test_an_open_transaction_is_rolled_back(deployment: Settings, connect_as: Connect) -> None:
     async def use(workers: Pool) -> None:
         async with workers.connection() as connection:
             await connection.execute("begin")
@@ -138,7 +136,7 @@ def test_a_transaction_that_is_left_open_is_rolled_back(
     with_pool(deployment, use)
 
 
-def test_whoever_stops_waiting_or_fails_takes_no_connection_along(deployment: Settings) -> None:
+def test_a_canceled_or_failed_request_returns_its_connection(deployment: Settings) -> None:
     async def use(workers: Pool) -> None:
         first = await workers.take()
         impatient = asyncio.create_task(workers.take())
@@ -156,7 +154,7 @@ def test_whoever_stops_waiting_or_fails_takes_no_connection_along(deployment: Se
     with_pool(deployment, use)
 
 
-def test_a_database_that_is_away_is_told_from_busy_connections(
+def test_an_unreachable_database_is_distinguished_from_busy_connections(
     deployment: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "WAIT_S", 0.2)

@@ -262,7 +262,7 @@ def test_every_reference_to_user_data_names_its_user(
         ("delete from activity.device", ["activity.device"]),
     ],
 )
-def test_what_is_missing_is_found_wherever_it_stands(
+def test_a_missing_condition_is_detected_at_any_place(
     db: psycopg.Connection[Any],
     tables: dict[str, tuple[str, str]],
     text: str,

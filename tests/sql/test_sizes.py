@@ -100,14 +100,14 @@ LONG: Final[dict[str, int]] = {
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_a_statement_is_no_longer_than_one_can_read_and_plan(name: str) -> None:
+def test_a_statement_with_its_fragments_is_within_the_limits(name: str) -> None:
     whole = written_out(STATEMENTS[name])
 
     assert len(EXPRESSION.findall(whole)) <= MOST_EXPRESSIONS
     assert len(whole.splitlines()) <= LONG.get(name, MOST_LINES)
 
 
-def test_no_statement_has_more_text_of_its_own_than_fits_a_few_screens() -> None:
+def test_the_own_text_of_a_statement_is_within_the_limit() -> None:
     own = {
         f"{path.relative_to(ROOT)}: {block.name}": len(code(block.text).splitlines())
         for package in PACKAGES
@@ -119,7 +119,7 @@ def test_no_statement_has_more_text_of_its_own_than_fits_a_few_screens() -> None
     assert [name for name, lines in own.items() if lines > MOST_OWN_LINES] == []
 
 
-def test_common_table_expressions_are_counted_with_those_of_what_is_called() -> None:
+def test_common_table_expressions_of_called_functions_are_counted() -> None:
     text = "with recursive a as (\n    select 1\n),\nb (n) as materialized (\n    with c as (\n"
 
     assert len(EXPRESSION.findall(text)) == 3

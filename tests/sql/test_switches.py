@@ -60,14 +60,12 @@ def found(db: Rows, timeline: list[Segment]) -> list[Switch]:
 
 
 @given(timeline=timelines())
-def test_any_timeline_has_the_switches_that_the_slow_model_finds(
-    db: Rows, timeline: list[Segment]
-) -> None:
+def test_any_timeline_has_the_switches_of_the_slow_model(db: Rows, timeline: list[Segment]) -> None:
     assert found(db, timeline) == switches(timeline)
 
 
 @given(timeline=timelines(), edges=st.tuples(st.integers(0, 39), st.integers(0, 39)))
-def test_all_but_the_first_and_the_last_switch_are_sure_whatever_comes_before_and_after(
+def test_all_switches_but_the_first_and_the_last_are_certain(
     db: Rows, timeline: list[Segment], edges: tuple[int, int]
 ) -> None:
     first, last = sorted(edges)
@@ -85,7 +83,7 @@ def test_all_but_the_first_and_the_last_switch_are_sure_whatever_comes_before_an
         assert whole[begin : begin + len(certain)] == certain
 
 
-def test_nothing_has_no_switches(db: Rows) -> None:
+def test_an_empty_timeline_has_no_switches(db: Rows) -> None:
     (count,) = db.execute("select count(*) from svc.switches('{}', '{}', '{}')").fetchone() or (-1,)
 
     assert count == 0

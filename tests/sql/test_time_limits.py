@@ -39,7 +39,7 @@ def asking(frame_s: float, part_s: float) -> Question:
     return Question((FRAME, {"seconds": frame_s}), (PART,), lambda _: parts)
 
 
-def test_one_statement_has_as_long_as_several_and_the_server_waits_longer(
+def test_one_statement_and_several_have_the_same_limit_and_the_server_waits_longer(
     connect_as: Connect,
 ) -> None:
     (limit,) = connect_as("reader").execute("show statement_timeout").fetchone() or ("",)
@@ -48,7 +48,7 @@ def test_one_statement_has_as_long_as_several_and_the_server_waits_longer(
     assert session.PATIENT_S * 1000 > session.PARTS_MS
 
 
-def test_what_the_frame_takes_is_missing_to_the_parts(deployment: Settings, alice: Person) -> None:
+def test_the_time_of_the_frame_counts_for_the_parts(deployment: Settings, alice: Person) -> None:
     async def use(reader: Reader) -> None:
         hurried = replace(reader, parts_ms=1000)
         who = credential(alice)
@@ -60,7 +60,7 @@ def test_what_the_frame_takes_is_missing_to_the_parts(deployment: Settings, alic
     with_reader(deployment, use)
 
 
-def test_a_part_that_would_take_for_ever_ends_with_the_answer_and_not_with_its_own_limit(
+def test_a_slow_part_ends_at_the_limit_of_the_whole_answer(
     deployment: Settings, alice: Person
 ) -> None:
     async def use(reader: Reader) -> None:
@@ -74,7 +74,7 @@ def test_a_part_that_would_take_for_ever_ends_with_the_answer_and_not_with_its_o
     with_reader(deployment, use)
 
 
-def test_a_question_that_is_declared_quick_is_held_to_it(
+def test_a_quick_read_has_a_short_limit(
     deployment: Settings, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "QUICK_MS", 200)
@@ -90,7 +90,7 @@ def test_a_question_that_is_declared_quick_is_held_to_it(
     with_reader(deployment, use)
 
 
-def test_one_person_asks_sixteen_quick_questions_at_once_and_others_do_not_wait_for_them(
+def test_one_person_has_sixteen_quick_reads_at_once_and_others_do_not_wait_for_them(
     deployment: Settings, alice: Person, bob: Person
 ) -> None:
     quick = pipeline.statement("select 'slept' from (select pg_sleep(0.02)) as slept")
@@ -116,7 +116,7 @@ def test_one_person_asks_sixteen_quick_questions_at_once_and_others_do_not_wait_
     with_reader(deployment, use)
 
 
-def test_a_quick_question_that_waits_behind_others_is_given_up_in_time(
+def test_a_quick_read_that_waits_behind_others_fails_in_time(
     deployment: Settings, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def use(reader: Reader) -> None:

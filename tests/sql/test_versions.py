@@ -39,7 +39,7 @@ def refusal(connection: Rows, statement: str, parameters: Any) -> str | None:
     return None
 
 
-def test_the_code_is_of_the_version_of_the_newest_migration() -> None:
+def test_the_code_has_the_version_of_the_newest_migration() -> None:
     newest = max((SQL_DIR / "migrations").glob("[0-9]*.sql"))
 
     assert version_of(newest) == SCHEMA_VERSION
@@ -56,7 +56,7 @@ def test_the_code_is_of_the_version_of_the_newest_migration() -> None:
         (f", p_version => {SCHEMA_VERSION + 1}", "57SV2"),
     ],
 )
-def test_no_other_version_is_let_in(
+def test_other_versions_are_refused(
     connect_as: Connect, alice: Person, role: str, version: str, sqlstate: str | None
 ) -> None:
     token = tokens.parse(tokens.ACCESS, alice.token())
@@ -69,7 +69,7 @@ def test_no_other_version_is_let_in(
 
 
 @pytest.mark.parametrize("role", ["reader", "authserver", "worker"])
-def test_the_check_lets_the_same_versions_in(connect_as: Connect, role: str) -> None:
+def test_the_check_accepts_the_same_versions(connect_as: Connect, role: str) -> None:
     connection = connect_as(role)
 
     found = [
@@ -80,7 +80,7 @@ def test_the_check_lets_the_same_versions_in(connect_as: Connect, role: str) -> 
     assert found == ["57SV1", "57SV1", "57SV1", None, "57SV2"]
 
 
-def test_no_version_is_let_in_where_the_schema_has_none(owner: Rows) -> None:
+def test_every_version_is_refused_without_a_version_of_the_schema(owner: Rows) -> None:
     with owner.transaction(force_rollback=True):
         owner.execute("delete from svc.schema_version")
 
@@ -89,7 +89,7 @@ def test_no_version_is_let_in_where_the_schema_has_none(owner: Rows) -> None:
     assert found == "P0002"
 
 
-def test_a_token_is_not_looked_at_for_an_outdated_server(connect_as: Connect) -> None:
+def test_an_outdated_server_is_refused_before_the_token_is_checked(connect_as: Connect) -> None:
     found = refusal(
         connect_as("reader"), "call svc.open_session(gen_random_uuid(), '', '{}', '{}')", None
     )
@@ -97,7 +97,7 @@ def test_a_token_is_not_looked_at_for_an_outdated_server(connect_as: Connect) ->
     assert found == "57SV1"
 
 
-def test_a_session_that_was_opened_before_there_were_versions_reads_nothing(
+def test_a_session_without_a_version_reads_nothing(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
     token = tokens.parse(tokens.ACCESS, alice.token())
@@ -116,7 +116,7 @@ def test_a_session_that_was_opened_before_there_were_versions_reads_nothing(
         assert refusal(reader, "select from activity.device", None) == "57SV1"
 
 
-def test_a_job_that_began_before_there_were_versions_reads_nothing(
+def test_a_job_without_a_version_reads_nothing(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
     owner.execute(
@@ -145,7 +145,7 @@ EVERY_CALL = pytest.mark.parametrize(
 
 
 @EVERY_CALL
-def test_a_call_that_waited_for_a_migration_is_checked_against_what_the_migration_set(
+def test_a_call_that_waited_for_a_migration_is_checked_against_its_version(
     connect_as: Connect, owner: Rows, alice: Person, role: str, call: str
 ) -> None:
     token = tokens.parse(tokens.ACCESS, alice.token())
@@ -201,7 +201,7 @@ def test_a_call_that_waits_for_a_migration_locks_no_user_data(
 
 
 @pytest.mark.parametrize("role", ["authserver", "ingester", "reader", "worker"])
-def test_servers_read_committed_rows_whatever_the_database_is_set_to(
+def test_servers_use_read_committed_for_any_default_of_the_database(
     connect_as: Connect, owner: Rows, role: str
 ) -> None:
     (name,) = owner.execute("select quote_ident(current_database())").fetchall()[0]

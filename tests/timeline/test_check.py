@@ -42,7 +42,7 @@ def made(owner: Rows, alice: Person, make_rollups: MakeRollups) -> None:
     make_rollups()
 
 
-def test_what_was_made_is_what_sessions_come_to(deployment: Settings, made: None) -> None:
+def test_rollups_equal_the_sums_of_sessions(deployment: Settings, made: None) -> None:
     checked = run(deployment, "check alice@example.org")
 
     assert (checked.exit_code, checked.stdout) == (0, "0 differences\n")
@@ -99,7 +99,7 @@ def test_what_was_made_is_what_sessions_come_to(deployment: Settings, made: None
         ),
     ],
 )
-def test_a_fault_is_named(
+def test_a_difference_is_named(
     deployment: Settings, owner: Rows, made: None, fault: LiteralString, said: str
 ) -> None:
     owner.execute(fault)
@@ -113,7 +113,7 @@ def test_a_fault_is_named(
     ), checked.stdout
 
 
-def test_days_that_wait_to_be_made_are_left_out(
+def test_marked_days_are_left_out(
     deployment: Settings, owner: Rows, alice: Person, made: None
 ) -> None:
     owner.execute("update activity.app_time set owned_ms = 5")
@@ -124,7 +124,7 @@ def test_days_that_wait_to_be_made_are_left_out(
     assert (checked.exit_code, checked.stdout) == (0, "0 differences\n")
 
 
-def test_a_rebuild_mends_what_was_wrong(deployment: Settings, owner: Rows, made: None) -> None:
+def test_a_rebuild_corrects_differences(deployment: Settings, owner: Rows, made: None) -> None:
     owner.execute("update activity.app_time set owned_ms = 5")
     owner.execute("delete from activity.coding_time")
     owner.execute("delete from activity.app_timeline")
@@ -158,7 +158,7 @@ def test_a_rebuild_mends_what_was_wrong(deployment: Settings, owner: Rows, made:
         " from activity.app_timeline as day",
     ],
 )
-def test_a_rebuild_removes_what_lies_where_nothing_was_measured(
+def test_a_rebuild_removes_rollups_without_sessions(
     deployment: Settings, owner: Rows, made: None, stray: LiteralString
 ) -> None:
     owner.execute(stray)
@@ -172,7 +172,7 @@ def test_a_rebuild_removes_what_lies_where_nothing_was_measured(
     assert (mended.exit_code, mended.stdout) == (0, "0 differences\n")
 
 
-def test_everybody_is_rebuilt_and_checked(
+def test_all_accounts_can_be_rebuilt_and_checked(
     deployment: Settings, owner: Rows, made: None, bob: Person
 ) -> None:
     add_sessions(owner, bob, [Session("1", "laptop", "Code", NINE, NINE + MINUTE)])
@@ -192,7 +192,7 @@ def test_everybody_is_rebuilt_and_checked(
         ("nobody@example.org", "there is no account nobody@example.org"),
     ],
 )
-def test_it_has_to_be_said_whose(
+def test_an_account_or_all_must_be_named(
     deployment: Settings, alice: Person, command: str, people: str, problem: str
 ) -> None:
     result = run(deployment, f"{command} {people}")

@@ -210,7 +210,7 @@ def test_thousands_of_sessions_in_an_hour_are_rolled_up_and_add_up(
     assert {row["session_count"] for row in bodies["sessions/by-app"]["data"]} == {400}
 
 
-def test_days_that_take_too_long_are_made_one_by_one_and_one_that_still_does_is_left_raw(
+def test_slow_days_are_rolled_up_one_by_one_and_a_day_that_is_too_slow_alone_is_left_raw(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     noons = [datetime(2025, 6, day, 12, tzinfo=UTC) for day in (16, 17, 18)]
@@ -233,7 +233,7 @@ def test_days_that_take_too_long_are_made_one_by_one_and_one_that_still_does_is_
     assert differences(deployment, alice) == []
 
 
-def test_an_answer_that_would_take_too_long_is_a_refusal_that_says_so(
+def test_an_answer_that_would_take_too_long_is_refused_with_the_reason(
     deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     (name,) = owner.execute("select quote_ident(current_database())").fetchone() or ("",)

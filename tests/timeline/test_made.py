@@ -81,7 +81,7 @@ def spelled(owner: Rows, question: LiteralString, who: Person) -> Stored:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(history=histories(), late=st.integers(0, 20), late_coding=st.integers(0, 10))
-def test_rollups_are_what_an_obvious_model_says_however_late_sessions_come(
+def test_rollups_equal_those_of_a_simple_model_however_late_sessions_come(
     owner: Rows, make_rollups: MakeRollups, history: History, late: int, late_coding: int
 ) -> None:
     first = replace(history, sessions=history.sessions[late:], coding=history.coding[late_coding:])
@@ -189,7 +189,7 @@ def read(owner: Rows, grain: int) -> list[Any]:
     ).fetchall()
 
 
-def test_a_session_that_ends_at_an_edge_does_not_reach_over_it(
+def test_a_session_that_ends_at_an_edge_does_not_cross_it(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     add_sessions(
@@ -215,7 +215,7 @@ def test_a_session_that_ends_at_an_edge_does_not_reach_over_it(
     ]
 
 
-def test_a_session_that_reaches_over_an_edge_has_a_row_of_its_own_on_both_sides(
+def test_a_session_that_crosses_an_edge_has_its_own_row_on_both_sides(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     add_sessions(
@@ -242,7 +242,7 @@ def test_a_session_that_reaches_over_an_edge_has_a_row_of_its_own_on_both_sides(
     assert read(owner, 3) == [("16 00:00", "Code", None, 2, 0, 1_260_000, 1_200_000)]
 
 
-def test_what_reaches_over_midnight_is_one_session_of_its_month_and_two_of_its_months(
+def test_a_session_over_midnight_is_one_of_its_month_and_one_over_two_months_is_in_both(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     add_sessions(
@@ -263,7 +263,7 @@ def test_what_reaches_over_midnight_is_one_session_of_its_month_and_two_of_its_m
     ]
 
 
-def test_of_equal_starts_the_first_application_and_the_first_file_own_the_time(
+def test_the_first_application_and_the_first_file_own_the_time_of_equal_starts(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     nine, ten = at("2025-06-16T09:00"), at("2025-06-16T09:10")
@@ -296,7 +296,7 @@ def test_of_equal_starts_the_first_application_and_the_first_file_own_the_time(
     ).fetchall() == [(1_800_000,)]
 
 
-def test_a_session_of_nearly_24_hours_reaches_into_the_next_day(
+def test_a_session_of_nearly_24_hours_counts_on_the_next_day_too(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     start = at("2025-06-16T00:10")
@@ -312,7 +312,7 @@ def test_a_session_of_nearly_24_hours_reaches_into_the_next_day(
     ]
 
 
-def test_idle_sessions_come_to_nothing(
+def test_idle_sessions_have_no_rollups(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     add_sessions(
@@ -328,7 +328,7 @@ def test_idle_sessions_come_to_nothing(
     assert owner.execute("select count(*) from activity.label").fetchone() == (0,)
 
 
-def test_a_label_is_what_a_session_shows_to_category_rules(
+def test_a_label_has_the_inputs_of_category_rules(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     owner.execute(
@@ -395,7 +395,7 @@ def add_titled(owner: Rows, session: dict[str, Any]) -> None:
     )
 
 
-def test_domains_may_be_longer_than_what_an_index_holds(
+def test_a_domain_may_be_longer_than_an_index_entry(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     # Letters that do not repeat, for an index holds what can be compressed.
@@ -411,7 +411,7 @@ def test_domains_may_be_longer_than_what_an_index_holds(
     ]
 
 
-def test_labels_that_no_day_shows_are_found_by_going_through_both_sides_once(
+def test_unused_labels_are_found_with_one_scan_of_each_table(
     alice: Person, connect_as: Connect
 ) -> None:
     worker = connect_as("worker")
@@ -443,7 +443,7 @@ def test_people_have_labels_and_rows_of_their_own(
     ).fetchall() == [(who, 3_600_000) for who in sorted([alice.user_id, bob.user_id])]
 
 
-def test_a_day_after_which_nothing_is_left_comes_to_nothing(
+def test_a_day_whose_sessions_were_deleted_loses_its_rollups(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     hour = Session("1", "laptop", "Code", at("2025-06-16T09:00"), at("2025-06-16T10:00"))
@@ -464,7 +464,7 @@ def test_a_day_after_which_nothing_is_left_comes_to_nothing(
         assert left == (0,)
 
 
-def test_a_day_with_many_sessions_side_by_side_is_left_raw(
+def test_a_day_with_many_overlapping_sessions_is_left_raw(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     start = at("2025-06-16T00:00")
@@ -485,7 +485,7 @@ def test_a_day_with_many_sessions_side_by_side_is_left_raw(
     assert read(owner, 4) == []
 
 
-def test_a_day_that_was_left_raw_is_made_when_it_is_marked_and_no_longer_crowded(
+def test_a_raw_day_is_rolled_up_when_it_is_marked_and_no_longer_crowded(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     start = at("2025-06-16T00:00")
@@ -502,7 +502,7 @@ def test_a_day_that_was_left_raw_is_made_when_it_is_marked_and_no_longer_crowded
     assert read(owner, 4) == [("01 00:00", "Code", None, 1, 0, DAY, DAY)]
 
 
-def test_a_month_with_a_marked_day_is_made_with_its_last_one(
+def test_a_month_is_rolled_up_with_its_last_marked_day(
     owner: Rows, make_rollups: MakeRollups
 ) -> None:
     alice = person(owner, "alice")

@@ -46,7 +46,7 @@ def due(owner: Rows) -> list[date]:
 
 
 @pytest.mark.parametrize(("stream", "names"), [("app-sessions", APPS), ("coding-sessions", CODING)])
-def test_ingest_marks_the_days_that_its_sessions_touch(
+def test_ingest_marks_the_days_that_its_sessions_overlap(
     api: TestClient, owner: Rows, alice: Person, stream: str, names: dict[str, Any]
 ) -> None:
     post(
@@ -78,7 +78,7 @@ def test_a_duplicate_marks_nothing(
     assert due(owner) == []
 
 
-def test_a_day_that_is_written_to_again_is_marked_anew(
+def test_another_write_to_a_day_renews_its_mark(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
     post(api, alice, "app-sessions", event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS))
@@ -91,7 +91,7 @@ def test_a_day_that_is_written_to_again_is_marked_anew(
     ).fetchall() == [(True, False)]
 
 
-def test_a_day_is_left_alone_until_nothing_was_written_to_it_for_two_minutes(
+def test_a_day_is_rolled_up_two_minutes_after_the_last_write(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     for day in ("16", "17"):
@@ -120,7 +120,7 @@ def make(deployment: Settings) -> int:
     return asyncio.run(work())
 
 
-def test_all_days_are_those_with_sessions_or_rollups_and_what_may_reach_out_of_them(
+def test_all_days_with_sessions_or_rollups_and_the_days_after_them_are_marked(
     owner: Rows, alice: Person, bob: Person, make_rollups: MakeRollups
 ) -> None:
     noon = since_epoch("2025-06-16T12:00:00+00:00")
@@ -148,7 +148,7 @@ def test_all_days_are_those_with_sessions_or_rollups_and_what_may_reach_out_of_t
     ]
 
 
-def test_what_other_title_rules_change_is_made_anew_at_once(
+def test_a_change_of_title_rules_renews_rollups_at_once(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     hour = event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", title="Mail", **APPS)
@@ -162,9 +162,7 @@ def test_what_other_title_rules_change_is_made_anew_at_once(
     assert due(owner) == []
 
 
-def test_days_are_those_of_utc_wherever_the_database_thinks_it_is(
-    owner: Rows, alice: Person
-) -> None:
+def test_days_are_those_of_utc_in_any_time_zone_of_the_database(owner: Rows, alice: Person) -> None:
     # In Berlin one of these days has 23 hours and the other one 25.
     late = since_epoch("2025-03-30T23:30:00+00:00")
     early = since_epoch("2025-10-26T00:00:00+00:00")
@@ -186,7 +184,7 @@ def test_days_are_those_of_utc_wherever_the_database_thinks_it_is(
     ]
 
 
-def test_a_server_makes_rollups_by_itself(
+def test_a_running_server_writes_rollups(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     post(api, alice, "app-sessions", event("2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z", **APPS))
@@ -221,7 +219,7 @@ def test_a_job_survives_an_unreachable_database(
     assert answer.status_code == 200
 
 
-def test_somebody_whose_days_cannot_be_made_does_not_keep_others_from_theirs(
+def test_a_person_whose_days_fail_does_not_delay_others(
     api: TestClient,
     owner: Rows,
     alice: Person,
@@ -251,7 +249,7 @@ def test_somebody_whose_days_cannot_be_made_does_not_keep_others_from_theirs(
     assert f"rollups of {alice.user_id} are made later: 23514" in caplog.text
 
 
-def test_nothing_is_made_of_somebody_who_has_left(
+def test_a_deleted_account_gets_no_rollups(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     noon = since_epoch("2025-06-16T12:00:00+00:00")
@@ -265,7 +263,7 @@ def test_nothing_is_made_of_somebody_who_has_left(
     assert owner.execute("select count(*) from activity.app_time").fetchone() == (0,)
 
 
-def test_days_that_were_there_before_rollups_are_marked_when_they_come(db: Rows) -> None:
+def test_the_migration_marks_days_older_than_rollups(db: Rows) -> None:
     migration = (SQL_DIR / "migrations" / "0016_rollups.sql").read_bytes()
     db.execute("drop table activity.rollup_due, activity.label, activity.app_time cascade")
     db.execute("drop table activity.coding_time, activity.app_timeline cascade")

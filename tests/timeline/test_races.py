@@ -66,7 +66,7 @@ def due(owner: Rows) -> list[date]:
     return [day for (day,) in owner.execute("select date from activity.rollup_due order by date")]
 
 
-def test_who_writes_while_a_day_is_made_waits_and_marks_it_again(
+def test_a_write_during_a_rollup_waits_and_marks_the_day_again(
     api: TestClient, owner: Rows, connect_as: Connect, alice: Person, make_rollups: MakeRollups
 ) -> None:
     headers = alice.headers("ingest:app_sessions")
@@ -103,7 +103,7 @@ def test_who_writes_while_a_day_is_made_waits_and_marks_it_again(
     ).fetchone() == (4,)
 
 
-def test_a_day_that_is_being_written_to_is_left_for_later(
+def test_a_day_with_an_open_write_is_left_for_later(
     owner: Rows, api: TestClient, connect_as: Connect, alice: Person, make_rollups: MakeRollups
 ) -> None:
     post(api, alice.headers("ingest:app_sessions"), events(1, "a", "2025-06-16", "2025-06-18"))
@@ -136,7 +136,7 @@ def test_a_person_in_another_job_is_skipped(
     assert (meanwhile, afterwards) == (1, 1)
 
 
-def test_whoever_changes_title_rules_marks_what_was_made_before_their_commit(
+def test_a_change_of_title_rules_marks_days_rolled_up_before_its_commit(
     api: TestClient,
     owner: Rows,
     connect_as: Connect,
@@ -157,7 +157,7 @@ def test_whoever_changes_title_rules_marks_what_was_made_before_their_commit(
     assert due(owner) == [DAY, date(2025, 6, 17), date(2025, 6, 18)]
 
 
-def test_marks_and_what_is_read_by_them_are_of_one_moment(
+def test_marks_and_the_rows_that_they_select_share_one_snapshot(
     api: TestClient, owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
     headers = alice.headers()
@@ -184,7 +184,7 @@ def test_marks_and_what_is_read_by_them_are_of_one_moment(
     assert session_counts(api, headers) == [2, 0, 2]
 
 
-def test_who_reads_while_a_rebuild_waits_for_a_writer_misses_nothing(
+def test_a_read_while_a_rebuild_waits_for_a_writer_is_complete(
     api: TestClient, owner: Rows, deployment: Settings, alice: Person, make_rollups: MakeRollups
 ) -> None:
     headers = alice.headers()
@@ -211,7 +211,7 @@ def test_who_reads_while_a_rebuild_waits_for_a_writer_misses_nothing(
     assert session_counts(api, headers) == [1, 0, 1]
 
 
-def test_nobody_makes_rollups_while_labels_are_forgotten(
+def test_no_rollups_are_written_while_labels_are_removed(
     owner: Rows, connect_as: Connect, deployment: Settings, alice: Person
 ) -> None:
     job = connect_as("worker")
