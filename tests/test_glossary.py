@@ -121,7 +121,7 @@ def test_names_in_python_and_sql_have_no_banned_words() -> None:
     assert banned == set(ALLOWED)
 
 
-def test_a_banned_word_is_found_in_any_place_of_a_name() -> None:
+def test_a_banned_word_is_detected_at_any_place_of_a_name() -> None:
     names = ["told", "told_streaks", "days_shown", "get_day", "untold"]
 
     assert [has_banned_word(name) for name in names] == [True, True, True, False, False]

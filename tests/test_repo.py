@@ -57,7 +57,7 @@ def test_no_room_of_one_server_may_import_the_other_server() -> None:
 
 
 @each_module
-def test_files_of_another_room_are_found_by_an_import_of_it(path: Path) -> None:
+def test_imports_are_assigned_to_their_room(path: Path) -> None:
     # Only so does the import of a room show that its SQL is used. sql/ is no package.
     if path == ROOT / "deploy" / "migrate.py":
         return
@@ -94,7 +94,7 @@ def test_only_the_settings_read_the_environment(path: Path) -> None:
 
 
 @each_module
-def test_statements_stand_in_sql_files(path: Path) -> None:
+def test_statements_are_in_sql_files(path: Path) -> None:
     strings = [
         node.value
         for node in ast.walk(ast.parse(path.read_text()))
@@ -114,7 +114,7 @@ def test_statements_stand_in_sql_files(path: Path) -> None:
     assert statements == []
 
 
-def test_no_tracked_file_names_a_registry_or_a_path_of_some_machine() -> None:
+def test_no_tracked_file_names_a_registry_or_a_path_of_a_machine() -> None:
     tracked = subprocess.run(
         [
             "git",
@@ -134,7 +134,7 @@ def test_no_tracked_file_names_a_registry_or_a_path_of_some_machine() -> None:
     assert tracked.stdout == ""
 
 
-def test_named_queries_say_what_they_answer() -> None:
+def test_named_queries_have_a_description() -> None:
     silent = []
     for path in sorted(ROOT.glob("[a-z]*/**/*.sql")):
         if ".venv" in path.parts:
@@ -208,7 +208,7 @@ def test_the_version_is_the_newest_in_the_changelog() -> None:
     assert newest[1] == VERSION
 
 
-def test_every_path_that_the_documents_name_is_there() -> None:
+def test_every_path_in_the_documents_exists() -> None:
     missing = []
     for document in ("README.md", "docs/ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"):
         text = (ROOT / document).read_text()

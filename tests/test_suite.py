@@ -34,7 +34,7 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_run_that_is_ended_leaves_no_server_and_no_directory(
+def test_an_interrupted_run_leaves_no_server_and_no_directory(
     directory: Path, number: signal.Signals
 ) -> None:
     output = directory / "output"

@@ -358,7 +358,7 @@ def test_a_database_that_does_not_answer_is_named(
     assert "secret" not in line
 
 
-def test_servers_that_may_open_more_connections_than_the_database_takes_run_and_are_spoken_of(
+def test_servers_that_may_open_too_many_connections_run_with_a_warning(
     start: Start, used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     # 96 for the resource server and 9 for the other one; the database takes 97.

@@ -176,7 +176,7 @@ def test_the_first_piece_can_be_unpacked_by_itself(port: int, alice: Person) -> 
 
 
 @pytest.mark.usefixtures("much")
-def test_all_of_it_is_of_one_moment(port: int, alice: Person, owner: Rows) -> None:
+def test_an_export_has_the_data_of_one_moment(port: int, alice: Person, owner: Rows) -> None:
     with download(port, alice) as answer:
         answer.read_until(b'"idempotency_key":"k1"')
         soon(owner, 1)
@@ -191,7 +191,7 @@ def test_all_of_it_is_of_one_moment(port: int, alice: Person, owner: Rows) -> No
     assert answer.body["resources"]["app_sessions"][-1]["idempotency_key"] == "k20000"
 
 
-def test_an_export_that_waited_for_a_migration_is_checked_against_what_the_migration_set(
+def test_an_export_that_waited_for_a_migration_is_checked_against_its_version(
     port: int, alice: Person, owner: Rows, deployment: Settings
 ) -> None:
     (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
@@ -229,7 +229,7 @@ def test_a_database_that_fails_midway_breaks_the_answer_off(
 
 
 @pytest.mark.usefixtures("much")
-def test_a_client_that_goes_away_frees_its_connection(
+def test_a_client_that_disconnects_frees_its_connection(
     port: int, alice: Person, owner: Rows
 ) -> None:
     with download(port, alice) as answer:
@@ -240,7 +240,7 @@ def test_a_client_that_goes_away_frees_its_connection(
 
 
 @pytest.mark.usefixtures("much")
-def test_a_client_that_takes_nothing_any_more_is_given_up(
+def test_an_export_to_a_client_that_stops_reading_is_broken_off(
     port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route, "STALLED_S", 0.5)
@@ -255,7 +255,7 @@ def test_a_client_that_takes_nothing_any_more_is_given_up(
 
 
 @pytest.mark.usefixtures("much")
-def test_an_export_that_takes_for_ever_is_given_up(
+def test_an_export_without_end_is_broken_off(
     port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route, "LONGEST_S", 0.5)
@@ -268,7 +268,7 @@ def test_an_export_that_takes_for_ever_is_given_up(
     assert not answer.taken.endswith(END)
 
 
-def test_the_database_lets_an_export_wait_longer_than_we_do(
+def test_the_database_lets_an_export_wait_longer_than_the_server(
     port: int, alice: Person, owner: Rows
 ) -> None:
     (allowed,) = re.findall(
@@ -302,7 +302,7 @@ def test_one_person_has_two_exports_at_once_and_others_have_places_left(
 
 
 @pytest.mark.usefixtures("much")
-def test_whoever_has_no_place_comes_before_the_second_place_of_another(
+def test_a_person_without_a_place_comes_before_the_second_place_of_another(
     port: int, alice: Person, bob: Person, owner: Rows
 ) -> None:
     with (
@@ -323,7 +323,7 @@ def test_whoever_has_no_place_comes_before_the_second_place_of_another(
 
 
 @pytest.mark.usefixtures("much")
-def test_a_client_is_given_up_for_being_slow_while_another_person_waits_and_only_then(
+def test_a_slow_export_is_broken_off_only_while_another_person_waits(
     deployment: Settings,
     alice: Person,
     bob: Person,

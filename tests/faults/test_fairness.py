@@ -64,7 +64,7 @@ def send(client: httpx2.Client, headers: dict[str, str], key: str = "") -> httpx
 SCOPES = ("read:activity", "ingest:app_sessions")
 
 
-def test_one_person_has_three_long_questions_at_once_and_others_do_not_wait_for_them(
+def test_one_person_has_three_long_reads_at_once_and_others_do_not_wait_for_them(
     client: httpx2.Client, alice: Person, bob: Person, owner: Rows
 ) -> None:
     hers, his = alice.headers(*SCOPES), bob.headers(*SCOPES)
@@ -90,7 +90,7 @@ def test_one_person_has_three_long_questions_at_once_and_others_do_not_wait_for_
     assert statuses == [200] * 21
 
 
-def test_healthz_answers_while_every_quick_connection_is_held_up(
+def test_healthz_answers_while_every_quick_connection_is_busy(
     client: httpx2.Client, alice: Person, owner: Rows
 ) -> None:
     headers = alice.headers("read:activity")
@@ -134,7 +134,7 @@ def upload(port: int, headers: dict[str, str]) -> Iterator[Upload]:
         yield Upload(connection)
 
 
-def test_idle_uploads_end_and_keep_nobody_from_a_large_batch(
+def test_idle_uploads_end_and_do_not_block_large_batches(
     port: int, client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route, "GRACE_S", 0.2)

@@ -80,7 +80,7 @@ def is_over(connection: socket.socket) -> bool:
     return bool(select.select([connection], [], [], 0.05)[0])
 
 
-def test_a_head_in_drips_is_answered_408(port: int, log: Path) -> None:
+def test_a_slow_head_is_answered_408(port: int, log: Path) -> None:
     with connected(port) as connection:
         connection.sendall(GET)
 
@@ -173,7 +173,9 @@ def test_too_many_connections_are_answered_503(port: int) -> None:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
     ],
 )
-def test_what_cannot_be_parsed_is_answered_in_json(port: int, sent: bytes, status: int) -> None:
+def test_a_head_that_cannot_be_parsed_is_answered_in_json(
+    port: int, sent: bytes, status: int
+) -> None:
     with connected(port) as connection:
         connection.sendall(sent)
 

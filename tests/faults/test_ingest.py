@@ -93,7 +93,7 @@ def test_a_batch_takes_three_round_trips_at_most(
 
 @each_stream
 @pytest.mark.parametrize("direction", ["asked", "answered"])
-def test_a_batch_that_arrives_late_is_no_second_one(
+def test_a_batch_that_arrives_late_is_written_once(
     impatient_client: TestClient, way: Proxy, alice: Person, stream: str, direction: Direction
 ) -> None:
     sender = through(impatient_client, alice, stream)
@@ -149,7 +149,7 @@ def test_a_batch_that_waits_too_long_is_not_written_and_the_retry_is(
 
 
 @each_stream
-def test_a_server_that_vanished_midway_holds_its_rows_no_longer_than_a_transaction_may_last(
+def test_a_vanished_server_locks_its_rows_no_longer_than_a_transaction_may_last(
     impatient_client: TestClient, way: Proxy, alice: Person, connect_as: Connect, stream: str
 ) -> None:
     if alice.connection.info.server_version < 170000:
@@ -243,7 +243,7 @@ def request(token: str, where: str, content: bytes) -> bytes:
 
 @each_stream
 @pytest.mark.proof
-def test_a_client_gone_after_any_number_of_bytes_finds_all_of_it_or_nothing(
+def test_a_batch_cut_after_any_number_of_bytes_is_written_whole_or_not_at_all(
     port: int, alice: Person, count: int, record_property: Any, stream: str
 ) -> None:
     token = alice.token(*SCOPES)
@@ -276,7 +276,7 @@ def test_a_client_gone_after_any_number_of_bytes_finds_all_of_it_or_nothing(
 
 
 @each_stream
-def test_a_client_gone_while_its_batch_waits_finds_it_or_writes_it(
+def test_a_client_that_disconnects_while_its_batch_waits_can_retry(
     port: int, alice: Person, stream: str
 ) -> None:
     owner, token = alice.connection, alice.token(*SCOPES)

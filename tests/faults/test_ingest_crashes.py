@@ -172,7 +172,7 @@ def test_a_database_killed_after_any_number_of_bytes_keeps_what_was_accepted(
 
 @each_stream
 @pytest.mark.proof
-def test_a_server_killed_after_any_number_of_bytes_leaves_whole_batches_alone(
+def test_a_server_killed_after_any_number_of_bytes_leaves_only_whole_batches(
     deployment: Settings, way: Proxy, alice: Person, count: int, record_property: Any,
     tmp_path: Path, stream: str,
 ) -> None:  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_server_killed_after_any_number_of_bytes_leaves_whole_batches_alone(
 
 
 @each_stream
-def test_a_volume_without_room_costs_a_batch_its_answer_alone(
+def test_a_full_volume_fails_only_the_batch(
     cluster: Cluster, way_there: Proxy, dweller: Person, record_property: Any, stream: str
 ) -> None:
     if not cluster.has_volume:
@@ -248,7 +248,7 @@ def test_a_volume_without_room_costs_a_batch_its_answer_alone(
 
 
 @each_stream
-def test_a_database_that_ended_for_want_of_room_goes_on_where_it_was(
+def test_a_database_that_stopped_on_a_full_volume_continues_with_all_data(
     cluster: Cluster, way_there: Proxy, dweller: Person, record_property: Any, stream: str
 ) -> None:
     if not cluster.has_volume:
@@ -279,7 +279,7 @@ def test_a_database_that_ended_for_want_of_room_goes_on_where_it_was(
 
 
 @each_stream
-def test_a_file_that_may_not_grow_costs_a_batch_its_answer_alone(
+def test_a_file_that_may_not_grow_fails_only_the_batch(
     cluster: Cluster, way_there: Proxy, dweller: Person, record_property: Any, stream: str
 ) -> None:
     with cluster.owner() as opened:

@@ -52,7 +52,7 @@ async def echo(shared: Pipelines, text: str) -> bytes | None:
 
 
 @each_loop
-def test_a_server_process_that_ends_with_a_request_unread_fails_all_that_it_has(
+def test_the_end_of_a_server_process_fails_all_of_its_requests(
     run: Run, deployment: Settings, owner: psycopg.Connection[Any]
 ) -> None:
     async def use(shared: Pipelines) -> None:
@@ -153,7 +153,7 @@ def test_no_request_hangs_while_the_database_restarts(
     record_property("database restarts", restarts)
 
 
-def test_a_server_that_cannot_be_understood_loses_its_connection_alone(
+def test_a_malformed_message_of_the_server_closes_only_its_connection(
     deployment: Settings, way: Proxy
 ) -> None:
     async def main() -> None:
@@ -174,7 +174,7 @@ def test_a_server_that_cannot_be_understood_loses_its_connection_alone(
     asyncio.run(main())
 
 
-def test_without_a_free_file_descriptor_a_request_is_refused_as_without_a_database(
+def test_without_a_free_file_descriptor_a_request_fails_as_without_a_database(
     deployment: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> NoReturn:

@@ -33,7 +33,7 @@ async def works(workers: Pool) -> bool:
     return True
 
 
-def test_after_an_outage_there_are_connections_again_at_once(
+def test_connections_are_available_at_once_after_an_outage(
     url: str, worker_way: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "WAIT_S", 0.3)
@@ -53,7 +53,7 @@ def test_after_an_outage_there_are_connections_again_at_once(
     asyncio.run(run())
 
 
-def test_a_way_that_is_silent_holds_nobody_up_who_wants_a_connection(
+def test_a_silent_network_does_not_delay_requests_for_a_connection(
     url: str, worker_way: Proxy
 ) -> None:
     async def run() -> None:
@@ -71,7 +71,7 @@ def test_a_way_that_is_silent_holds_nobody_up_who_wants_a_connection(
     asyncio.run(run())
 
 
-def test_a_connection_is_taken_without_asking_the_server(url: str, worker_way: Proxy) -> None:
+def test_a_connection_is_taken_without_a_round_trip(url: str, worker_way: Proxy) -> None:
     async def run() -> None:
         async with Pool.to(worker_way.url(url), size=1) as workers:
             assert await works(workers)

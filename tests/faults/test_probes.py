@@ -67,9 +67,7 @@ def test_the_probe_reports_a_lost_database_while_it_is_lost_and_recovers_by_itse
     assert after.json()["database"]["status"] == "ok"
 
 
-def test_a_database_that_is_away_from_the_start_is_found_when_it_comes(
-    client: TestClient, way: Proxy
-) -> None:
+def test_a_database_that_starts_after_the_server_is_reached(client: TestClient, way: Proxy) -> None:
     way.cut()
 
     lost = client.get("/healthz")

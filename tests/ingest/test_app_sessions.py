@@ -81,7 +81,7 @@ def test_an_event_is_stored_as_it_was_sent(api: TestClient, alice: Person) -> No
     ]
 
 
-def test_what_an_event_leaves_out_is_null(api: TestClient, alice: Person) -> None:
+def test_absent_fields_are_null(api: TestClient, alice: Person) -> None:
     api.post(PATH, json={"events": [KEYLESS]}, headers=alice.headers(SCOPE))
 
     assert stored(
@@ -177,7 +177,7 @@ def test_a_batch_with_every_kind_of_bad_event_keeps_the_good_ones(
 @pytest.mark.parametrize(
     "value", ["1e400", "-1e400", "9" * 5000, "[" * 32 + "]" * 32, '{"a":' * 500 + "1" + "}" * 500]
 )
-def test_a_value_nobody_can_store_costs_its_event_alone(
+def test_a_value_that_cannot_be_stored_rejects_only_its_event(
     api: TestClient, alice: Person, value: str
 ) -> None:
     bad = f'{json.dumps(HOUR)[:-1]},"new":{value}}}'
@@ -218,7 +218,7 @@ def test_the_first_write_of_a_key_wins(api: TestClient, alice: Person) -> None:
     ]
 
 
-def test_a_key_is_one_persons_own(api: TestClient, alice: Person, bob: Person) -> None:
+def test_two_people_may_use_the_same_key(api: TestClient, alice: Person, bob: Person) -> None:
     batch = {"events": [HOUR]}
 
     first = api.post(PATH, json=batch, headers=alice.headers(SCOPE))
@@ -232,7 +232,7 @@ def test_a_key_is_one_persons_own(api: TestClient, alice: Person, bob: Person) -
     assert rows == (2, 2)
 
 
-def test_devices_are_made_once_each(api: TestClient, alice: Person) -> None:
+def test_each_device_is_added_once(api: TestClient, alice: Person) -> None:
     headers = alice.headers(SCOPE)
     events = [
         HOUR | {"idempotency_key": "a", "device": "laptop"},

@@ -94,9 +94,7 @@ def test_an_event_is_stored_as_it_was_sent(api: TestClient, alice: Person) -> No
     ]
 
 
-def test_what_an_event_leaves_out_is_null_and_the_activity_is_coding(
-    api: TestClient, alice: Person
-) -> None:
+def test_absent_fields_are_null_and_the_activity_is_coding(api: TestClient, alice: Person) -> None:
     api.post(PATH, json={"events": [KEYLESS]}, headers=alice.headers(SCOPE))
 
     assert stored(
@@ -164,9 +162,7 @@ def test_a_retry_gives_duplicates_only_and_the_first_write_wins(
     assert stored(alice, "lines_added") == [(None,)] * 999
 
 
-def test_streams_and_people_have_keys_of_their_own(
-    api: TestClient, alice: Person, bob: Person
-) -> None:
+def test_streams_and_people_have_separate_keys(api: TestClient, alice: Person, bob: Person) -> None:
     app = {
         "events": [{**KEYLESS, "app": "Code", "idempotency_key": "editor:42", "device": "laptop"}]
     }

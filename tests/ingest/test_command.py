@@ -68,7 +68,7 @@ def test_a_file_is_posted_in_batches_and_again_as_duplicates(
         b"\xef\xbb\xbf" + json.dumps(numbered([1, 2])).encode(),
     ],
 )
-def test_events_come_in_several_forms_and_from_standard_input(
+def test_files_may_have_several_forms_and_come_from_standard_input(
     address: str, alice: Person, content: bytes
 ) -> None:
     done = run("-", address=address, token=alice.token(SCOPE), stdin=content)
@@ -76,7 +76,9 @@ def test_events_come_in_several_forms_and_from_standard_input(
     assert (done.exit_code, done.stdout) == (0, "accepted 2, duplicates 0, rejected 0\n")
 
 
-def test_the_clients_name_is_that_of_the_request_or_our_own(address: str, alice: Person) -> None:
+def test_the_clients_name_is_that_of_the_file_or_of_the_command(
+    address: str, alice: Person
+) -> None:
     token = alice.token(SCOPE)
     request = json.dumps({"client": {"name": "x/1"}, "events": numbered([1])}).encode()
 
@@ -105,7 +107,7 @@ def test_the_first_rejected_events_are_named_by_their_place_in_the_file(
     ]
 
 
-def test_numbers_reach_the_server_as_they_stand(address: str, alice: Person) -> None:
+def test_numbers_reach_the_server_unchanged(address: str, alice: Person) -> None:
     metadata = '{"exact":0.1000000000000000055511151231257827,"huge":1e400}'
     event = f'{json.dumps(HOUR)[:-1]},"metadata":{metadata}}}'.encode()
 
@@ -163,7 +165,7 @@ def events_of(content: bytes) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def test_an_accounts_own_export_holds_nothing_new(address: str, alice: Person) -> None:
+def test_the_accounts_own_export_has_only_duplicates(address: str, alice: Person) -> None:
     token = alice.token()
     platform = {"platform": "linux", "device": "laptop", "utc_offset": "+02:00"}
     event = HOUR | platform | {"url": "https://example.org/a?secret=1", "idle": True}
@@ -196,7 +198,7 @@ def test_an_export_is_the_same_in_another_account(address: str, alice: Person, b
     assert [len(rows) for rows in bobs.values()] == [1, 1]
 
 
-def test_one_stream_of_an_export_can_be_picked(address: str, alice: Person) -> None:
+def test_one_stream_of_an_export_can_be_selected(address: str, alice: Person) -> None:
     content = json.dumps(
         {
             "exported_at": "2025-06-16T09:00:00.000Z",
@@ -216,14 +218,14 @@ def test_one_stream_of_an_export_can_be_picked(address: str, alice: Person) -> N
     assert (done.exit_code, done.stdout) == (0, "accepted 1, duplicates 0, rejected 0\n")
 
 
-def test_events_that_do_not_say_what_they_are_need_their_stream() -> None:
+def test_events_of_other_files_need_the_name_of_their_stream() -> None:
     done = load(b"[]", address="http://127.0.0.1:1", token="any")
 
     assert done.exit_code == 1
     assert done.stderr == ("Error: - is not an export: name the stream with --stream\n")
 
 
-def test_an_export_that_was_broken_off_is_none() -> None:
+def test_an_incomplete_export_is_refused() -> None:
     whole = json.dumps(
         {
             "exported_at": "2025-06-16T09:00:00.000Z",
@@ -241,7 +243,7 @@ def test_an_export_that_was_broken_off_is_none() -> None:
     ]
 
 
-def test_of_an_export_only_sessions_are_kept_in_memory() -> None:
+def test_only_the_sessions_of_an_export_are_kept_in_memory() -> None:
     beat = '{"recorded_at":"2025-06-16T09:00:00.000Z","bpm":60,"source":"watch","device":"wrist"}'
     content = (
         '{"exported_at":"2025-06-16T09:00:00.000Z","resources":{"app_sessions":[1,2],'
@@ -337,7 +339,7 @@ def test_a_wrong_url_is_one_line(alice: Person, url: str, message: str) -> None:
     assert (done.exit_code, done.stderr) == (1, f"Error: {message}\n")
 
 
-def test_an_address_of_something_else_is_one_line(address: str, alice: Person) -> None:
+def test_an_address_of_another_service_is_one_line(address: str, alice: Person) -> None:
     done = run(
         "-", "--url", f"{address}/other", address="", token=alice.token(SCOPE), stdin=lines([HOUR])
     )
@@ -349,7 +351,7 @@ def test_an_address_of_something_else_is_one_line(address: str, alice: Person) -
     )
 
 
-def test_a_server_that_is_not_there_is_tried_as_often_as_asked(alice: Person) -> None:
+def test_an_unreachable_server_is_retried_as_often_as_the_option_says(alice: Person) -> None:
     done = run(
         "-",
         "--retries",
@@ -438,7 +440,7 @@ TOO_LARGE: Any = (
 )
 
 
-def test_failures_that_may_pass_are_tried_again_later_and_later(script: Script) -> None:
+def test_temporary_failures_are_retried_after_growing_pauses(script: Script) -> None:
     trial = Trial(script.address)
     script.answers = [(503, {}, b""), (429, {}, b""), (0, {}, b""), (500, {}, b""), accepted(1)]
 
@@ -467,7 +469,7 @@ def test_failures_that_may_pass_are_tried_again_later_and_later(script: Script) 
         ("soon", 1, 1.5),
     ],
 )
-def test_the_servers_wish_to_wait_is_honoured_within_reason(
+def test_retry_after_of_the_server_is_respected_up_to_a_limit(
     script: Script, header: str, least: float, most: float
 ) -> None:
     trial = Trial(script.address)
@@ -478,7 +480,7 @@ def test_the_servers_wish_to_wait_is_honoured_within_reason(
     assert least <= trial.waits[0] <= most
 
 
-def test_an_answer_that_cannot_be_read_is_not_asked_for_again(script: Script) -> None:
+def test_an_unreadable_answer_is_not_retried(script: Script) -> None:
     trial = Trial(script.address)
     script.answers = [(200, {"Content-Encoding": "gzip"}, b"no gzip")]
 
@@ -488,7 +490,7 @@ def test_an_answer_that_cannot_be_read_is_not_asked_for_again(script: Script) ->
     assert trial.waits == []
 
 
-def test_a_server_that_is_away_for_days_is_asked_every_five_minutes(script: Script) -> None:
+def test_a_server_that_is_down_for_days_is_tried_every_five_minutes(script: Script) -> None:
     trial = Trial(script.address)
     script.answers = [*[(503, {}, b"")] * 1100, accepted(1)]
 
@@ -498,7 +500,7 @@ def test_a_server_that_is_away_for_days_is_asked_every_five_minutes(script: Scri
     assert len(trial.waits) == 1100
 
 
-def test_the_last_failure_ends_it(script: Script) -> None:
+def test_the_last_failure_ends_the_command(script: Script) -> None:
     trial = Trial(script.address)
     script.answers = [(503, {}, {"error": "x", "message": "the database does not answer"})] * 3
 
@@ -508,7 +510,7 @@ def test_the_last_failure_ends_it(script: Script) -> None:
     assert len(trial.waits) == 2
 
 
-def test_a_batch_that_is_too_large_is_halved_and_keeps_its_numbers(script: Script) -> None:
+def test_a_batch_that_is_too_large_is_halved_and_keeps_its_indexes(script: Script) -> None:
     script.answers = [TOO_LARGE, accepted(1, 1), TOO_LARGE, TOO_LARGE, accepted(0, 1)]
 
     results = Trial(script.address).post(["1", "2", "3", "4"])
@@ -532,9 +534,7 @@ def test_a_batch_that_is_too_large_is_halved_and_keeps_its_numbers(script: Scrip
         ((418, {}, b"{"), "answered 418: I'm a Teapot$"),
     ],
 )
-def test_answers_that_trying_again_would_not_change_end_it(
-    script: Script, answer: Any, message: str
-) -> None:
+def test_lasting_failures_end_the_command(script: Script, answer: Any, message: str) -> None:
     trial = Trial(script.address)
     script.answers = [answer]
 
@@ -544,7 +544,7 @@ def test_answers_that_trying_again_would_not_change_end_it(
     assert trial.waits == []
 
 
-def test_an_interrupt_ends_it_with_a_summary(script: Script, alice: Person) -> None:
+def test_an_interrupt_ends_the_command_with_a_summary(script: Script, alice: Person) -> None:
     script.answers = [accepted(1000), (503, {"Retry-After": "60"}, b"")]
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "deploy.cli", "ingest", "-", "--stream", "app-sessions"],

@@ -54,7 +54,7 @@ def at(hour: int, minute: int = 0) -> datetime:
     return datetime(2025, 6, 16, hour, minute, tzinfo=UTC)
 
 
-def test_each_device_counts_what_it_sent_of_each_stream(api: TestClient, alice: Person) -> None:
+def test_each_device_counts_its_events_of_each_stream(api: TestClient, alice: Person) -> None:
     events = [
         HOUR | {"idempotency_key": "1", "device": "laptop"},
         HOUR | {"idempotency_key": "2", "device": "laptop", "ended_at": "2025-06-16T10:30:00Z"},
@@ -93,9 +93,7 @@ def test_a_batch_of_duplicates_is_a_sync_and_counts_nothing(api: TestClient, ali
     assert abs(datetime.now(UTC) - sync_at) < timedelta(seconds=10)
 
 
-def test_a_duplicate_counts_for_nobody_whatever_device_it_names(
-    api: TestClient, alice: Person
-) -> None:
+def test_a_duplicate_counts_for_no_device(api: TestClient, alice: Person) -> None:
     headers = alice.headers(SCOPE)
     api.post(PATH, json={"events": [HOUR | {"device": "laptop"}]}, headers=headers)
 
@@ -107,7 +105,7 @@ def test_a_duplicate_counts_for_nobody_whatever_device_it_names(
     ]
 
 
-def test_what_was_not_accepted_is_no_sync(api: TestClient, alice: Person) -> None:
+def test_a_refused_batch_is_no_sync(api: TestClient, alice: Person) -> None:
     headers = alice.headers(SCOPE)
 
     api.post(PATH, json={"events": []}, headers=headers)
@@ -128,7 +126,7 @@ def test_older_events_leave_the_newest_end_as_it_is(api: TestClient, alice: Pers
     assert streams(alice) == [("default", "app_sessions", 2, at(10))]
 
 
-def test_a_sync_that_began_earlier_and_ends_later_does_not_turn_time_back(
+def test_a_sync_that_began_earlier_does_not_replace_a_newer_time(
     api: TestClient, alice: Person
 ) -> None:
     headers = alice.headers(SCOPE)
@@ -143,7 +141,7 @@ def test_a_sync_that_began_earlier_and_ends_later_does_not_turn_time_back(
     assert (sync_at.year, source) == (2999, "default/2")
 
 
-def test_a_tracker_that_stops_saying_its_name_has_none(api: TestClient, alice: Person) -> None:
+def test_a_tracker_that_no_longer_sends_its_name_has_none(api: TestClient, alice: Person) -> None:
     headers = alice.headers(SCOPE)
     event = HOUR | {"device": "laptop"}
 
@@ -153,7 +151,7 @@ def test_a_tracker_that_stops_saying_its_name_has_none(api: TestClient, alice: P
     assert streams(alice, "source") == [(None,)]
 
 
-def test_a_platform_is_learned_once(api: TestClient, alice: Person) -> None:
+def test_a_platform_is_recorded_once(api: TestClient, alice: Person) -> None:
     headers = alice.headers(SCOPE)
 
     def platform_after(sent: str | None) -> str | None:
@@ -183,7 +181,7 @@ def test_a_platform_is_learned_once(api: TestClient, alice: Person) -> None:
         ("2025-06-15T12:00:00Z", "2025-06-16T12:00:00Z", [15, 16]),
     ],
 )
-def test_the_days_in_utc_that_a_new_event_touches_are_marked(
+def test_the_days_in_utc_that_a_new_event_overlaps_are_marked(
     api: TestClient, alice: Person, bob: Person, start: str, end: str, days: list[int]
 ) -> None:
     event = HOUR | {"started_at": start, "ended_at": end}
@@ -217,7 +215,7 @@ def test_duplicates_mark_no_day_and_new_events_mark_theirs_again(
     ]
 
 
-def test_a_day_that_is_marked_again_is_marked_otherwise_whatever_the_clock_says(
+def test_a_renewed_mark_differs_even_if_the_clock_has_not_moved(
     api: TestClient, alice: Person
 ) -> None:
     headers = alice.headers(CODING_SCOPE)
@@ -287,7 +285,7 @@ def device_count(person: Person) -> int:
 @pytest.mark.parametrize(
     ("path", "scope", "event"), [(PATH, SCOPE, HOUR), (CODING_PATH, CODING_SCOPE, CODING)]
 )
-def test_events_of_new_devices_beyond_the_ceiling_are_rejected_one_by_one(
+def test_events_of_new_devices_over_the_limit_are_rejected_one_by_one(
     api: TestClient, alice: Person, bob: Person, path: str, scope: str, event: dict[str, Any]
 ) -> None:
     give_devices(alice, MAX_DEVICES - 1)
@@ -319,7 +317,7 @@ def test_events_of_new_devices_beyond_the_ceiling_are_rejected_one_by_one(
     assert others["accepted"] == 3
 
 
-def test_batches_at_the_same_moment_stay_within_the_ceiling(
+def test_concurrent_batches_stay_within_the_limit_of_devices(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     give_devices(alice, MAX_DEVICES - 1)

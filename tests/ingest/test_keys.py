@@ -89,7 +89,7 @@ def test_an_event_once_written_never_changes(
 
 
 @each_stream
-def test_of_one_batch_the_first_valid_event_of_a_key_is_written(
+def test_the_first_valid_event_of_a_key_in_a_batch_is_written(
     api: TestClient, alice: Person, stream: str
 ) -> None:
     event = VALID | {"idempotency_key": "k"}

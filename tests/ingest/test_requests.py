@@ -45,7 +45,7 @@ def code(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_an_empty_batch_is_a_batch(api: TestClient, headers: dict[str, str]) -> None:
+def test_an_empty_batch_is_accepted(api: TestClient, headers: dict[str, str]) -> None:
     answer = api.post(PATH, content=b'{"events":[]}', headers=headers)
 
     assert answer.status_code == 200
@@ -97,7 +97,7 @@ def test_the_missing_scope_is_named(api: TestClient, alice: Person) -> None:
     assert 'scope="ingest:app_sessions"' in answer.headers["www-authenticate"]
 
 
-def test_a_stranger_sends_no_body(exchange: Any) -> None:
+def test_a_request_without_a_valid_token_is_refused_before_its_body(exchange: Any) -> None:
     refused = exchange({"Authorization": "Bearer nonsense"}, itertools.repeat(bytes(65536)))
 
     assert refused.status == 401
@@ -152,7 +152,7 @@ def test_other_encodings_are_refused(
     ],
 )
 @each_stream
-def test_what_is_no_batch_is_refused(
+def test_a_body_that_is_no_batch_is_refused(
     api: TestClient, alice: Person, path: str, scope: str, body: bytes, refusal: str,
     parameter: str | None,
 ) -> None:  # fmt: skip
@@ -431,7 +431,7 @@ def test_a_gzip_body_may_come_byte_by_byte(exchange: Any, headers: dict[str, str
     # Compressed bytes hold the time, and names of tests must not.
     ids=["empty", "plain", "zlib", "cut", "checksum", "followed", "two members"],
 )
-def test_what_is_not_one_gzip_member_is_refused(
+def test_a_body_that_is_not_one_gzip_member_is_refused(
     api: TestClient, headers: dict[str, str], body: bytes
 ) -> None:
     answer = api.post(PATH, content=body, headers=headers | {"Content-Encoding": "gzip"})
@@ -439,7 +439,7 @@ def test_what_is_not_one_gzip_member_is_refused(
     assert code(answer) == (400, "invalid_json")
 
 
-def test_what_follows_a_gzip_member_is_not_read_to_its_end(
+def test_data_after_a_gzip_member_is_not_read_to_its_end(
     exchange: Any, headers: dict[str, str]
 ) -> None:
     # zlib copies each piece of it together with all those before.

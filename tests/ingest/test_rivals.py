@@ -97,7 +97,7 @@ def test_eight_clients_with_overlapping_batches_write_their_union(
 
 @pytest.mark.parametrize("stream", list(STREAMS))
 @pytest.mark.parametrize("devices", [("laptop", "phone"), ("laptop", "laptop")])
-def test_two_trackers_that_post_the_same_days_at_once_never_stand_in_each_others_way(
+def test_two_trackers_that_post_the_same_days_at_once_do_not_block_each_other(
     servers: list[str], alice: Person, stream: str, devices: tuple[str, str]
 ) -> None:
     headers = alice.headers(*SCOPES)

@@ -44,7 +44,7 @@ def post(api: TestClient, person: Person, stream: dict[str, Any], *sent: Any) ->
     return answer.json()
 
 
-def test_it_needs_no_credential_and_may_be_kept_for_a_while(api: TestClient) -> None:
+def test_it_needs_no_credential_and_may_be_cached(api: TestClient) -> None:
     answer = api.get(PATH)
 
     assert answer.status_code == 200
@@ -57,7 +57,7 @@ def test_the_example_of_the_description_is_the_document_itself() -> None:
     assert json.loads((EXAMPLES / "ingest_schema.json").read_text()) == DOCUMENT
 
 
-def test_it_says_how_app_sessions_are_sent() -> None:
+def test_it_describes_the_stream_of_app_sessions() -> None:
     assert {name: value for name, value in APP_SESSIONS.items() if name != "event_schema"} == {
         "name": "app_sessions",
         "endpoint": {"method": "POST", "path": "/api/v1/ingest/app-sessions"},
@@ -89,7 +89,7 @@ def test_it_says_how_app_sessions_are_sent() -> None:
     }
 
 
-def test_coding_sessions_differ_in_address_scope_fields_and_what_tells_them_apart() -> None:
+def test_coding_sessions_differ_in_address_scope_fields_and_identity() -> None:
     assert CODING_SESSIONS["name"] == "coding_sessions"
     assert CODING_SESSIONS["endpoint"]["path"] == "/api/v1/ingest/coding-sessions"
     assert CODING_SESSIONS["scope"] == "ingest:coding_sessions"
@@ -99,7 +99,7 @@ def test_coding_sessions_differ_in_address_scope_fields_and_what_tells_them_apar
     }
 
 
-def test_it_says_what_a_request_and_an_answer_are_made_of() -> None:
+def test_it_describes_a_request_and_its_answer() -> None:
     codes = DOCUMENT["rejection_codes"]
 
     assert list(DOCUMENT) == [
@@ -121,7 +121,7 @@ def test_it_says_what_a_request_and_an_answer_are_made_of() -> None:
     }
 
 
-def test_the_schema_of_an_app_session_says_what_it_has() -> None:
+def test_the_schema_of_an_app_session_describes_its_fields() -> None:
     schema = APP_SESSIONS["event_schema"]
 
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -155,7 +155,7 @@ def test_the_schema_of_an_event_is_valid_by_its_own_dialect(stream: dict[str, An
     assert stream["event_schema"]["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
 
 
-def test_the_example_of_each_stream_is_taken_as_it_stands(api: TestClient, alice: Person) -> None:
+def test_the_example_of_each_stream_is_accepted(api: TestClient, alice: Person) -> None:
     document = api.get(PATH).json()
 
     results = [
@@ -180,7 +180,7 @@ def without_end(stream: dict[str, Any]) -> dict[str, Any]:
 
 
 @each_stream
-def test_limits_are_where_the_document_says(
+def test_limits_are_those_of_the_document(
     api: TestClient, alice: Person, stream: dict[str, Any]
 ) -> None:
     limits, event = stream["limits"], without_end(stream)
@@ -236,7 +236,7 @@ def test_limits_are_where_the_document_says(
     ],
     ids=["app_sessions", "coding_sessions"],
 )  # fmt: skip
-def test_events_without_a_key_differ_by_what_the_document_says_and_nothing_else(
+def test_events_without_a_key_are_identified_by_the_documented_fields(
     api: TestClient, alice: Person, stream: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     event = without_end(stream)
@@ -364,7 +364,7 @@ def test_an_event_that_is_accepted_fits_its_schema_and_one_of_another_shape_does
         ({"app": "\ud800"}, "invalid_value"),
     ],
 )  # fmt: skip
-def test_what_a_schema_cannot_state_fits_and_is_rejected(
+def test_rules_outside_the_schema_reject_events_that_fit_it(
     changes: dict[str, Any], code: str
 ) -> None:
     event = APP_SESSIONS["example"] | changes
@@ -375,7 +375,7 @@ def test_what_a_schema_cannot_state_fits_and_is_rejected(
 
 @pytest.mark.parametrize("event", [None, True, 5, "x", [], [[]]])
 @each_pair
-def test_what_is_no_object_fits_no_schema(
+def test_a_value_that_is_no_object_fits_no_schema(
     stream: Stream, published: dict[str, Any], event: Any
 ) -> None:
     assert judged(stream, event)[0] == "not_an_object"

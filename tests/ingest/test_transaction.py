@@ -93,7 +93,7 @@ def test_connections_that_died_are_replaced(
     assert first.json()["accepted"] == second.json()["accepted"] == 1
 
 
-def test_a_database_that_is_gone_is_said_to_be_and_the_retry_writes_everything(
+def test_an_unreachable_database_is_reported_and_the_retry_writes_everything(
     deployment: Settings, api: TestClient, alice: Person
 ) -> None:
     nowhere = {"ingester": "host=127.0.0.1 port=1 dbname=svc"}

@@ -242,7 +242,7 @@ def test_ten_megabytes_of_cookies_are_an_ordinary_refusal(
         (b"POST /oauth/token HTTP\r\n\r\n", 400, "The request is not valid HTTP/1.1."),
     ],
 )
-def test_what_cannot_be_parsed_is_answered_in_json(
+def test_a_head_that_cannot_be_parsed_is_answered_in_json(
     listening: tuple[str, int], sent: bytes, status: int, description: str
 ) -> None:
     answered = answer_to(listening, iter([sent]))

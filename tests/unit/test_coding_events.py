@@ -157,7 +157,7 @@ def test_values_at_their_limits_are_stored_whole() -> None:
         ("x" * 5000, "other"),
     ],
 )
-def test_an_activity_that_nobody_knows_is_another_one(sent: str, kept: str) -> None:
+def test_an_unknown_activity_is_stored_as_other(sent: str, kept: str) -> None:
     assert stored(HOUR | {"activity": sent})["activity"] == kept
 
 
@@ -279,9 +279,7 @@ def test_an_event_that_breaks_a_rule_is_rejected_with_its_code(
         (HOUR | {"lines_added": -1, "file": "\0"}, "invalid_value: file"),
     ],
 )
-def test_of_several_flaws_the_first_by_code_then_by_field_is_reported(
-    event: Any, reported: str
-) -> None:
+def test_the_first_flaw_by_code_and_then_by_field_is_reported(event: Any, reported: str) -> None:
     code, message = rejection(event)
 
     assert f"{code}: {message.split(':')[0]}" == reported
@@ -299,7 +297,7 @@ def test_the_derived_key_is_of_project_language_and_file_as_they_are_stored() ->
     assert keys == {"d1:a6eab80c9fa6c2eefea64e452de9d9eddd662862"}
 
 
-def test_the_derived_key_is_what_javascript_makes_of_any_characters() -> None:
+def test_the_derived_key_equals_that_of_javascript_for_any_characters() -> None:
     event = HOUR | {
         "started_at": "2000-01-01T00:00:00.123Z",
         "ended_at": None,
@@ -317,7 +315,7 @@ def test_the_derived_key_is_what_javascript_makes_of_any_characters() -> None:
     )
 
 
-def test_the_key_of_another_language_or_file_is_another() -> None:
+def test_another_language_or_file_gives_another_key() -> None:
     events = [
         HOUR,
         HOUR | {"language": "SQL"},

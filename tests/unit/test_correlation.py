@@ -101,7 +101,7 @@ def test_two_tails_of_students_t_distribution(degrees: int, r: float, p: str) ->
         ([(0.1, 0.1), (0.2, 0.1), (0.3, 0.1)], "no_variation"),
     ],
 )
-def test_what_has_no_coefficient_says_why(pairs: list[tuple[float, float]], reason: str) -> None:
+def test_a_missing_coefficient_has_a_reason(pairs: list[tuple[float, float]], reason: str) -> None:
     assert correlate(pairs, "pearson") == Correlation(reason=reason)  # type: ignore[arg-type] # of two
     assert correlate(pairs, "spearman") == Correlation(reason=reason)  # type: ignore[arg-type] # of two
 
@@ -114,7 +114,7 @@ def test_three_pairs_have_a_coefficient_and_no_interval() -> None:
     assert found.interval is None
 
 
-def test_what_goes_together_exactly_leaves_nothing_to_chance() -> None:
+def test_an_exact_correlation_has_a_p_value_of_zero() -> None:
     same = correlate([(0.1, 0.1), (0.2, 0.2), (0.7, 0.7), (0.3, 0.3)], "pearson")
     opposite = correlate([(1, 9), (2, 8), (3, 7), (4, 6)], "spearman")
 
@@ -155,7 +155,7 @@ LEFT, RIGHT = ([pair[side] for pair in RISING] for side in (0, 1))
 
 
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
-def test_days_that_are_not_adjusted_have_the_coefficient_of_their_pairs(method: str) -> None:
+def test_without_adjustment_the_coefficient_is_that_of_the_pairs(method: str) -> None:
     found = compare([*LEFT, None, 3], [*RIGHT, 4, None], method)  # type: ignore[arg-type] # one of the two
 
     assert found.correlation == correlate(RISING, method)  # type: ignore[arg-type] # one of the two
@@ -164,7 +164,7 @@ def test_days_that_are_not_adjusted_have_the_coefficient_of_their_pairs(method: 
     assert digits(found.p_value_adjusted) == digits(p_value(0.9030303030303, found.n_effective))
 
 
-def test_weekday_means_cost_a_day_each_but_one() -> None:
+def test_each_weekday_mean_but_one_costs_a_day() -> None:
     """The rest of left is 1, -1, -1, 1 and so on, that of right the same with one pair exchanged."""
     week = [10.0, 20, 30, 40, 50, 60, 70]
     left = [mean + sign for sign in (1, -1) for mean in week]
@@ -193,7 +193,7 @@ def test_weekday_means_cost_a_day_each_but_one() -> None:
         ([7] * 21, [7] * 21, "no_variation"),
     ],
 )
-def test_what_the_weekday_leaves_may_be_too_little(
+def test_too_little_may_remain_after_weekday_means(
     left: list[float | None], right: list[float | None], reason: str
 ) -> None:
     found = compare(left, right, "pearson", [n % 7 for n in range(len(left))])
@@ -245,7 +245,7 @@ def test_unrelated_metrics_that_share_a_week_are_significant_as_often_as_chance_
         ([None] * 5, [1, 2, 3, 4, 5], 5.0),
     ],
 )
-def test_days_that_are_like_those_before_count_for_fewer(
+def test_autocorrelated_days_count_as_fewer(
     left: list[float | None], right: list[float | None], count: float
 ) -> None:
     found = independent(5, autocorrelation(left), autocorrelation(right))
@@ -253,7 +253,7 @@ def test_days_that_are_like_those_before_count_for_fewer(
     assert found == pytest.approx(count)
 
 
-def test_two_pairs_and_fewer_prove_nothing() -> None:
+def test_two_pairs_have_a_p_value_of_one() -> None:
     assert [p_value(1, n) for n in (0.0, 1.5, 2.0)] == [1, 1, 1]
     assert p_value(1, 3) == 0
 
@@ -268,7 +268,7 @@ def test_two_pairs_and_fewer_prove_nothing() -> None:
         ([0.02, 0.02], [0.04, 0.04]),
     ],
 )
-def test_p_values_are_corrected_for_so_many_comparisons(
+def test_p_values_are_corrected_for_the_number_of_comparisons(
     given: list[float], found: list[float]
 ) -> None:
     assert corrected(given) == pytest.approx(found)

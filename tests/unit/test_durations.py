@@ -28,7 +28,7 @@ from resourceserver.mcp import durations
         (-499, "0 s"),
     ],
 )
-def test_a_duration_is_told_in_hours_and_minutes(duration_ms: int, words: str) -> None:
+def test_a_duration_has_hours_and_minutes(duration_ms: int, words: str) -> None:
     assert durations.text(duration_ms) == words
 
 
@@ -63,7 +63,7 @@ def test_words_follow_each_duration_and_nothing_else_changes() -> None:
     }
 
 
-def test_what_is_told_fits_what_is_described() -> None:
+def test_answers_with_words_fit_their_described_schema() -> None:
     nullable = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     schema: dict[str, Any] = {
         "type": "object",

@@ -80,11 +80,11 @@ def test_the_last_of_equal_keys_wins() -> None:
     assert parse(b'{"events":1,"events":[]}') == {"events": []}
 
 
-def test_a_byte_order_mark_is_passed_over() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     assert parse(b'\xef\xbb\xbf{"events":[]}') == {"events": []}
 
 
-def test_numbers_beyond_a_double_are_left_to_their_event() -> None:
+def test_numbers_beyond_a_double_reject_only_their_event() -> None:
     assert parse(b"[1e999,-1e999]") == [math.inf, -math.inf]
     assert parse(b"[" + b"9" * 400 + b"]") == [math.inf]
     assert parse(b"[-" + b"9" * 100_000 + b"]") == [-math.inf]
@@ -106,7 +106,7 @@ def test_a_body_of_millions_of_values_is_not_parsed(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [b",", b'\\",', b"[\\\\,", b'\\\\\\"{:'])
-def test_what_stands_in_strings_is_no_value(text: bytes) -> None:
+def test_punctuation_in_strings_is_not_counted(text: bytes) -> None:
     strings = b'["' + text * (8_000_000 // len(text)) + b'"]'
 
     assert is_parsable(strings)
@@ -150,7 +150,7 @@ def test_a_malformed_batch_names_the_field(document: Any, message: str) -> None:
     assert str(raised.value) == message
 
 
-def test_a_malformed_client_is_told_before_the_size_of_the_batch() -> None:
+def test_a_malformed_client_is_reported_before_the_size_of_the_batch() -> None:
     with pytest.raises(MalformedBatchError):
         read_batch({"events": [0] * 1001, "client": 5})
 
@@ -241,7 +241,7 @@ def test_null_and_blank_are_absent_in_optional_fields() -> None:
     assert stored(HOUR | dict.fromkeys(texts, "")) == stored(HOUR)
 
 
-def test_a_blank_end_leaves_the_duration_to_speak() -> None:
+def test_a_blank_end_is_replaced_by_the_duration() -> None:
     assert stored(HOUR | {"ended_at": " ", "duration_ms": 5})["ended_ms"] == 1_750_064_400_005
 
 
@@ -296,7 +296,7 @@ def test_decomposed_names_are_measured_composed() -> None:
     assert stored(HOUR | {"app": "\u03b1\u0313\u0300\u0345" * 255})["app"] == "\u1f82" * 255
 
 
-def test_names_that_only_look_alike_stay_apart() -> None:
+def test_names_that_only_look_alike_remain_different() -> None:
     assert stored(HOUR | {"app": "\ufb01sh\u2460"})["app"] == "\ufb01sh\u2460"
 
 
@@ -347,7 +347,7 @@ def test_an_event_must_be_an_object(event: Any) -> None:
         (HOUR | {"app": None}, "app: is required"),
     ],
 )
-def test_required_fields_must_be_there(event: Any, message: str) -> None:
+def test_required_fields_must_be_present(event: Any, message: str) -> None:
     assert rejection(event) == ("missing_field", message)
 
 
@@ -427,7 +427,7 @@ def test_a_timestamp_must_be_rfc_3339_and_exist(written: str) -> None:
         (HOUR | {"ended_at": "1999-12-31T23:59:59.999Z"}, "ended_at: is before 2000-01-01"),
     ],
 )
-def test_nothing_happened_before_2000(event: Any, message: str) -> None:
+def test_times_before_2000_are_rejected(event: Any, message: str) -> None:
     assert rejection(event) == ("timestamp_out_of_range", message)
 
 
@@ -447,11 +447,11 @@ FUTURE = "more than 1 hour ahead of the server's clock"
         ({"ended_at": None, "duration_ms": 10**300}, f"duration_ms: gives an end {FUTURE}"),
     ],
 )
-def test_the_future_ends_an_hour_from_now(times: Any, message: str) -> None:
+def test_times_more_than_an_hour_ahead_are_rejected(times: Any, message: str) -> None:
     assert rejection(HOUR | times) == ("timestamp_in_future", message)
 
 
-def test_a_clock_an_hour_ahead_is_forgiven() -> None:
+def test_times_up_to_an_hour_ahead_are_accepted() -> None:
     row = stored(HOUR | {"started_at": "2025-06-16T13:00:00Z", "ended_at": "2025-06-16T13:00:00Z"})
 
     assert row["started_ms"] == row["ended_ms"] == NOON_MS + 3_600_000
@@ -559,7 +559,7 @@ def nested(levels: int) -> Any:
         ("unknown", nested(900), "is nested deeper than 32 levels"),
     ],
 )
-def test_values_must_be_such_as_can_be_stored(name: str, value: Any, words: str) -> None:
+def test_values_that_cannot_be_stored_are_rejected(name: str, value: Any, words: str) -> None:
     assert rejection(HOUR | {name: value}) == ("invalid_value", f"{name}: {words}")
 
 
@@ -629,9 +629,7 @@ def test_a_field_whose_name_cannot_be_repeated_is_not_named(name: str) -> None:
         ),
     ],
 )
-def test_of_several_flaws_the_first_by_code_then_by_field_is_reported(
-    event: Any, reported: str
-) -> None:
+def test_the_first_flaw_by_code_and_then_by_field_is_reported(event: Any, reported: str) -> None:
     code, message = rejection(event)
 
     assert f"{code}: {message.split(':')[0]}" == reported
@@ -659,7 +657,7 @@ def test_of_several_flaws_the_first_by_code_then_by_field_is_reported(
         ),
     ],
 )
-def test_derived_keys_are_those_that_javascript_makes(
+def test_derived_keys_equal_those_of_javascript(
     device: str, app: str, started_ms: int, key: str
 ) -> None:
     row = {"device": device, "app": app, "started_ms": started_ms, "title": "x", "ended_ms": 0}
@@ -746,7 +744,7 @@ def test_addresses_keep_no_secret(address: str, url: str | None, domain: str | N
     assert web_address(address, full_urls=False) == (url, domain)
 
 
-def test_full_addresses_are_kept_where_the_operator_wants_them() -> None:
+def test_full_addresses_are_kept_if_the_setting_says_so() -> None:
     row = stored(HOUR | {"url": " https://u:p@www.Example.com/a?q#f "}, full_urls=True)
 
     assert row["url"] == "https://u:p@www.Example.com/a?q#f"

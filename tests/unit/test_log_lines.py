@@ -14,7 +14,7 @@ def record(message: str, at: datetime, *arguments: object) -> logging.LogRecord:
     return made
 
 
-def test_a_line_is_what_the_logging_module_writes() -> None:
+def test_a_line_equals_that_of_the_logging_module() -> None:
     written = io.StringIO()
     handler = web.LineHandler(written)
     usual = logging.Formatter(web.LOG_FORMAT)

@@ -31,7 +31,7 @@ NOON = datetime(2025, 6, 16, 12, 30, tzinfo=UTC)
         "20250616T1230Z",
     ],
 )
-def test_an_instant_may_be_written_as(text: str) -> None:
+def test_an_instant_has_several_forms(text: str) -> None:
     assert parse_instant(text) == NOON
 
 

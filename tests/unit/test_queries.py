@@ -30,7 +30,7 @@ select 2 * n as n from one
 select n from two"""
 
 
-def test_statements_are_loaded_by_name_and_fragments_put_in(tmp_path: Path) -> None:
+def test_statements_are_loaded_by_name_with_their_fragments(tmp_path: Path) -> None:
     path = tmp_path / "some.sql"
     path.write_text(TWICE)
 
@@ -84,7 +84,7 @@ select
 """
 
 
-def test_what_a_fragment_needs_may_come_from_a_statement_or_another_fragment(
+def test_a_statement_or_another_fragment_may_provide_what_a_fragment_needs(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "some.sql"
@@ -128,7 +128,7 @@ def test_a_fragment_that_lacks_what_it_needs_is_refused_by_name(
         ),
     ],
 )
-def test_a_fragment_that_does_not_do_what_it_says_is_refused(
+def test_a_fragment_with_a_wrong_header_is_refused(
     tmp_path: Path, fragment: str, said: str | None
 ) -> None:
     path = tmp_path / "some.sql"
@@ -141,7 +141,7 @@ def test_a_fragment_that_does_not_do_what_it_says_is_refused(
             queries.load(path)
 
 
-def test_a_function_does_not_have_the_tables_of_the_function_before_it(
+def test_a_function_cannot_read_the_tables_of_the_function_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fragments, functions = tmp_path / "fragments.sql", tmp_path / "functions.sql"

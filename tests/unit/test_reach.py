@@ -24,11 +24,11 @@ TESTS = Path(__file__).parent.parent
         (["pyproject.toml"], ["tests"]),
     ],
 )  # fmt: skip
-def test_a_change_is_tested_where_it_can_be_noticed(changed: list[str], runs: list[str]) -> None:
+def test_a_change_runs_the_tests_that_it_can_affect(changed: list[str], runs: list[str]) -> None:
     assert reached(changed) == runs
 
 
-def test_a_page_is_not_tried_with_the_endless_bridge() -> None:
+def test_a_change_of_a_page_does_not_run_the_tests_of_the_bridge() -> None:
     runs = reached(["authserver/web/templates/home.html"])
 
     assert "tests/pages" in runs

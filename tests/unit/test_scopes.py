@@ -11,7 +11,7 @@ from shared.scopes import UnknownScopeError
 from tests.rooms import PACKAGES, ROOT
 
 
-def test_there_are_seven_to_read_and_four_to_write() -> None:
+def test_seven_scopes_read_and_four_write() -> None:
     assert [name for name in scopes.SCOPES if name.startswith("read:")] == [
         "read:activity",
         "read:code",
@@ -37,7 +37,7 @@ def test_a_scope_without_a_stream_is_named_in_the_module_of_scopes_alone() -> No
     assert {line.partition(":")[0] for line in found.stdout.splitlines()} == {"shared/scopes.py"}
 
 
-def test_a_list_is_put_in_order_and_freed_of_repetition() -> None:
+def test_a_list_is_sorted_without_repetitions() -> None:
     parsed = scopes.parse("ingest:health read:code read:activity read:code")
 
     assert parsed == ("read:activity", "read:code", "ingest:health")

@@ -18,7 +18,7 @@ PROVIDER = {
 }
 
 
-def test_nothing_set_is_a_local_deployment() -> None:
+def test_without_settings_the_deployment_is_local() -> None:
     chosen = settings.read({})
 
     assert chosen.auth_url == "http://localhost:8400"
@@ -26,7 +26,7 @@ def test_nothing_set_is_a_local_deployment() -> None:
     assert chosen.database_url is None
 
 
-def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
+def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
     chosen = settings.read(
         {
             "SVC_AUTH_URL": "https://auth.example",
@@ -96,11 +96,11 @@ def test_what_is_handed_on_reads_the_same_without_the_owners_login() -> None:
         ({"XDG_STATE_HOME": "/srv/state"}, "/srv/state/svc"),
     ],
 )
-def test_state_is_kept_where_the_users_desktop_keeps_it(given: dict[str, str], read: str) -> None:
+def test_state_is_kept_in_the_directory_of_xdg_state_home(given: dict[str, str], read: str) -> None:
     assert settings.read(given).state_dir == Path(read)
 
 
-def test_a_provider_is_read_and_handed_on_as_it_was_spelt() -> None:
+def test_a_provider_is_read_and_passed_on_unchanged() -> None:
     chosen = settings.read(PROVIDER | {"SVC_PROVIDER_DOMAINS": " Example.ORG, sub.example.com ,"})
 
     assert chosen.provider == Provider(
@@ -113,7 +113,7 @@ def test_a_provider_is_read_and_handed_on_as_it_was_spelt() -> None:
     assert settings.read(settings.environment(chosen, {})).provider == chosen.provider
 
 
-def test_a_provider_without_domains_lets_nobody_in_by_them() -> None:
+def test_a_provider_without_domains_accepts_no_address_by_its_domain() -> None:
     chosen = settings.read(PROVIDER)
 
     assert chosen.provider is not None
@@ -131,7 +131,7 @@ def test_a_providers_secret_may_be_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(PROVIDER))
-def test_half_a_provider_names_what_is_missing(missing: str) -> None:
+def test_an_incomplete_provider_names_the_missing_settings(missing: str) -> None:
     with pytest.raises(SettingsError, match=f"{missing}: needed"):
         settings.read(PROVIDER | {missing: ""})
 
@@ -253,7 +253,7 @@ def test_secrets_of_an_earlier_version_get_the_passwords_that_they_lack(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["secrets.json"]
 
 
-def test_made_secrets_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
+def test_generated_secrets_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     first = settings.make_secrets(tmp_path / "new")
     second = settings.make_secrets(tmp_path / "new")
 
@@ -264,7 +264,7 @@ def test_made_secrets_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
     assert len(set(first.passwords.values())) == len(settings.ROLES)
 
 
-def test_missing_secrets_say_what_to_do(tmp_path: Path) -> None:
+def test_the_error_about_missing_secrets_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="svc migrate"):
         settings.read_secrets(tmp_path)
 
@@ -299,7 +299,7 @@ def test_by_default_four_resource_processes_and_two_authorization_processes_fit_
     assert 4 * resource + 2 * connections["authserver"] < 97
 
 
-def test_the_readme_says_how_many_connections_there_are_by_default() -> None:
+def test_the_readme_has_the_default_number_of_connections() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in readme.splitlines() if "_CONNECTIONS`" in line]
 

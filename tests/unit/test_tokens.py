@@ -25,7 +25,7 @@ def test_a_minted_token_is_parsed_back(prefix: str, user_id: UUID) -> None:
 
 
 @given(st.sampled_from(PREFIXES), st.text(max_size=90))
-def test_arbitrary_text_is_no_token(prefix: str, text: str) -> None:
+def test_arbitrary_text_is_not_a_token(prefix: str, text: str) -> None:
     assert tokens.parse(prefix, text) is None
     assert tokens.parse(prefix, prefix + text) is None
 
@@ -38,7 +38,7 @@ def test_a_changed_character_is_noticed(position: int, replacement: str) -> None
     assert (tokens.parse(tokens.ACCESS, changed) is not None) == (changed == text)
 
 
-def test_a_token_of_another_kind_is_not_taken() -> None:
+def test_a_token_of_another_kind_is_refused() -> None:
     refresh = tokens.mint(tokens.REFRESH, ALICE)
 
     assert tokens.parse(tokens.ACCESS, refresh.text) is None

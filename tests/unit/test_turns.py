@@ -33,7 +33,7 @@ async def give_back(places: Turns, person: str) -> None:
     await asyncio.sleep(0)
 
 
-def test_one_person_has_so_many_places_and_others_have_the_rest() -> None:
+def test_one_person_has_a_limited_number_of_places_and_others_have_the_rest() -> None:
     async def test() -> None:
         places, served = Turns(5, 3), list[str]()
         await ask(places, served, "a1", "a2", "a3", "a4", "a5", "b1", "c1", "d1")
@@ -43,7 +43,7 @@ def test_one_person_has_so_many_places_and_others_have_the_rest() -> None:
     run(test())
 
 
-def test_places_go_round_and_first_to_those_who_have_none() -> None:
+def test_places_go_round_and_first_to_people_without_one() -> None:
     async def test() -> None:
         places, served = Turns(3, 2), list[str]()
         tasks = await ask(places, served, "a1", "a2", "b1", "a3", "b2", "b3", "a4", "c1")
@@ -58,7 +58,7 @@ def test_places_go_round_and_first_to_those_who_have_none() -> None:
     run(test())
 
 
-def test_a_place_is_left_for_others_where_there_are_few() -> None:
+def test_one_of_few_places_is_left_for_others() -> None:
     async def test() -> None:
         places, served = Turns(2, 3), list[str]()
         tasks = await ask(places, served, "a1", "a2", "b1")
@@ -69,7 +69,7 @@ def test_a_place_is_left_for_others_where_there_are_few() -> None:
     run(test())
 
 
-def test_too_long_a_wait_is_the_fault_of_whoever_holds_places() -> None:
+def test_the_refusal_after_a_long_wait_names_the_holder_of_the_places() -> None:
     async def test() -> None:
         places, served = Turns(2, 1, patience_s=0.01), list[str]()
         await ask(places, served, "a1", "b1")
@@ -86,7 +86,7 @@ def test_too_long_a_wait_is_the_fault_of_whoever_holds_places() -> None:
     run(test())
 
 
-def test_who_stops_waiting_takes_no_place() -> None:
+def test_a_canceled_request_takes_no_place() -> None:
     async def test() -> None:
         places, served = Turns(1, 1), list[str]()
         await ask(places, served, "a1")
@@ -120,7 +120,7 @@ def test_a_place_that_is_given_back_before_a_cancelled_request_leaves_goes_to_th
     run(test())
 
 
-def test_a_place_that_is_given_back_as_a_wait_ends_stays_with_nobody() -> None:
+def test_a_place_given_back_as_a_wait_ends_is_free() -> None:
     async def test() -> None:
         places, served = Turns(1, 1, patience_s=0.01), list[str]()
         await ask(places, served, "a1")
@@ -136,7 +136,7 @@ def test_a_place_that_is_given_back_as_a_wait_ends_stays_with_nobody() -> None:
     run(test())
 
 
-def test_more_than_may_wait_are_refused_at_once() -> None:
+def test_requests_beyond_the_waiting_limit_are_refused_at_once() -> None:
     async def test() -> None:
         places, served = Turns(1, 1, most_waiting=2), list[str]()
         tasks = await ask(places, served, "a1", "a2", "a3", "a4")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 
-def test_a_release_changes_what_runs_and_not_what_clients_are_written_against() -> None:
+def test_a_release_changes_the_release_version_and_not_the_api_version() -> None:
     # In a process of its own, since modules take the version when they are imported.
     said = subprocess.run(
         [
