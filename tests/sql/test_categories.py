@@ -1,4 +1,4 @@
-"""The functions about category rules: whom they obey, what they change, and which expressions they take."""
+"""The functions about category rules: their rights, their effects, and the expressions that they accept."""
 
 import re
 import string
@@ -398,12 +398,12 @@ def test_a_sign_in_that_ends_meanwhile_changes_nothing(
     assert patterns(owner, alice) == []
 
 
-# What must be done again after a change.
+# Marks after a change.
 
 
 @pytest.fixture
 def summed_up(owner: Rows, alice: Person, bob: Person) -> list[str]:
-    """Two days of alice's and one of bob's, summed up and rolled up; returns alice's."""
+    """Two days of alice's data and one of bob's, summed up and rolled up; returns alice's."""
     for person, day in ((alice, "2025-06-16"), (alice, "2025-06-18"), (bob, "2025-06-16")):
         owner.execute(
             """
@@ -516,7 +516,7 @@ def test_days_are_not_summed_up_while_rules_change(
     assert (meanwhile, afterwards) == ((False,), (True,))
 
 
-# What is shown of the last 30 days.
+# Answers about the last 30 days.
 
 
 def uncategorized(owner: Rows, person: Person) -> list[tuple[Any, ...]]:
@@ -654,7 +654,7 @@ def test_a_rule_that_matches_nothing_or_everything_has_a_preview(
     assert matched(owner, alice, "app", "regex", "")[:2] == (HOUR_MS, 1)
 
 
-# Which expressions are taken.
+# Accepted expressions.
 
 
 @pytest.mark.parametrize(
@@ -806,7 +806,7 @@ def test_a_pattern_that_is_no_expression_is_accepted_unchanged(owner: Rows, alic
 
 def test_an_expression_that_takes_too_long_is_refused(db: Rows) -> None:
     text = queries.written_out(SQL_DIR / "functions" / "categories.sql")
-    # Nothing is done in less than no time.
+    # No statement finishes within this limit.
     db.execute(text.replace("interval '25 milliseconds'", "interval '-1 second'").encode())
 
     told = db.execute("select svc.rule_problem('regex', 'a'), svc.rule_problem('exact', 'a')")
@@ -874,12 +874,12 @@ def test_every_problem_has_a_message() -> None:
         path.read_text() for path in (SQL_DIR / "migrations").glob("*_default_rules.sql")
     )
 
-    # What the page and the commands never tell: that nobody is there.
+    # The page and the commands have no message for no_account.
     assert all(f"'{problem}'" in text for problem in categories.PROBLEMS)
     assert {"too_slow", "too_many", "exists"} < categories.PROBLEMS.keys()
 
 
-# The longest texts there can be, in which what repeats within what repeats finds most ways to go.
+# The longest possible texts, in which nested repetitions match in the most ways.
 HOSTILE_TEXTS = [
     "a" * 1024,
     "ab" * 512,
@@ -889,11 +889,11 @@ HOSTILE_TEXTS = [
     "\u00e4b" * 512,
 ]
 MAX_MEMORY_KIB = 32 * 1024
-"""Of what a connection may come to hold through one expression. Postgres itself would take 160 MiB."""
+"""The most memory that a connection may take for one expression. Postgres itself would allow 160 MiB."""
 
 
 def most_memory_kib(connection: Rows) -> int:
-    """Return what the server's process of a connection has held at most, on this machine."""
+    """Return the most memory that the server's process of a connection has used, on this machine."""
     status = Path(f"/proc/{connection.info.backend_pid}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
@@ -903,11 +903,11 @@ def most_memory_kib(connection: Rows) -> int:
 @pytest.mark.parametrize(
     "pattern",
     [
-        # What takes other engines longer than the world is old.
+        # Other engines need exponential time for these.
         "(a+)+$", "(a|a)*$", "(a|a)*b", "(a|aa)+$", "(x+x+)+y", "((a*)*)*b", "(.*a){20}", "(.*a){25}",
         r"(\w+\s?)+$", "([a-z]+)*@", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a|b)*a(a|b){120}x", "(.*){25}x",
         "(.*?){25}x", "(a?){25}a{200}", "((a+)+)+b",
-        # What takes Postgres long or much memory.
+        # Postgres needs much time or memory for these.
         "a{1,1000}{1,1000}", "(a{1,1000}){1,1000}", "((a{1,100}){1,100}){1,100}", "(a{255}){255}",
         "(" * 14 + "a" + "+)" * 14, "(" * 16 + "a" + "+)" * 16, "(" * 25 + "a" + "+)" * 25,
         "(" * 100 + "a" + ")" * 100, "(^|$)*" * 20, r"(\y|\Y)+" * 20, "(?=.*(?=.*(?=.*x)))", r"(.+)\1+$",

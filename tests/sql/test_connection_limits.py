@@ -1,4 +1,4 @@
-"""How many connections the servers open, and whether the database takes so many."""
+"""The number of connections of the servers, and the check whether the database allows it."""
 
 import asyncio
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def open_connections(chosen: Settings, role: str) -> int:
 
 
 def most(chosen: Settings, role: str, opened: Callable[[], Pipelines]) -> int:
-    """Return how many connections ``role`` has after more questions at once than there are places."""
+    """Return the number of connections of ``role`` after more reads at once than there are places."""
 
     async def run() -> int:
         shared = opened()
@@ -114,7 +114,7 @@ def test_batches_without_a_free_connection_are_refused_with_the_fitting_reason(
 
 @pytest.fixture
 def limit(owner: Rows) -> int:
-    """How many connections the database takes from us."""
+    """The number of connections that the database allows the servers."""
     row = owner.execute("show max_connections").fetchone()
     reserved = owner.execute("show superuser_reserved_connections").fetchone()
     assert row is not None
@@ -161,7 +161,7 @@ def test_a_server_warns_once_if_its_processes_may_open_too_many_connections(
 ) -> None:
     (port,) = processes.free_ports(1)
     url = f"http://localhost:{port}"
-    # With the other connections of one process it just fits.
+    # Together with the other connections of one process this is exactly the limit.
     others = sum(deployment.connections.values()) - deployment.connections["authserver"]
     patient = limit - others + deployment.patient_connections
     chosen = replace(deployment, base_url=url, patient_connections=patient)

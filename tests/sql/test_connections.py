@@ -1,4 +1,4 @@
-"""Connections shared by many requests: whose answer is whose."""
+"""Connections shared by many requests: each request gets its own answer."""
 
 import asyncio
 import math
@@ -68,7 +68,7 @@ def test_thousands_of_interleaved_reads_each_get_their_own_result(
 
     async def run() -> None:
         reader = Reader.of(deployment)
-        # No more of each person at a time than have a place or may wait for one, so that none is turned away.
+        # At most as many requests of one person as have a place or may wait, so that none is refused.
         for first in range(0, 6000, 200):
             await asyncio.gather(*(ask(reader, n) for n in range(first, first + 200)))
         reader.close()
@@ -263,7 +263,7 @@ def test_answers_behind_slow_ones_do_not_count_as_late(deployment: Settings) -> 
         hasty = to(deployment, size=1, depth=8, patience_s=1.5)
         before = await echo(hasty, "connected")
         connection = hasty.pipelines[0]._connection
-        # The last one waits for almost twice as long as an answer may take.
+        # The last answer comes after almost twice the time that an answer may take.
         answers = await asyncio.gather(
             *(hasty.run(((sleep, {"number": str(number)}),)) for number in range(4))
         )
@@ -289,7 +289,7 @@ def test_a_server_that_accepts_without_a_reply_is_given_up(deployment: Settings)
 
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
-        # The system takes connections on its behalf; nobody ever reads what they bring.
+        # The system accepts connections for this socket; no process reads from them.
         silent.listen()
         asyncio.run(run(silent.getsockname()[1]))
 
@@ -364,7 +364,7 @@ def test_requests_in_flight_are_answered_after_statements_were_deallocated(
 def test_a_statement_that_is_prepared_already_is_replaced(deployment: Settings) -> None:
     async def use(shared: Pipelines) -> None:
         await echo(shared, "first")
-        # As after a change of connections behind our back, and back again.
+        # Like a pooler that changes the server connection and changes it back.
         shared.pipelines[0]._prepared.clear()
 
         assert await echo(shared, "second") == b"second"
@@ -373,7 +373,7 @@ def test_a_statement_that_is_prepared_already_is_replaced(deployment: Settings) 
     with_pipelines(deployment, use)
 
 
-# What follows an answer in the same transaction
+# Sequels in the same transaction
 
 JOIN = pipeline.statement("insert into identity.user (email) values (%(email)s) returning email")
 RENAME = pipeline.statement(
@@ -527,7 +527,7 @@ def test_a_deallocated_sequel_is_prepared_again_and_runs_once(
             step = (JOIN, {"email": f"{name}@example.org"})
             await shared.run((step,), sequel=renaming(name_by))
             await shared.run(((forget, {}),))
-            # The first part is there again, and the sequel is not.
+            # The first statement is prepared again, the sequel is not.
             await shared.run(((JOIN, {"email": f"{name}2@example.org"}),))
 
     with_owners_lines(deployment, use)
@@ -551,7 +551,7 @@ ADD_COLUMN = "alter table trial.thing add column added text default 'new'"
 def trial(owner: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
     """The owner's connection, and a schema whose tables tests may change.
 
-    ``trial.attempt`` counts how often a request was sent: no rollback takes back what a sequence counted.
+    ``trial.attempt`` counts the attempts of a request: a rollback does not reset a sequence.
     """
     owner.execute("create schema trial")
     owner.execute("create sequence trial.attempt")

@@ -1,4 +1,4 @@
-"""svc.cover: what buckets of time are made of, raw and rolled up."""
+"""svc.cover: the spans of buckets of time, raw and rolled up."""
 
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 def cover(
     db: Rows, starts: list[datetime], ends: list[datetime], raw_days: list[date]
 ) -> list[Span]:
-    """Return what buckets are made of."""
+    """Return the spans of buckets."""
     rows = db.execute(
         """
         select position, is_first, grain, starts_at at time zone 'UTC', ends_at at time zone 'UTC'
@@ -157,7 +157,7 @@ STEPS = {
 
 
 def slot_of(at: datetime, grain: int) -> tuple[datetime, datetime]:
-    """Return the slot of the grain in which an instant lies."""
+    """Return the slot of the grain that contains an instant."""
     if grain == MONTHS:
         start = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         return start, (start + timedelta(days=31)).replace(day=1)
@@ -228,7 +228,7 @@ def test_the_cover_uses_the_largest_possible_slots(
     found = cover(db, starts, ends, raw_days)
 
     def is_whole(start: datetime, end: datetime, position: int) -> bool:
-        """Tell whether a slot lies in the bucket and is rolled up."""
+        """Tell whether a slot is in the bucket and is rolled up."""
         last = (end - timedelta(milliseconds=1)).date()
         return (
             starts[position - 1] <= start
@@ -238,7 +238,7 @@ def test_the_cover_uses_the_largest_possible_slots(
 
     for span in found:
         for grain in (QUARTERS, HOURS, DAYS, MONTHS)[span.grain :]:
-            # If any slot of a larger grain could take the place of some of the span, one of these could.
+            # If a slot of a larger grain could replace a part of the span, it is one of these.
             first = slot_of(span.starts_at, grain)
             second = slot_of(first[1], grain)
             last = slot_of(span.ends_at - timedelta(milliseconds=1), grain)

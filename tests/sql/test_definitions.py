@@ -1,6 +1,6 @@
 """Rules that several statements and functions must agree on: one definition each, which all readers follow.
 
-A test plants a change in a copy of the definition, loads the readers with it, and sees each of them change.
+A test changes a copy of the definition, loads the readers with it, and checks that each of them changes.
 """
 
 import json
@@ -47,7 +47,7 @@ Read = Callable[["Readers"], Any]
 
 @dataclass(frozen=True)
 class Readers:
-    """All statements, as a copy of their files has them, and what they read for somebody."""
+    """All statements, from a copy of their files, and their results for one person."""
 
     db: Rows
     reader: Person
@@ -77,7 +77,7 @@ class Readers:
         return json.loads(found[0])
 
     def renew(self) -> None:
-        """Make the quarters of an hour and the days' timelines, and remove the marks of the days."""
+        """Write the quarters of an hour and the days' timelines, and remove the marks of the days."""
         days = {"user_id": self.reader.user_id, "from": DAY.date(), "to": DAY.date()}
         for name in ("forget_days", "add_labels", "make_app_quarters", "make_coding_quarters"):
             self.db.execute(self.statements[name].encode(), days)
@@ -90,7 +90,7 @@ class Readers:
 
 @pytest.fixture
 def load(db: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Readers]:
-    """Return what loads all readers, with a change of what files say."""
+    """Return a function that loads all readers with a change of the files."""
     someone = person(db, "alice")
     write_day(db, someone)
 
@@ -151,7 +151,7 @@ def write_day(db: Rows, someone: Person) -> None:
                 """,  # noqa: S608 -- ours
                 values,
             )
-    # Until rollups have been made, sessions are read.
+    # Without rollups, sessions are read.
     db.execute(
         "insert into activity.rollup_due (user_id, date) values (%s, %s) on conflict do nothing",
         [someone.user_id, DAY.date()],

@@ -1,4 +1,4 @@
-"""The functions by which accounts end: whom they obey, and which tables they find."""
+"""The functions that delete accounts: their rights, and the tables that they empty."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +20,7 @@ DELETE = "select * from svc.delete_account(%s, %s, '192.0.2.7', 'r1')"
 
 
 def sign_in(person: Person, *, proved: str = "0 s", seen: str = "0 s") -> Token:
-    """Return a session of somebody's; what is given is how long ago."""
+    """Return a sign-in session of a person; the arguments are its ages."""
     session = tokens.mint(tokens.SESSION, person.user_id)
     person.connection.execute(
         "insert into identity.session (user_id, session_hash, authenticated_at, seen_at) "
@@ -164,8 +164,8 @@ def test_no_table_of_data_refers_to_accounts(db: Rows) -> None:
 
 
 def test_rows_of_an_account_are_deleted_with_it(db: Rows) -> None:
-    # Each table of identity and oauth with a user in it goes with the account, or is one of the two that
-    # outlive it.
+    # Each table of identity and oauth with a user refers to the account, except the two whose rows outlive
+    # it.
     lasting = db.execute(
         """
         with recursive ending as (

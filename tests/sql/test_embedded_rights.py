@@ -1,4 +1,4 @@
-"""What the servers' roles may not do on a server that is ours (sql/embedded)."""
+"""Statements that the servers' roles may not run on the embedded server (sql/embedded)."""
 
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ LOCKS: Final = ("pg_advisory_xact_lock(1)", "pg_try_advisory_xact_lock(1, 2)")
 
 @pytest.fixture(autouse=True)
 def ours(db: Rows) -> None:
-    """Skip where the server is not ours: nothing is taken from anybody there."""
+    """Skip on a server that is not embedded: no rights are revoked there."""
     if db.execute("select current_setting('svc.is_embedded', true)").fetchone() != ("on",):
         pytest.skip("the server is not embedded")
 

@@ -1,4 +1,4 @@
-"""What each server's role can reach when somebody runs SQL of their own through it."""
+"""The rows that each server's role can reach with SQL of an attacker's own."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ OPEN = (
 
 @pytest.fixture
 def marked(owner: Rows, alice: Person, bob: Person) -> tuple[Person, Person]:
-    """Alice and bob, each with one session that bears their name."""
+    """Alice and bob, each with one session with their name."""
     for person, name in ((alice, "alice"), (bob, "bob")):
         owner.execute(
             """
@@ -92,7 +92,7 @@ def test_settings_without_a_token_show_no_rows(
     alice, bob = marked
     token = tokens.parse(tokens.ACCESS, alice.token())
     assert token is not None
-    # Bob has a token that lives; what is forged knows everything of it but its hash.
+    # Bob has a valid token; the forged settings have everything of it but its hash.
     assert bob.token()
     connection = connect_as(role)
     forgeries = [
@@ -155,7 +155,7 @@ def test_no_setting_of_the_reader_shows_a_row(
                     flipped += 1
                     assert apps(reader) == [], (name, value)
             except psycopg.Error:
-                # Refusing the value, or the query under it (row_security = off), shows nothing either.
+                # Refusing the value, or the query under it (row_security = off), is just as good.
                 continue
 
     assert marked

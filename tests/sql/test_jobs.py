@@ -1,4 +1,4 @@
-"""The loop of background jobs: a run that fails is logged and ends nothing, and SVC_JOBS=off starts none."""
+"""The loop of background jobs: it survives a run that fails, and SVC_JOBS=off starts none."""
 
 import asyncio
 import logging

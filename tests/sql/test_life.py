@@ -1,4 +1,4 @@
-"""What the tables of somebody's life refuse, so that answers can rely on it."""
+"""The checks of the tables of user data, on which answers rely."""
 
 from typing import Any, LiteralString
 
@@ -34,7 +34,7 @@ SLEEP = """
 @pytest.mark.parametrize(
     ("statement", "rule"),
     [
-        # Readings of the heart have a table of their own, and one truth.
+        # Heart rate has a table of its own, and must not be in two.
         (METRIC.format("heart_rate", "avg"), "metric_is_no_heart_rate"),
         (METRIC.format("steps", "avg"), "metric_that_is_known_to_add_up_does"),
         (METRIC.format("Steps", "sum"), "metric_type_is_a_name"),
@@ -75,13 +75,13 @@ NO_VALUES = {
     "timestamp with time zone": ("infinity", "-infinity", "10000-01-01 00:00Z", "0001-01-01 BC"),
     "date": ("infinity", "-infinity", "10000-01-01", "0001-01-01 BC"),
 }
-"""What no answer can show or add up, by the type of the column that could hold it."""
+"""Values that no answer can contain or add up, by the type of the column."""
 
 LANDED = {"activity.device", "activity.app_session"}
-"""Older tables, whose times the database's own clock gives, or a tracker, which is checked on the way."""
+"""Older tables, whose times come from the database's clock, or from a tracker after validation."""
 
 MADE = {"activity.app_time", "activity.coding_time", "activity.app_timeline"}
-"""What is made of sessions, which hold nothing else."""
+"""Tables that are computed from sessions, with values of these only."""
 
 
 def test_no_column_of_user_data_accepts_values_that_no_answer_could_contain(
@@ -127,10 +127,10 @@ def test_no_column_of_user_data_accepts_values_that_no_answer_could_contain(
 def taken_by(
     db: psycopg.Connection[Any], table: str, columns: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Return the values that a table's columns take and should not, by what its rules say of each alone."""
+    """Return the values that a table's columns accept and should refuse, by the checks of each alone."""
     taken = []
     with db.transaction(force_rollback=True):
-        # Of a copy, which has the same checks, all columns but one can be left out.
+        # In a copy with the same checks, all columns but one can be left out.
         db.execute(
             sql.SQL("create temporary table alike (like {} including constraints)").format(
                 sql.Identifier(*table.split("."))

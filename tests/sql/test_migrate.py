@@ -20,7 +20,7 @@ from tests.conftest import administer
 
 @pytest.fixture
 def empty(deployment: Settings, request: pytest.FixtureRequest) -> Any:
-    """A new database without anything of ours, on the server of this run."""
+    """A new, empty database on the server of this run."""
     with psycopg.connect(deployment.database_url or "") as connection:
         name = f"{connection.info.dbname}_empty"
     administer(deployment.database_url or "", sql.SQL("create database {}"), name)
@@ -288,7 +288,7 @@ def test_a_migration_waits_at_most_four_seconds_for_the_locks_of_a_statement() -
             if seconds:
                 limit_s = int(seconds)
             else:
-                # The limit holds for each table, and those locked first stay locked meanwhile.
+                # The limit holds for each table, and tables locked before it stay locked meanwhile.
                 assert limit_s * len(tables.split(",")) <= 4, path.name
 
         assert limit_s == 4, path.name

@@ -1,4 +1,4 @@
-"""The two statements of a read on one connection: what they leave behind, and what a refusal breaks."""
+"""The two statements of a read on one connection: nothing is left behind, and a refusal breaks nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -66,7 +66,7 @@ def test_refusals_leave_the_connection_good(
 def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) -> None:
     async def use(reader: Reader) -> None:
         inside = await reader.read(credential(alice.token()), ANSWER, {}, is_quick=True)
-        # The lines take turns, so that each is asked.
+        # Connections take turns, so that each is used.
         outside = [
             (await reader.quick.run(((ANSWER, {}),)))[0].get_value(0, 0)
             for _ in reader.quick.pipelines

@@ -1,10 +1,10 @@
-"""How Postgres goes about each question where a million rows are: by an index, never through a table.
+"""The plan of each statement in tables of a million rows: it uses an index and never scans a table.
 
-Sums over long ranges are read from rollups, and from sessions where there are none.
+Sums over long ranges are read from rollups, and from sessions on days without them.
 
-The rows are alice's invented month, given to many others too: to forty where it is long, and to thousands
-where it is a handful, so that no table is so small that reading all of it would be no loss. Plans are
-generic ones, as the servers' prepared statements get them, for the reader's role and under its policies.
+The rows are alice's invented month, copied to many other people: to forty where it is long, and to thousands
+where it is a handful, so that no table is small enough to be read whole. Plans are generic ones, as the
+servers' prepared statements get them, for the reader's role and under its policies.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from tests.conftest import Person, cloned, mark_all_days, person
 Rows = psycopg.Connection[Any]
 
 OTHERS: Final = 12
-"""How many people at least have what alice has."""
+"""The smallest number of people with copies of alice's rows."""
 FEW: Final = 5_000
 """How many rows each table has at least."""
 
 LONG: Final = 10_000
-"""How many rows a table has in which somebody's rows are so many that a question must not read all."""
+"""The size of a table in which one person has too many rows to read all of them."""
 AT_AN_END: Final = {
     ("goals", "activity.app_session"),
     ("rollups.extent", "activity.app_session"),
@@ -51,16 +51,16 @@ AT_AN_END: Final = {
     if "first_known as (" in tool.frame
     for table in ("activity.app_session", "health.heart_rate", "location.point", "music.listen")
 }
-"""Questions that look for somebody's first row in a long table, at the end of the index, and no further."""
+"""Statements that search one person's first row at an end of the index of a long table, and no further."""
 
 READS_ALL: Final = {
     "mcp.get_data_status.answer",
     "mcp.get_time_breakdown.names",
     "mcp.list_sessions.names",
 }
-"""Questions that count all rows of somebody, or look through them for a name that is nowhere else.
+"""Statements that count all rows of a person, or search them for a name that no index has.
 
-Postgres may read whatever is shorter for them."""
+Postgres may scan what is shorter for them."""
 
 LOOKS_AT_NOTHING: Final = {
     "goals.slots_of_periods",
@@ -97,7 +97,7 @@ STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
         if "activity." in text
     },
 }
-"""What each role asks of the database."""
+"""The statements of each role."""
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def fill(deployment: Settings, owner: Rows) -> None:
     made = CliRunner().invoke(demo, [alice.email, "--days=30"], obj=deployment)
     assert made.exit_code == 0, made.output
 
-    # What has been added up may be marked again at any time.
+    # Days with rollups may be marked again at any time.
     mark_all_days(owner)
     owner.execute(
         """
@@ -132,7 +132,7 @@ def fill(deployment: Settings, owner: Rows) -> None:
 
 
 def crowd(owner: Rows) -> None:
-    """Give others what alice has, and let Postgres look at it."""
+    """Copy alice's rows to other people, and update the statistics."""
     copies: dict[str, int] = {}
     for table, parents in by_reference(owner):
         counted = owner.execute(sql.SQL("select count(*) from {}").format(sql.SQL(table)))
@@ -165,7 +165,7 @@ def crowd(owner: Rows) -> None:
 
 
 def by_reference(owner: Rows) -> list[tuple[str, set[str]]]:
-    """Return every table of people and those it refers to, which come before it."""
+    """Return every table of people and those that it refers to, which come before it."""
     tables = [name for (name,) in owner.execute("select svc.tables_of_people()::text").fetchall()]
     references = owner.execute(
         "select conrelid::regclass::text, confrelid::regclass::text from pg_constraint where contype = 'f'"
@@ -216,7 +216,7 @@ def test_every_statement_finds_its_rows_with_an_index(crowded: Settings) -> None
 
 
 def plan(asking: Rows, statement: Statement) -> dict[str, Any]:
-    """Return the plan that a statement of ours has whatever its parameters are."""
+    """Return the generic plan of a statement."""
     unknown = ", ".join(["null"] * len(statement.parameters))
     asking.execute(b"prepare question as " + statement.text)
     row = asking.execute(
@@ -249,7 +249,7 @@ READ: Final = (
 
 
 def questions(first: date, last: date) -> dict[str, dict[str, str]]:
-    """Return a question of each kind about days in UTC; the one about hours is about the last of them."""
+    """Return a statement of each kind about days in UTC; that about hours is for the last of them."""
     zone = {"tz": "UTC"}
     days = {"from": f"{first}", "to": f"{last}"}
     instants = {"from": f"{first}T00:00Z", "to": f"{last + timedelta(days=1)}T00:00Z"}
@@ -330,9 +330,9 @@ def slots(owner: Rows, alice: Person, grain: int, first: date, last: date) -> tu
 
 
 def newest(owner: Rows, alice: Person, first: date, last: date) -> int:
-    """Return how many sessions it takes to find the newest twenty of each application that days have.
+    """Return how many sessions must be read for the newest twenty of each application on some days.
 
-    Where there are fewer, they are looked for among those of the day before as well.
+    If there are fewer, those of the day before are read as well.
     """
     row = owner.execute(
         """
@@ -357,7 +357,7 @@ def newest(owner: Rows, alice: Person, first: date, last: date) -> int:
 
 
 def account(owner: Rows, email: str) -> Person:
-    """Return somebody who is there."""
+    """Return the id of a person with rows."""
     row = owner.execute("select user_id from identity.user where email = %s", [email]).fetchone()
     assert row is not None
     return Person(row[0], email, owner)
@@ -430,13 +430,13 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "app_usage": {"app_time": days},
         "categories": {"app_time": days},
         "coding": {"coding_time": coding_days},
-        # Switches and streaks may reach over whole days, so two more are looked at on either side.
+        # Switches and streaks may cross whole days, so two more are read on either side.
         "daily": {"app_time": days, "coding_time": coding_days, "app_timeline": 24},
         "daily_categories": {"app_time": days},
         "sessions_daily": {"app_time": days, "coding_time": coding_days},
         "sessions_by_app": {"app_time": days, "app_session": listed},
         "hourly": {"app_time": hours, "coding_time": coding_hours},
-        # Days tell the labels; and when somebody began is asked of sessions.
+        # Labels come from days; the first session of a person comes from sessions.
         "hourly_patterns": {
             "app_time": fortnight_hours + fortnight_days,
             "coding_time": fortnight_coding_hours,
@@ -444,7 +444,7 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
             "coding_session": 1,
         },
         "context_switches": {"app_time": days + wider_days, "app_timeline": 24},
-        # When somebody went on is asked of sessions. The switches within streaks are read after them.
+        # The next session of a person comes from sessions. The switches within streaks are read after them.
         "focus_streaks": {"app_time": wider_days, "app_timeline": 48, "app_session": 1},
     }
     assert made == {name: Counter(counts) for name, counts in expected.items()}

@@ -1,4 +1,4 @@
-"""Pools of connections: how many there are, who waits for one, and what they leave behind."""
+"""Pools of connections: their size, their waiting requests, and the state of returned connections."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,8 @@
 """Every reference to user data names its user itself, so that users can be spread over machines.
 
-Postgres parses each statement of the resource server, and what is looked at is what it understood: in
-every query, subquery and common table expression, each table with a user has a condition of its own that
-compares its `user_id` with the parameter.
+Postgres parses each statement of the resource server, and the test examines the parse tree: in every query,
+subquery and common table expression, each table with a user must have a condition of its own that compares
+its `user_id` with the parameter.
 """
 
 import re
@@ -23,13 +23,14 @@ ROOT: Final = Path(__file__).parent.parent.parent / "resourceserver"
 FILES: Final = sorted(
     path for path in ROOT.rglob("*.sql") if path.parent.name != "tools" and path.name != "frame.sql"
 )
-"""What tools ask has the questions of endpoints in it, and is looked at whole."""
+"""Statements of tools include those of endpoints, and are examined whole."""
 SHARED: Final = [path for path in FILES if "-- name: " not in path.read_text(encoding="utf-8")]
-"""These hold what the statements of others include."""
+"""Files of fragments that other statements include."""
 
 
 def refers_to_tables(text: str) -> bool:
-    """Tell whether a statement can: a call cannot, and what is put into a template is looked at itself."""
+    """Tell whether a statement can be examined: a call cannot, and a template is examined with its
+    contents."""
     code = re.sub(r"^ *-- .*\n", "", text, flags=re.MULTILINE)
     is_template = re.search(r"^ *--\w", code, re.MULTILINE) is not None
     return code.startswith(("select", "with", "insert", "update", "delete")) and not is_template
@@ -55,7 +56,7 @@ class Node:
     items: list[Any]
 
     def member(self, name: str) -> list[Any]:
-        """Return what the member ``name`` holds, each part of it."""
+        """Return the parts of the member ``name``."""
         values: list[Any] = []
         is_here = False
         for item in self.items:
@@ -66,7 +67,7 @@ class Node:
         return values
 
     def atom(self, name: str) -> str:
-        """Return what the member ``name`` holds, which is one word."""
+        """Return the member ``name``, which is one word."""
         (value,) = self.member(name)
         assert isinstance(value, str)
         return value
@@ -97,7 +98,7 @@ def nodes(value: Any, *, within: bool = True) -> Iterator[Node]:
 
 
 def conditions(value: Any) -> Iterator[Node]:
-    """Yield the conditions that all rows of ``value``, the FROM and WHERE of a query, fulfil."""
+    """Yield the conditions that all rows of ``value``, the FROM and WHERE of a query, must meet."""
     for node in value if isinstance(value, list) else [value]:
         if isinstance(node, list):
             yield from conditions(node)
@@ -144,7 +145,7 @@ def nameless(tree: list[Any], user: str, tables: dict[str, tuple[str, str]]) -> 
             if entry.atom("rtekind") != "0" or entry.atom("relid") not in tables:
                 continue
             name, column = tables[entry.atom("relid")]
-            # What an insert writes to, and the row that it could not write, are no references.
+            # The target of an insert, and the row that it could not write, are no references.
             is_written = is_insert and (
                 query.atom("resultRelation") == str(number) or entry.atom("relkind") == "c"
             )
@@ -171,7 +172,7 @@ def tables(db: psycopg.Connection[Any]) -> dict[str, tuple[str, str]]:
 
 
 def tree_of(db: psycopg.Connection[Any], text: str) -> tuple[list[Any], str]:
-    """Return what Postgres understands of ``text``, and the number of its parameter ``user_id``."""
+    """Return the parse tree of ``text``, and the number of its parameter ``user_id``."""
     statement = pipeline.statement(text)
     numbered = sql.SQL(statement.text.decode())
     db.execute(sql.SQL("prepare looked_at as {}").format(numbered))
@@ -212,7 +213,8 @@ def test_every_reference_to_user_data_names_its_user(
         ("select from activity.device where device_id = %(user_id)s", ["activity.device"]),
         ("select from activity.device where user_id = %(other)s::uuid", ["activity.device"]),
         (
-            # That it follows from the others is not enough: whoever routes a query need not see it.
+            # A condition that only follows from the others is not enough: a router of queries need not see
+            # it.
             """
             select from activity.device
               join activity.app_session using (user_id, device_id)

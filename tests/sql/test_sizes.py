@@ -1,4 +1,4 @@
-"""How long statements are: with their fragments written out, and the functions and views that they call.
+"""The length of statements, with their fragments, and the functions and views that they call.
 
 Postgres plans a statement as a whole, and a connection keeps its plan. Both take time and memory for each
 common table expression, and people who read it need time for each line.
@@ -53,7 +53,7 @@ def definitions() -> Iterator[tuple[str, str]]:
 
 
 def end_of_definition(text: str, found: re.Match[str]) -> int:
-    """Return where the definition that begins with ``found`` ends."""
+    """Return the end of the definition that begins with ``found``."""
     if " view " in found[0]:
         return text.index(";", found.end())
     body = BODY.search(text, found.end())
@@ -83,7 +83,7 @@ READ: Final = {
     for each in (*TOOLS, *ENDPOINTS)
     for name, statement in each.statements.items()
 }
-"""What endpoints and tools read. Where several read the same, one of them names it."""
+"""The statements of endpoints and tools, each under the name of one that uses it."""
 STATEMENTS: Final = {
     **{name: text for text, name in READ.items()},
     **{f"export.{each.name}": each.rows for each in RESOURCES if isinstance(each.rows, str)},

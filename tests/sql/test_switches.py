@@ -12,7 +12,7 @@ from tests.endpoints.timeline import Session
 
 Rows = psycopg.Connection[Any]
 
-# What is just long enough, or just too long, for one rule or another; and some of no matter.
+# Lengths just within or just over the limit of a rule, and others.
 LENGTHS = [1, 400, 500, 600, 999, 1000, 29_999, 60_000, 60_000, 300_001]
 GAPS = [0, 0, 0, 0, 0, 1, 60_000, 300_000, 300_000, 300_001]
 
@@ -33,7 +33,7 @@ def timelines(draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Segment]:
 
 
 def found(db: Rows, timeline: list[Segment]) -> list[Switch]:
-    """Return what the function finds, in words of the model."""
+    """Return the result of the function, in the types of the model."""
     rows = db.execute(
         """
         select at_position - 1, from_position - 1, to_position - 1, before_ms

@@ -1,4 +1,4 @@
-"""How long an answer may take, whether it is made of one statement or of several."""
+"""The time limit of an answer, of one statement or of several."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -66,7 +66,7 @@ def test_a_slow_part_ends_at_the_limit_of_the_whole_answer(
     async def use(reader: Reader) -> None:
         hurried = replace(reader, parts_ms=1000)
 
-        # Twenty seconds is what a statement has by itself.
+        # The limit of a single statement is twenty seconds.
         async with asyncio.timeout(15):
             with pytest.raises(TookTooLong):
                 await hurried.read_parts(credential(alice), asking(0.0, 60.0))
@@ -123,7 +123,7 @@ def test_a_quick_read_that_waits_behind_others_fails_in_time(
         hers, his = credential(alice), credential(bob)
         for who in (hers, his):
             await reader.check(who)
-        # The connection itself is good: each answer would come in less than its patience.
+        # The connection itself is good: each answer comes within its limit.
         before = [
             asyncio.create_task(reader.read(hers, PART, {"seconds": 0.4}, is_quick=True))
             for _ in range(3)

@@ -1,4 +1,4 @@
-"""Which versions of the code the database lets in."""
+"""The versions of the code that the database accepts."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,7 +26,7 @@ CALLS = {
 }
 
 OLDEST = 20
-"""The oldest version of the code that the schema lets in."""
+"""The oldest version of the code that the schema accepts."""
 
 LOCK = "lock table svc.schema_version in access exclusive mode"
 
@@ -102,7 +102,7 @@ def test_a_session_without_a_version_reads_nothing(
 ) -> None:
     token = tokens.parse(tokens.ACCESS, alice.token())
     assert token is not None
-    # Where a table has no rows, its policy is not always evaluated.
+    # The policy of an empty table is not always evaluated.
     owner.execute(
         "insert into activity.device (user_id, name) values (%s, 'laptop')", [alice.user_id]
     )

@@ -1,4 +1,4 @@
-"""A slow and obvious model of what slots of time come to, beside tests/endpoints/timeline.py.
+"""A slow and simple model of rollups, beside tests/endpoints/timeline.py.
 
 All times are whole milliseconds since EPOCH, which is a midnight in UTC.
 """
@@ -26,12 +26,12 @@ class Slot:
 
 
 Kind = tuple[str, ...]
-"""What sessions are summed up by."""
+"""The key by which sessions are summed up."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What sessions of one kind own of a slot: one that reaches over its edge, or all others."""
+    """The sums of sessions of one kind in a slot: of one that crosses its edge, or of all others."""
 
     grain: int
     starts_at: int
@@ -45,7 +45,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Count:
-    """How many sessions of one kind start in a slot, or began before, and the lines of those that start."""
+    """The numbers of sessions of one kind that start in a slot or began before, and the lines of the
+    former."""
 
     grain: int
     starts_at: int
@@ -68,7 +69,7 @@ def slots(sessions: Sequence[S]) -> list[Slot]:
 
 
 def month(at: int) -> Slot:
-    """Return the month in which an instant lies."""
+    """Return the month that contains an instant."""
     first = (EPOCH + timedelta(milliseconds=at)).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
@@ -78,14 +79,14 @@ def month(at: int) -> Slot:
 
 
 def clipped(owned: list[tuple[int, int, S]], start: int, end: int) -> Iterator[tuple[int, int, S]]:
-    """Yield what lies between two instants of segments, cut off at its edges."""
+    """Yield the parts of segments between two instants, clipped to them."""
     for left, right, session in owned:
         if left < end and right > start:
             yield max(left, start), min(right, end), session
 
 
 def parts(sessions: Sequence[S], kind: Callable[[S], Kind]) -> tuple[set[Part], set[Count]]:
-    """Return what of each slot is owned, and how many sessions it has."""
+    """Return the owned time of each slot, and the number of its sessions."""
     active = [s for s in sessions if not s.idle]
     edges = [edge for s in active for edge in (s.started, s.ended)]
     owned = segments(active, min(edges, default=0), max(edges, default=0))
@@ -120,10 +121,10 @@ def lines(sessions: Sequence[Session | CodingSession]) -> tuple[int, int]:
 
 
 def app_kind(session: Session) -> Kind:
-    """Return what an app session shows to category rules."""
+    """Return the label of an app session."""
     return session.app, session.category
 
 
 def coding_kind(session: CodingSession) -> Kind:
-    """Return what a coding session is summed up by."""
+    """Return the key of a coding session."""
     return session.project, session.language or "unknown"

@@ -92,7 +92,7 @@ def test_rollups_equal_the_sums_of_sessions(deployment: Settings, made: None) ->
             "2025-06-16T09:45:00.000Z quarter: missing, should be {",
         ),
         (
-            # What was measured, but nobody marked the day.
+            # Sessions without a mark of their day.
             "update activity.app_session set ended_at = ended_at + interval '1 ms'"
             " where idempotency_key = '19'",
             ": owned_ms is 300000, should be 300001",

@@ -1,4 +1,4 @@
-"""Lives that nobody leads: answers are right and the same before they are rolled up and after."""
+"""Extreme amounts of activity: answers are right, and the same with and without rollups."""
 
 import asyncio
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def looks(api: TestClient, person: Person, asked: dict[str, Body]) -> dict[str, 
 
 
 def differences(deployment: Settings, person: Person) -> list[Difference]:
-    """Return what `svc rollup check` would name."""
+    """Return the differences that `svc rollup check` would print."""
 
     async def found() -> list[Difference]:
         async with rounds.connected(database.login(deployment, "worker")) as worker:
@@ -118,7 +118,7 @@ def test_a_year_without_a_pause_on_three_devices_adds_up_everywhere(
         [row[name] for name in ("tracked_ms", "productive_ms", "app_switches", "session_count")]
         for row in bodies["analytics/daily"]["data"]
     )
-    # Nothing was before the first session, and phone and tablet go on from the day before.
+    # The first session has none before it, and phone and tablet continue from the day before.
     assert first == [24 * HOUR, 8 * HOUR, 2, 3]
     assert others == [[24 * HOUR, 8 * HOUR, 3, 5]] * 364
     assert [row["tracked_ms"] for row in bodies["analytics/daily-categories"]["data"]] == [
@@ -149,7 +149,7 @@ def test_a_year_without_a_pause_on_three_devices_adds_up_everywhere(
 
 @contextmanager
 def sluggish(owner: Rows, day: str) -> Iterator[None]:
-    """Have whatever is rolled up on a day take a minute, as if there were millions of sessions."""
+    """Make rollups of a day take a minute, as if there were millions of sessions."""
     owner.execute(
         sql.SQL(
             "create function svc.nap() returns trigger language plpgsql as $$ begin"
@@ -171,7 +171,7 @@ DAY = {"start": "2025-06-16T00:00:00Z", "end": "2025-06-17T00:00:00Z"}
 def test_thousands_of_sessions_in_an_hour_are_rolled_up_and_add_up(
     api: TestClient, deployment: Settings, alice: Person, make_rollups: MakeRollups
 ) -> None:
-    # A second each, so that five or six lie side by side.
+    # A second each, so that five or six overlap.
     nine, second = datetime(2025, 6, 16, 9, tzinfo=UTC), timedelta(seconds=1)
     events = [
         event(nine + n * timedelta(milliseconds=180), second, app=f"App {n % 50}")
@@ -204,7 +204,7 @@ def test_thousands_of_sessions_in_an_hour_are_rolled_up_and_add_up(
     assert [row["total_ms"] for row in bodies["analytics/hourly"]["data"]] == (
         [0] * 9 + [HOUR, 820] + [0] * 13
     )
-    # No application is used for a second on end, but the last one.
+    # No application is used for a whole second, except the last one.
     assert bodies["analytics/daily"]["totals"]["app_switches"] == 0
     assert bodies["analytics/context-switches"]["totals"]["switch_count"] == 0
     assert {row["session_count"] for row in bodies["sessions/by-app"]["data"]} == {400}
@@ -239,7 +239,7 @@ def test_an_answer_that_would_take_too_long_is_refused_with_the_reason(
     (name,) = owner.execute("select quote_ident(current_database())").fetchone() or ("",)
     owner.execute(f"alter role svc_reader in database {name} set statement_timeout = '300ms'")
     chosen = replace(deployment, base_url="http://testserver")
-    # Before the transaction, whose end comes too late for others to see it.
+    # Before the transaction, because others see its changes only after its end.
     headers = alice.headers("read:activity")
 
     try:

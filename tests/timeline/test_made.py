@@ -1,4 +1,4 @@
-"""What days and months come to, row by row."""
+"""The rollups of days and months, row by row."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -34,7 +34,7 @@ Stored = tuple[set[Part], set[Count]]
 
 
 def app_parts(owner: Rows, who: Person) -> Stored:
-    """Return what is stored about applications, as the model spells it."""
+    """Return the stored rollups of applications, in the form of the model."""
     return spelled(
         owner,
         """
@@ -50,7 +50,7 @@ def app_parts(owner: Rows, who: Person) -> Stored:
 
 
 def coding_parts(owner: Rows, who: Person) -> Stored:
-    """Return what is stored about coding, as the model spells it."""
+    """Return the stored rollups of coding, in the form of the model."""
     return spelled(
         owner,
         """
@@ -131,7 +131,7 @@ def timelines(owner: Rows, who: Person) -> dict[int, Any]:
 
 
 def expected_timelines(sessions: list[Session]) -> dict[int, Any]:
-    """Return what the model of switches says about each day alone, but for its first and last switch."""
+    """Return the model's switches of each day alone, without its first and last switch."""
     days = {at // DAY * DAY for s in sessions for at in range(s.started, s.ended, DAY // 96)}
     days |= {(s.ended - 1) // DAY * DAY for s in sessions if s.ended > s.started}
     return {
@@ -142,7 +142,7 @@ def expected_timelines(sessions: list[Session]) -> dict[int, Any]:
 
 
 def timeline_of(sessions: list[Session], start: int, end: int) -> list[Any] | None:
-    """Return the timeline of one day, None where nobody owns anything of it."""
+    """Return the timeline of one day, None if no session owns any of it."""
     edges = [edge for s in sessions for edge in (s.started, s.ended)]
     whole = [
         attention.Segment(max(segment.start, start), min(segment.end, end), segment.session)
@@ -270,7 +270,7 @@ def test_the_first_application_and_the_first_file_own_the_time_of_equal_starts(
     add_sessions(
         owner,
         alice,
-        # Their keys would have it the other way round.
+        # By their keys the order would be the opposite.
         [
             Session("1", "laptop", "Mail", nine, ten),
             Session("2", "laptop", "Code", nine, ten),
@@ -398,7 +398,7 @@ def add_titled(owner: Rows, session: dict[str, Any]) -> None:
 def test_a_domain_may_be_longer_than_an_index_entry(
     owner: Rows, alice: Person, make_rollups: MakeRollups
 ) -> None:
-    # Letters that do not repeat, for an index holds what can be compressed.
+    # Random letters, because an index compresses repeated ones.
     domain = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(1500))
     session = {"user_id": alice.user_id, "device_id": device(owner, alice), "title": None}
     add_titled(owner, session | {"key": 1, "domain": domain})
@@ -424,7 +424,7 @@ def test_unused_labels_are_found_with_one_scan_of_each_table(
 
     told = "\n".join(line for (line,) in plan)
     assert "SetOp Except" in told
-    # Each label beside each row of a day: hours, where there are a hundred thousand.
+    # A nested loop over labels and rows of days: hours, with a hundred thousand labels.
     assert "<> ALL" not in told
 
 
@@ -454,7 +454,7 @@ def test_a_day_whose_sessions_were_deleted_loses_its_rollups(
     make_rollups()
     owner.execute("delete from activity.app_session")
     owner.execute("delete from activity.coding_session")
-    # What has rollups is a day, too.
+    # A day with rollups is marked too.
     mark_all_days(owner)
 
     make_rollups()
@@ -480,7 +480,7 @@ def test_a_day_with_many_overlapping_sessions_is_left_raw(
     assert owner.execute("select date, is_left_raw from activity.rollup_due").fetchall() == [
         (date(2025, 6, 16), True)
     ]
-    # And nothing is made of the month, of which it is a part.
+    # The month that contains it is not rolled up either.
     assert read(owner, 3) == [("18 00:00", "Code", None, 1, 0, 3_600_000, 3_600_000)]
     assert read(owner, 4) == []
 

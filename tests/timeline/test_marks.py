@@ -1,4 +1,4 @@
-"""Which days wait to be made, and who makes them when."""
+"""The marks of days that must be rolled up, and the job that does it."""
 
 import asyncio
 from dataclasses import replace
@@ -111,7 +111,7 @@ def test_a_day_is_rolled_up_two_minutes_after_the_last_write(
 
 
 def make(deployment: Settings) -> int:
-    """Do what a server does every few seconds."""
+    """Run the job of a server once."""
 
     async def work() -> int:
         async with rounds.connected(database.login(deployment, "worker")) as worker:

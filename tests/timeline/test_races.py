@@ -1,4 +1,4 @@
-"""Writers, the job and those who read what it makes, all at once."""
+"""Writers, the job and readers of rollups at the same time."""
 
 import asyncio
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def in_background(work: Any, *arguments: Any) -> Iterator[Future[Any]]:
 
 
 def session_counts(api: TestClient, headers: dict[str, str]) -> list[int]:
-    """Return how many sessions the 16th, the 17th and the 18th of June are said to have."""
+    """Return the numbers of sessions on the 16th, the 17th and the 18th of June in an answer."""
     params = {"from": "2025-06-16", "to": "2025-06-18"}
     answer = api.get("/api/v1/analytics/daily", params=params, headers=headers)
     return [day["session_count"] for day in answer.json()["data"]]
@@ -81,7 +81,7 @@ def test_a_write_during_a_rollup_waits_and_marks_the_day_again(
         taken = job.execute(rollups.SQL["take_marks"], days | marks).fetchall()
         with in_background(post, api, headers, events(2, "phone", "2025-06-16")) as writer:
             wait_for_rivals(owner, 1)
-            # It does not see what the writer has not committed.
+            # The job does not see uncommitted rows of the writer.
             job.execute(rollups.SQL["add_labels"], days)
             job.execute(rollups.SQL["make_app_quarters"], days)
             job.execute(rollups.SQL["add_up_app"], days | {"unit": "hour", "grain": 2})
@@ -149,7 +149,7 @@ def test_a_change_of_title_rules_marks_days_rolled_up_before_its_commit(
 
     with psycopg.connect(deployment.database_url or "") as changing:
         changing.execute("select svc.mark_all_days(%s)", [alice.user_id])
-        # A day that came after they looked is not made by rules that are about to change.
+        # A day that was marked later is not rolled up by rules that are about to change.
         post(api, alice.headers("ingest:app_sessions"), events(1, "laptop", "2025-06-18"))
         meanwhile = make_rollups()
 
@@ -172,7 +172,8 @@ def test_marks_and_the_rows_that_they_select_share_one_snapshot(
     with owner.transaction():
         owner.execute("lock table activity.app_time in access exclusive mode")
         with in_background(session_counts, api, headers) as reader:
-            # What it has read before must not go together with what it reads after. Its transaction sees
+            # The statement must not combine rows from before and after the commit. Its transaction has the
+            # snapshot of its first statement.
             # the moment of its first statement.
             wait_for_rivals(owner, 1)
             post(api, headers, events(1, "phone", *days))
@@ -224,7 +225,7 @@ def test_no_rollups_are_written_while_labels_are_removed(
         owner.execute("lock table activity.label in share mode")
         with in_background(asyncio.run, rebuild()) as rebuilder:
             wait_for_rivals(owner, 1)
-            # It could show a label that is about to go.
+            # A rollup could use a label that is about to be removed.
             turn = job.execute(rollups.SQL["take_turn"], {"user_id": alice.user_id}).fetchone()
             owner.execute("commit")
             rebuilder.result()

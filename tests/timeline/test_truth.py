@@ -1,8 +1,8 @@
-"""What readers are told while eight clients write and two rebuild: whole batches, as of one moment.
+"""Answers while eight clients write and two rebuild: they contain whole batches, as of one moment.
 
-Somebody plays all day. Each batch takes the same time from that on four days, in two sessions a day of which
-one covers the other, or has as much coding. The days are Auckland's, so that each has parts of two days in
-UTC, and one of two months. Every batch has a name of its own, so that answers say which they have seen.
+A game runs all day. Each batch takes the same time from it on four days, in two sessions a day of which one
+covers the other, or has as much coding. The days are Auckland's, so that each has parts of two days in UTC,
+and one of two months. Every batch has a name of its own, so that answers show which batches they contain.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def event(start: datetime, minutes: int, **more: str) -> Body:
 
 
 def played() -> list[Body]:
-    """Return six sessions of a day each; the first and the last lie on none of the four days."""
+    """Return six sessions of a day each; the first and the last are on none of the four days."""
     return [
         event(FIRST + timedelta(days=day), 1440, device="console", app="Game", category=GAMES)
         for day in range(-1, 5)
@@ -68,9 +68,9 @@ def played() -> list[Body]:
 
 
 def batch(number: int) -> list[Body]:
-    """Return the batch of a number: from five minutes after midnight on, each 28 minutes after the other.
+    """Return the batch with a number: from five minutes after midnight on, each 28 minutes after the other.
 
-    That of 25 reaches over midnight in UTC.
+    Batch 25 crosses midnight in UTC.
     """
     starts = [FIRST + timedelta(days=day, minutes=5 + 28 * number) for day in range(4)]
     if number in CODING:
@@ -88,7 +88,7 @@ def batch(number: int) -> list[Body]:
 
 
 def sums(rows: Iterable[Body], name: str, number: str | None = None) -> Counter[str]:
-    """Add up what rows say, or count them, by what they name."""
+    """Return the sums or counts of rows by the member that names them."""
     added = Counter[str]()
     for row in rows:
         added[row[name]] += row[number] if number else 1
@@ -97,20 +97,20 @@ def sums(rows: Iterable[Body], name: str, number: str | None = None) -> Counter[
 
 @dataclass(frozen=True)
 class Look:
-    """A question, and how its answer tells of batches and of games."""
+    """A request, and the parts of its answer about batches and games."""
 
     path: str
     params: Mapping[str, str]
     parts: Callable[[Body], list[Counter[str]]]
-    """What an answer says of each, for several days or for all together."""
+    """The members about each, for several days or for all together."""
     whole: int
-    """What it has to say of a batch."""
+    """The values for a batch."""
     games: int = 0
-    """What it has to say of games where there is no batch."""
+    """The values for games without any batch."""
     taken: int = 0
     """How much less for each batch."""
     batches: frozenset[int] = APPS
-    """Those that it can tell of."""
+    """The batches that the answer can contain."""
 
     def seen(self, body: Body) -> frozenset[int]:
         """Return which batches are in an answer; each of them has to be whole."""
@@ -179,7 +179,7 @@ JOB = "job"
 
 
 def counted(body: Body) -> tuple[int, int]:
-    """Return how many batches of either kind days have in an answer that names none: all the same."""
+    """Return how many batches of either kind are in an answer without names: the same on all days."""
     first = body["data"][0]
     apps, coding = first["productive_ms"] // 1_200_000, first["coding_ms"] // 1_200_000
     expected = {
@@ -196,7 +196,7 @@ def counted(body: Body) -> tuple[int, int]:
 
 @dataclass
 class Story:
-    """What has happened so far, as far as one can know it from outside; and what people do in it."""
+    """The state of the test, and the work of its threads."""
 
     url: str
     headers: dict[str, str]
@@ -206,7 +206,7 @@ class Story:
     done: set[int] = field(default_factory=set)
     """Batches that were answered."""
     turns: Counter[str] = field(default_factory=Counter)
-    """How often each reader was answered, and the job did what there was to do."""
+    """The number of answers to each reader, and of runs of the job."""
     is_over: bool = False
 
     def write(self, numbers: Iterable[int]) -> None:
@@ -230,19 +230,19 @@ class Story:
             self.moved.notify_all()
 
     def await_turns(self, *others: str) -> None:
-        """Return when these have had one more turn each."""
+        """Return when each of these has had one more turn."""
         with self.moved:
             before = self.turns.copy()
             while not self.is_over and any(self.turns[who] <= before[who] for who in others):
                 assert self.moved.wait(60)
 
     def await_quiet(self) -> None:
-        """Return when days were made and looked at; else they would be marked all the time."""
+        """Return when days were rolled up and read; otherwise they would be marked all the time."""
         self.await_turns(JOB)
         self.await_turns(*READERS)
 
     def rest(self) -> None:
-        """Be idle now and then until it is over: what changes no answer marks one day and not the others."""
+        """Post idle sessions until the end: they change no answer, and mark one day and not the others."""
         with httpx2.Client(
             base_url=self.url, headers=self.headers, timeout=60, verify=NO_TLS
         ) as http:
@@ -257,7 +257,7 @@ class Story:
     def read(
         self, path: str, params: Mapping[str, str]
     ) -> Iterator[tuple[frozenset[int], Body, frozenset[int]]]:
-        """Ask until it is over; yield what was done before, the answer, and what had begun until then."""
+        """Read until the end; yield the batches done before, the answer, and those begun until then."""
         with httpx2.Client(
             base_url=self.url, headers=self.headers, timeout=60, verify=NO_TLS
         ) as http:
@@ -272,7 +272,7 @@ class Story:
                 yield done, body, begun
 
     def look(self, look: Look) -> list[frozenset[int]]:
-        """Ask until it is over; return which batches were seen each time."""
+        """Read until the end; return the batches in each answer."""
         found = []
         for done, body, begun in self.read(look.path, look.params):
             seen = look.seen(body)
@@ -281,7 +281,7 @@ class Story:
         return found
 
     def count(self) -> list[tuple[int, int]]:
-        """Ask for days until it is over; return how many batches of either kind were seen each time."""
+        """Read days until the end; return the numbers of batches of either kind in each answer."""
         found = []
         for done, body, begun in self.read(
             DAILY, {"from": "2025-06-29", "to": "2025-07-02"} | ZONE
@@ -293,7 +293,7 @@ class Story:
         return found
 
     def repeat(self, chosen: Settings, work: Callable[[Connection], Awaitable[T]]) -> list[T]:
-        """Do some work of the worker's until it is over; return what came of it each time."""
+        """Repeat work of the worker until the end; return the results."""
 
         async def found() -> list[T]:
             async with rounds.connected(database.login(chosen, "worker")) as worker:
@@ -305,13 +305,13 @@ class Story:
         return asyncio.run(found())
 
     def end(self) -> None:
-        """Tell everybody to stop."""
+        """Stop all threads."""
         with self.moved:
             self.is_over = True
             self.moved.notify_all()
 
     def attend(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Do something; where that fails nobody shall wait for it."""
+        """Do work; if it fails, stop all threads."""
         try:
             return work(*arguments)
         except BaseException:
@@ -320,7 +320,7 @@ class Story:
 
 
 def answered(ask: Callable[[], httpx2.Response]) -> Body:
-    """Return what is answered; who comes where too many are at once is asked to come again."""
+    """Return the answer; a request that is refused because of too many others is repeated."""
     for _ in range(RETRIES):
         answer = ask()
         body: Body = answer.json()
@@ -338,18 +338,18 @@ def post(http: httpx2.Client, events: list[Body]) -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """What people saw while it happened."""
+    """The results of all threads."""
 
     looks: list[list[frozenset[int]]]
     """By each reader, the batches in each answer."""
     counts: list[tuple[int, int]]
     rebuilt: list[list[int]]
-    """By each of two, how many days were made each time: none where others came before."""
+    """For each of two, the number of days of each rebuild: none if the job was first."""
     checks: list[list[Difference]]
 
 
 def tell(story: Story, chosen: Settings, user_id: UUID, chance: int) -> Seen:
-    """Have all batches written in any order by eight clients, and others at work until they are."""
+    """Write all batches in any order with eight clients, while other threads work."""
 
     async def rebuild(worker: Connection) -> int:
         await asyncio.to_thread(story.await_quiet)
@@ -375,7 +375,7 @@ def tell(story: Story, chosen: Settings, user_id: UUID, chance: int) -> Seen:
         writers = [begin(story.write, order[client::CLIENTS]) for client in range(CLIENTS)]
         wait(writers)
         story.end()
-        # Whoever failed first tells more than who waited in vain.
+        # The thread that failed first has the cause; others only waited in vain.
         seen = Seen(
             [look.result() for look in looks],
             counter.result(),
@@ -410,9 +410,9 @@ def writers(owner: Rows) -> set[int]:
 
 
 def deadlocks(owner: Rows, connected: set[int]) -> int:
-    """Return how many deadlocks there were, when no more writers than those are ``connected``.
+    """Return the number of deadlocks, once only those writers are ``connected``.
 
-    A connection tells of its own at its end, at the latest.
+    A connection reports its own at its end, at the latest.
     """
     for _ in range(1000):
         if writers(owner) <= connected:
@@ -457,12 +457,12 @@ def test_answers_are_whole_batches_while_eight_clients_write_and_two_rebuild(
             seen = tell(story, deployment, alice.user_id, chance)
             make_rollups()
 
-            # One batch came after the other for everybody, and none was ever gone again.
+            # Batches appeared one after the other for every reader, and none disappeared again.
             assert all(found == sorted(found, key=len) for found in seen.looks)
             assert seen.counts == sorted(seen.counts)
             moments = {batches for found in seen.looks for batches in found if batches <= APPS}
             assert all(earlier < later for earlier, later in pairwise(sorted(moments, key=len)))
-            # At the end everything is there, and all of it was made in between.
+            # At the end every batch is there, and rollups were written in between.
             assert [found[-1] for found in seen.looks] == [look.batches for look in LOOKS]
             assert seen.counts[-1] == (24, 8)
             assert not any(any(found) for found in seen.checks)
