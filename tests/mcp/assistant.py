@@ -1,4 +1,4 @@
-"""An assistant of these tests: it sends messages of either era, well formed but for what is changed."""
+"""An assistant for these tests: it sends well-formed messages of either era, with the changes of a test."""
 
 import json
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ META: Final = {
 
 
 def message(method: str, params: Any = None, **changed: Any) -> dict[str, Any]:
-    """Return a request; a member that is changed to None is left out."""
+    """Return a request; a member with the value None is left out."""
     made = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params} | changed
     return {name: value for name, value in made.items() if value is not None}
 
 
 def routed(method: str, name: str | None = None) -> dict[str, str]:
-    """Return the headers that repeat what a message of the newer era asks for."""
+    """Return the headers that repeat parts of a message of the newer era."""
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
     return headers if name is None else headers | {"Mcp-Name": name}
 
 
 @dataclass(frozen=True)
 class Assistant:
-    """Somebody with a token."""
+    """A client with a token."""
 
     client: Client
     headers: dict[str, str]
 
     def post(self, body: Any, **headers: str | None) -> Response:
-        """Send a body, JSON unless it is bytes, and headers, with ``_`` for ``-``; None leaves one out."""
+        """Send a body, JSON unless it is bytes, and headers, with ``_`` for ``-``; None removes one."""
         given: dict[str, str | None] = {"Content-Type": "application/json", **self.headers}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         sent = {name: value for name, value in given.items() if value is not None}
@@ -42,7 +42,7 @@ class Assistant:
         return self.client.post("/mcp", content=content, headers=sent)
 
     def modern(self, method: str, params: Any = None, **changed: Any) -> Response:
-        """Send a request of the newer era, with what it must carry."""
+        """Send a request of the newer era, with the required members."""
         params = {"_meta": META} | (params or {})
         return self.post(message(method, params, **changed), **routed(method, params.get("name")))
 
@@ -65,7 +65,7 @@ class Assistant:
         return answer
 
     def mistake(self, tool: str, **arguments: Any) -> str:
-        """Return what a tool says of arguments that it does not take."""
+        """Return the error message of a tool about invalid arguments."""
         response = self.call(tool, **arguments)
         assert response.status_code == 200, response.text
         result = response.json()["result"]

@@ -1,4 +1,4 @@
-"""Alice's assistant, asked without a network but with everything else; and against the running servers."""
+"""Alice's assistant, which calls the application without a network; and others for the running servers."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def password_hash() -> str:
-    """What is stored for PASSWORD."""
+    """The stored hash of PASSWORD."""
     return PasswordHasher().hash(PASSWORD)
 
 

@@ -1,4 +1,4 @@
-"""What single tools answer, worked out by hand; and what becomes of an answer that is too long."""
+"""Answers of single tools, worked out by hand; and the cutting of answers that are too long."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -108,7 +108,7 @@ def test_the_rest_of_listening_is_added_up(assistant: Assistant, plays: Person) 
 
 
 def test_days_without_any_report_are_gaps(assistant: Assistant, alice: Person) -> None:
-    """A session of each kind on two days, and one over midnight, which reports of both its days."""
+    """A session of each kind on two days, and one over midnight, which is a report on both its days."""
     device = alice.connection.execute(
         "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
         [alice.user_id],
@@ -317,7 +317,7 @@ def test_texts_that_are_too_long_without_any_rows_are_cut_until_they_fit() -> No
 def test_no_text_makes_an_answer_longer_than_64_kib(
     assistant: Assistant, alice: Person, owner: psycopg.Connection[Any], letter: str
 ) -> None:
-    """Everything of a day that somebody else may have written, as long as it may be."""
+    """All texts of a day that other people may have written, each as long as possible."""
 
     def text(n: int, length: int = 1024) -> str:
         return f"{n:02}{letter * (length - 2)}"

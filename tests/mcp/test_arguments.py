@@ -1,4 +1,4 @@
-"""Periods: which days an assistant may ask about, by name, as days or as instants."""
+"""Periods: the days of a request, by name, as days or as instants."""
 
 from datetime import date, timedelta
 from typing import Any, Final
@@ -12,12 +12,12 @@ from tests.conftest import Person
 from tests.mcp.assistant import Assistant
 
 TOOL: Final = "get_listening"
-"""One of those that are asked about a period."""
+"""One of the tools with a period."""
 
 
 @pytest.fixture
 def today(alice: Person) -> date:
-    """What day it is for alice, whose weeks begin on Sunday."""
+    """Return alice's today; her weeks begin on Sunday."""
     alice.connection.execute("update identity.user set timezone = 'Asia/Tokyo', week_starts_on = 7")
     row = alice.connection.execute("select (now() at time zone 'Asia/Tokyo')::date").fetchone()
     assert row is not None

@@ -1,4 +1,4 @@
-"""Who may ask, and what they are told where they may not: the challenges and the documents behind them."""
+"""Access to the endpoint: the challenges, and the metadata documents that they refer to."""
 
 from typing import Any, Final
 
@@ -56,7 +56,7 @@ def test_other_documents_do_not_exist(api: TestClient, path: str) -> None:
     assert response.json() == {"error": "not_found", "message": "not found"}
 
 
-# No token, or none that is good
+# No token, or an invalid one
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","id":7,"method":"ping"}'])

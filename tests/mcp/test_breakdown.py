@@ -1,4 +1,4 @@
-"""Where time went, worked out by hand from a few sessions, as rollups have them and as raw sessions do."""
+"""Sums of time, worked out by hand from a few sessions, from rollups and from raw sessions."""
 
 import json
 from datetime import date, timedelta
@@ -20,7 +20,7 @@ WEEK: Final = {"from_": "2025-06-16", "to": "2025-06-23", "tz": "UTC"}
 APP_SESSIONS: Final = (
     ("laptop", "Code", None, "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"),
     ("laptop", "Firefox", "example.org", "News", "2025-06-16T10:00:00Z", "2025-06-16T10:30:00Z"),
-    # What begins last owns the time, on whichever device.
+    # The session that begins last owns the time, on any device.
     ("phone", "Chat", None, "Communication", "2025-06-16T10:10:00Z", "2025-06-16T10:20:00Z"),
     ("laptop", "Code", None, "Development", "2025-06-16T23:30:00Z", "2025-06-17T00:30:00Z"),
     ("laptop", "Code", None, "Development", "2025-06-23T09:00:00Z", "2025-06-23T09:15:00Z"),
@@ -140,7 +140,7 @@ def test_hours_are_those_of_the_zone(assistant: Assistant, sessions: Person) -> 
     )
 
     measured = [row for row in rows(answer) if row[2]]
-    # 09:00 UTC is 14:45 there.
+    # 09:00 UTC is 14:45 local time.
     assert measured == [
         ("05:00", 45, 1), ("06:00", 15, 1), ("14:00", 30, 2), ("15:00", 60, 3), ("16:00", 15, 2)
     ]  # fmt: skip
@@ -283,7 +283,7 @@ def test_weeks_begin_on_the_persons_day_and_are_clipped_to_the_range(
 
 
 def test_hours_cover_at_most_the_longest_range_of_days(assistant: Assistant, alice: Person) -> None:
-    """One row with a wrong year makes no hundred years of hours of everything."""
+    """One row with a wrong year must not add a hundred years of hours."""
     alice.connection.execute(
         "insert into music.listen (user_id, listened_at, track, artist, source) "
         "values (%s, '1900-01-01T12:00:00Z', 'Song', 'Band', 'spotify')",

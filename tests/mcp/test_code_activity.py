@@ -1,4 +1,4 @@
-"""Commits, pull requests and reviews of a week that was made by hand."""
+"""Commits, pull requests and reviews of an invented week."""
 
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ def happen(alice: Person, at: str, type_: str, action: str, repository: str, **m
 
 @pytest.fixture
 def week(alice: Person) -> Person:
-    """Alice, who worked on two repositories, and just before and after the week too."""
+    """Alice, who worked on two repositories in that week, and also just before and after it."""
     lines = {"additions": 10, "deletions": 1, "changed_files": 1}
     happen(alice, "2025-06-15T21:59:59Z", "commit", "pushed", "alice/svc", title="before", **lines)
     happen(alice, "2025-06-15T22:00:00Z", "commit", "pushed", "alice/svc", title="first", **lines)
@@ -62,7 +62,7 @@ def test_a_pull_request_counts_once_even_if_it_is_reopened(
 
     answer = assistant.ask("get_code_activity", **WEEK)
 
-    # Numbers 5 of both repositories, and one whose number is not known.
+    # Number 5 of both repositories, and one with an unknown number.
     assert (answer["pull_requests_opened"], answer["pull_requests_merged"]) == (3, 1)
     (opened,) = [each for each in answer["actions"] if each["action"] == "opened"]
     assert opened["count"] == 4

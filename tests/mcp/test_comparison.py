@@ -36,7 +36,7 @@ def add_session(
 def months(alice: Person, owner: psycopg.Connection[Any]) -> Person:
     """Alice, who programs for an hour or so on ten days of May and for two on five of June.
 
-    And on one day between, which belongs to neither. One session of June lasts over midnight.
+    She also does on one day between, which belongs to neither. One session of June lasts over midnight.
     """
     row = alice.connection.execute(
         "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
@@ -200,7 +200,7 @@ def test_measurements_are_averaged_over_the_days_with_data(
     assert told["phrase"] == "6000, 25 % less than 8000"
 
 
-# What comes before
+# The default second period
 
 
 def days(alice: Person, *expressions: str) -> list[str]:
@@ -358,7 +358,7 @@ def test_all_time_may_be_compared_with_a_part_of_it(assistant: Assistant, months
 def test_all_time_begins_at_the_earliest_with_the_first_valid_day(
     assistant: Assistant, alice: Person
 ) -> None:
-    """One row with a wrong year is no reason to look at two millennia."""
+    """One row with a wrong year must not make a statement read two millennia."""
     alice.connection.execute(
         "insert into music.listen (user_id, listened_at, track, artist, source) "
         "values (%s, '0001-01-01T12:00:00Z', 'Song', 'Band', 'spotify')",

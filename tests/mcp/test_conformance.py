@@ -1,7 +1,7 @@
 """The protocol's own conformance suite against the running servers; `make proof` installs it.
 
-Its scenarios that are about a server with tools alone are looked at check by check. The others ask for
-prompts, resources or tools of the suite's own.
+Its scenarios for a server with only tools are examined check by check. The others need prompts, resources or
+tools of the suite's own.
 """
 
 import json
@@ -47,8 +47,8 @@ pytestmark = [
 def suite(
     directory: Path, *words: str, token: str | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the suite in the block, each of its requests with ``token``; what it finds is in ``directory``."""
-    # The machine's own Node.js may be older than the suite needs, so it comes along.
+    """Run the suite in the block, each of its requests with ``token``; its results are in ``directory``."""
+    # The machine's own Node.js may be older than the suite needs, so npm installs one.
     (node,) = (HERE / "node_modules").glob("node-*/bin/node")
     preloaded = ["--import", str(HERE / "token.mjs")] if token else []
     process = subprocess.Popen(
@@ -82,7 +82,7 @@ def test_the_endpoint_passes_the_suite_for_a_server_with_tools(
     url = f"{service.base_url}/mcp"
     words = ("server", "--url", url, "--suite", "all", "--spec-version", revision)
     with suite(tmp_path, *words, token=alice.token("read:activity")) as process:
-        # It fails as a whole, because of what is expected to fail.
+        # The suite as a whole fails, because of the expected failures.
         printed, _ = process.communicate(timeout=120)
 
     found = {scenario: checks(tmp_path, f"server-{scenario}") for scenario in SCENARIOS[revision]}

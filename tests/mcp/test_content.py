@@ -121,7 +121,7 @@ def test_meetings_are_counted_with_their_time(
 
 @pytest.fixture
 def days(owner: Rows, alice: Person) -> None:
-    """One thing of each kind about pricing, and one that is not."""
+    """One row of each kind about pricing, and one about something else."""
     meet(owner, alice, "Pricing", "2025-06-16T08:00Z", "2025-06-16T09:00Z")
     meet(owner, alice, "Lunch", "2025-06-16T10:00Z", "2025-06-16T11:00Z", description="No PRICING!")
     record(owner, alice, "2025-06-17T08:00Z", None, "We talked about pricing.")
@@ -255,7 +255,7 @@ def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
     assert len(response.content) <= 64 * 1024
 
 
-# What it refuses
+# Invalid arguments
 
 
 @pytest.mark.parametrize(

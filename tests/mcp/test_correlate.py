@@ -1,4 +1,4 @@
-"""What goes together, how sure one may be of it, and what an assistant is told to say of it."""
+"""Correlation: coefficients, their certainty, and the caution in the answer."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -19,7 +19,7 @@ class Days:
     """Days of alice's from 1 June 2025, each with an hour at a laptop."""
 
     def __init__(self, alice: Person, owner: psycopg.Connection[Any]) -> None:
-        """Make a laptop."""
+        """Add a laptop."""
         self.alice, self.owner = alice, owner
         row = owner.execute(
             "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
@@ -55,12 +55,12 @@ class Days:
 
 @pytest.fixture
 def days(alice: Person, owner: psycopg.Connection[Any]) -> Days:
-    """Alice's days, none as yet."""
+    """Alice, without any days so far."""
     return Days(alice, owner)
 
 
 def upto(last: int) -> dict[str, str]:
-    """Return the arguments for so many days, whose values are compared as they are."""
+    """Return the arguments for a number of days, whose values are compared as they are."""
     return {"from_": "2025-06-01", "to": f"2025-06-{last:02}", "tz": "UTC", "adjust": "none"}
 
 
@@ -187,7 +187,7 @@ def test_a_missing_coefficient_has_a_reason(
 
 
 def test_a_shared_weekly_rhythm_is_no_correlation(assistant: Assistant, days: Days) -> None:
-    """Both are low on Saturdays and Sundays; on the other days they have nothing to do with each other."""
+    """Both are low on Saturdays and Sundays; on the other days they are unrelated."""
     free = {0, 6}
     plays = [1 if n % 7 in free else 8 + each % 2 for n, each in enumerate(TWELVE * 2)]
     commits = [0 if n % 7 in free else 7 + n // 7 % 2 for n in range(24)]
@@ -203,7 +203,7 @@ def test_a_shared_weekly_rhythm_is_no_correlation(assistant: Assistant, days: Da
     (pairing,) = adjusted["data"]
     assert abs(pairing["coefficient"]) < 0.4
     assert pairing["is_beyond_chance"] is False
-    # Of 24 days, six are taken by the means of the weekdays.
+    # Of 24 days, the means of the weekdays cost six.
     assert pairing["n"] == 24
     assert pairing["n_effective"] <= 18
     assert pairing["p_value"] == pairing["p_value_adjusted"]

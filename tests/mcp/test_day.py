@@ -1,4 +1,4 @@
-"""A day beside what is usual, worked out by hand."""
+"""A day beside the 28 days before it, worked out by hand."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -50,7 +50,7 @@ def life(alice: Person, owner: psycopg.Connection[Any]) -> Person:
         use(alice, device_id, "Code", "Development", at(DAY - timedelta(days=before), 9), minutes)
     use(alice, device_id, "Code", "Development", at(DAY, 8), 120)
     use(alice, device_id, "Firefox", "News", at(DAY, 12), 10)
-    # Too long ago to say anything about what is usual.
+    # More than 28 days before, so without effect on normal values.
     use(alice, device_id, "Code", "Development", at(DAY - timedelta(days=29), 9), 900)
     for key, title in (("a", "Mend it"), ("b", "x" * 300)):
         alice.connection.execute(

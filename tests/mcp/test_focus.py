@@ -1,4 +1,4 @@
-"""Focus and what broke it, on a day that was made by hand."""
+"""Focus and its interruptions, on an invented day."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ DAY: Final = {"from_": "2025-06-17", "to": "2025-06-17", "tz": "UTC"}
 
 @pytest.fixture
 def tuesday(alice: Person, owner: psycopg.Connection[Any]) -> Person:
-    """Alice, who codes five times, and is kept from it by chess twice, by mail and by a pause."""
+    """Alice, who codes five times, interrupted by chess twice, by mail and by a pause."""
     device = alice.connection.execute(
         "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
         [alice.user_id],

@@ -1,4 +1,4 @@
-"""Arbitrary messages and arguments: never a failure of ours, never a code that is not listed."""
+"""Arbitrary messages and arguments: never an error of the server, never an undocumented code."""
 
 import json
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ CODES: Final = {
     400: {-32700, -32600, -32602, -32020, -32022},
     404: {-32601},
 }
-"""Which errors there are of a message from somebody who may come in, by status."""
+"""The errors of messages with a valid token, by status."""
 
 
 @pytest.fixture(scope="module")
 def assistant(deployment: Settings, resource_client: TestClient) -> Iterator[Assistant]:
-    """An assistant of somebody of whom nothing is known. Nothing here writes, so one serves all examples."""
+    """An assistant of an empty account. Nothing here writes, so one serves all examples."""
     with owning(deployment) as connection:
         yield Assistant(resource_client, person(connection, "alice").headers())
 
@@ -73,7 +73,7 @@ members = st.fixed_dictionaries(
         "error": values,
     },
 )
-# Of what is made of parts, most is refused early; whole ones with one thing changed get further.
+# Random messages are mostly refused early; valid ones with one change get further.
 messages = members | st.builds(
     lambda whole, changed: whole | changed,
     st.builds(message, methods, params),
@@ -90,7 +90,7 @@ headers = st.fixed_dictionaries(
 
 
 def check(response: Response, sent: Any) -> None:
-    """Hold an answer against what may be answered at all."""
+    """Check that an answer is one of the possible ones."""
     if response.status_code == 202:
         assert response.content == b""
         assert isinstance(sent, dict)
@@ -107,13 +107,13 @@ def check(response: Response, sent: Any) -> None:
 
 
 def echoed(sent: Any, body: dict[str, Any]) -> Any:
-    """Return the id that an answer must have: what was sent, where that is one of a request."""
+    """Return the id that an answer must have: the one sent, if it is valid."""
     if not isinstance(sent, dict) or ("method" not in sent and sent.keys() & {"result", "error"}):
         return None
     request_id = sent.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | float):
         return None
-    # A fraction is an id in one era and none in the other.
+    # A fraction is an id in one era and not in the other.
     is_fraction = isinstance(request_id, float) and not request_id.is_integer()
     return body["id"] if is_fraction and body["id"] is None else request_id
 
@@ -175,7 +175,7 @@ KNOWN: Final = {
 
 
 def fitting(name: str, schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Return what fits the schema of an argument, in most cases."""
+    """Draw a value that fits the schema of an argument, in most cases."""
     fits: st.SearchStrategy[Any]
     match schema:
         case {"enum": known}:
@@ -205,7 +205,7 @@ def test_any_values_of_a_tools_own_arguments_get_an_answer_or_an_error(
         name: fitting(name, schema)
         for name, schema in tool.listing()["inputSchema"]["properties"].items()
     }
-    # Either these or the period; what contradicts itself comes by what is changed.
+    # Either these or the period; contradictions come from the changes.
     left_out = data.draw(st.sampled_from([{"from", "to"}, {"period"}]))
     some = {name: each for name, each in own.items() if name not in left_out | {"cursor"}}
     changed = st.dictionaries(st.sampled_from(sorted(own)), texts | values, max_size=1)

@@ -1,4 +1,4 @@
-"""The headers by which intermediaries route requests of the newer era: held against the body."""
+"""The headers by which intermediaries route requests of the newer era: they must agree with the body."""
 
 import base64
 from typing import Final
@@ -88,7 +88,7 @@ def test_spaces_around_a_name_are_ignored_and_it_may_be_in_base64(
 def test_a_name_has_only_one_spelling_in_base64(
     assistant: Assistant, name: str, status: int
 ) -> None:
-    """Both decode to the same bytes; whoever compares the wrapped texts sees two names."""
+    """Both decode to the same bytes, but programs that compare the header as text would see two names."""
     body = message("tools/call", {"_meta": META, "name": "get_listening"})
 
     response = assistant.post(body, **routed("tools/call", f"=?base64?{name}?="))

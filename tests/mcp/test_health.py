@@ -1,4 +1,4 @@
-"""get_health: metrics against what is normal, worked out by hand, and how nights were."""
+"""get_health: metrics beside their normal values, and nights, worked out by hand."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -330,7 +330,7 @@ def test_an_unknown_metric_is_an_error_that_names_the_nearest(
 def test_many_months_of_many_metrics_are_cut_to_fit(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
-    """Eight durations over ten years: of each the newest months, and what all of them come to."""
+    """Eight durations over ten years: of each the newest months, and the sums of all of them."""
     names = [f"of_kind_{number}" for number in range(8)]
     for name in names:
         measure(
@@ -384,7 +384,7 @@ def test_more_than_fifty_metrics_are_cut_to_those_with_most_data(
     assert told[-2:] == ["health:a48", "health:steps"]
 
 
-# What it refuses
+# Invalid arguments
 
 NIGHTS: Final = (
     "recovery_score, strain_score, asleep_ms, deep_ms, rem_ms, hrv_rmssd_ms, resting_heart_rate_bpm"

@@ -1,9 +1,9 @@
-"""Where text that others wrote comes out: in values of strings, and nowhere that an assistant is spoken to.
+"""Text of other people in answers: only in values of strings, never where an assistant reads instructions.
 
-Whoever can have a window titled, an event planned or a commit pushed can have an assistant read an
-instruction. So each such text of a life is one here, and every tool is called with whatever makes it tell of
-them. What must not happen is that one leaves its string, becomes the name of a member, or stands in what
-an assistant takes for our own words: descriptions, instructions, errors, headers, or sentences of ours.
+Anyone who can set the title of a window, plan an event or push a commit can put an instruction before an
+assistant. So each such text of a life is an instruction here, and every tool is called with the arguments
+that return such texts. None of them may leave its string, become the name of a member, or be in a text that
+an assistant takes for the service's own: descriptions, instructions, errors, headers, or phrases.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.mcp.assistant import Assistant
 
 YESTERDAY: Final = (datetime.now(UTC) - timedelta(days=1)).date()
 ORDER: Final = "PLANTED"
-"""Stands in every text that is planted, and nowhere else."""
+"""A marker in every planted text, and nowhere else."""
 
 
 def planted(name: str) -> str:
@@ -77,7 +77,7 @@ PLANTED: Final = {
     "url": "list_sessions",
     "window": "list_sessions",
 }
-"""Each kind of text, and a tool that tells of it."""
+"""Each kind of text, and a tool that returns it."""
 
 CALLS: Final[dict[str, list[dict[str, Any]]]] = {
     "get_day": [{"date": str(YESTERDAY)}],
@@ -116,7 +116,7 @@ CALLS: Final[dict[str, list[dict[str, Any]]]] = {
         *({"kind": kind} for kind in ("calendar", "recordings", "insights", "watching")),
     ],
 }
-"""Arguments with which a tool tells of what it does not tell without any."""
+"""Arguments with which a tool returns texts that it leaves out by default."""
 
 each_tool = pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TOOLS])
 
@@ -223,7 +223,7 @@ def target(alice_the_target: Person, resource_client: TestClient) -> Assistant:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Return every string that is a value, at whatever depth; a planted name of a member is a mistake."""
+    """Return every string that is a value, at any depth; a planted name of a member is an error."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -236,7 +236,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def found_in(value: Any) -> set[str]:
-    """Return the names of what comes out in an answer, which has to be whole, or cut, and alone."""
+    """Return the names of the planted texts in an answer, each of them whole or cut, and alone."""
     names = set()
     for text in strings(value):
         if ORDER in text:
@@ -249,7 +249,7 @@ def found_in(value: Any) -> set[str]:
 
 
 def without_answer(response: Response) -> dict[str, Any]:
-    """Return a tool's result but for its two places for text of others; both hold the same."""
+    """Return a tool's result without its two copies of the answer; both must be equal."""
     body: dict[str, Any] = response.json()
     result = body["result"]
     (content,) = result["content"]
@@ -259,7 +259,7 @@ def without_answer(response: Response) -> dict[str, Any]:
 
 
 def is_free(response: Response) -> bool:
-    """Tell whether nothing that was planted stands in an answer, its headers among it."""
+    """Tell whether an answer, including its headers, has no planted text."""
     return ORDER not in response.text and ORDER not in str(response.headers.raw)
 
 
@@ -277,7 +277,7 @@ def test_text_of_other_people_appears_only_in_values_of_strings(
         assert ORDER not in str(response.headers.raw)
         assert ORDER not in json.dumps(without_answer(response)), arguments
 
-    # So that nothing is proved by silence.
+    # The answers must contain the texts, or the test would prove nothing.
     assert found >= {name for name, where in PLANTED.items() if where == tool.name}
 
 

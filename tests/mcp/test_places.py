@@ -26,7 +26,7 @@ Stay = Callable[..., None]
 
 @pytest.fixture
 def place(owner: Rows, alice: Person) -> Place:
-    """Makes a place of alice's and returns its id."""
+    """Adds a place of alice's and returns its id."""
 
     def make(name: str, **known: Any) -> str:
         values = {"category": None, "address": None} | BERLIN | known
@@ -212,7 +212,7 @@ def test_the_distance_is_that_of_each_day_through_exact_points(
     be(owner, alice, "2025-06-16T10:00Z", 52.0)
     be(owner, alice, "2025-06-16T11:00Z", 55.0, accuracy_m=101)
     be(owner, alice, "2025-06-16T12:00Z", 52.1)
-    # Another day begins where it begins, and a step that nobody saw is none.
+    # Each day begins with its own first point, so the step over midnight is not counted.
     be(owner, alice, "2025-06-17T12:00Z", 53.0)
     be(owner, alice, "2025-06-17T13:00Z", 53.2)
 
@@ -286,7 +286,7 @@ def test_more_than_ten_places_and_fifty_stays_are_cut_and_counted(
     assert (answer["other"]["stayed_ms"], answer["other"]["check_in_count"]) == (60_000, 40)
 
 
-# What it refuses
+# Invalid arguments
 
 
 @pytest.mark.parametrize(

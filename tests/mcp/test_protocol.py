@@ -1,4 +1,4 @@
-"""Messages: what is answered with which status, code and id, row by row, in both eras."""
+"""Messages: status, code and id of the answer, row by row, in both eras."""
 
 import json
 import re
@@ -154,7 +154,7 @@ def test_an_unknown_name_in_params_is_refused(
 
 
 def _wrapped(name: str | None) -> str | None:
-    # What begins or ends with a blank, or is nothing, goes wrapped into a header.
+    # A name with spaces at an end, or an empty one, must be in Base64 in a header.
     return {" get_goals": "=?base64?IGdldF9nb2Fscw==?=", "": "=?base64??="}.get(name or "", name)
 
 
@@ -185,7 +185,7 @@ def test_params_that_are_null_are_no_object(assistant: Assistant) -> None:
     assert error(assistant.post(body)) == (200, -32602, 7)
 
 
-# What a request of the newer era carries
+# Required members of a request of the newer era
 
 
 @pytest.mark.parametrize("missing", [REVISION_KEY, CAPABILITIES_KEY])
@@ -274,7 +274,8 @@ def test_the_older_era_may_name_its_revision_in_the_header(
 
 
 def test_the_first_mistake_is_reported(assistant: Assistant) -> None:
-    """Envelope, revision, headers, _meta, method: each is told while everything after it is wrong too."""
+    """Envelope, revision, headers, _meta, method: each is reported although everything after it is wrong
+    too."""
     unknown = {REVISION_KEY: "2099-01-01"}
     no_id: dict[str, Any] = {"id": [], "params": {"_meta": unknown}}
 
@@ -293,7 +294,7 @@ def test_the_first_mistake_is_reported(assistant: Assistant) -> None:
     assert error(method) == (404, -32601, 7)
 
 
-# What is no message
+# Invalid messages
 
 
 ENVELOPES: Final = [
@@ -448,7 +449,7 @@ def test_ping_has_an_empty_result(assistant: Assistant) -> None:
     assert assistant.legacy("ping").json() == {"jsonrpc": "2.0", "id": 7, "result": {}}
 
 
-# The newer era's discovery, and what both list
+# Discovery in the newer era, and the contents of both listings
 
 
 def test_discovery_lists_revisions_and_capabilities(assistant: Assistant) -> None:

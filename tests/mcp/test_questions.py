@@ -1,7 +1,7 @@
-"""What people ask, answered by one call each, about an invented life; the values come from the REST API.
+"""Questions of people, each answered by one call, about an invented life; the values come from the REST API.
 
-Each question stands in the words in which somebody would put it; the tool and its arguments are what an
-assistant that has read the descriptions would choose.
+The name of a test is the question in a person's words; the tool and its arguments are those that an assistant
+would choose by the descriptions.
 """
 
 import calendar
@@ -43,7 +43,7 @@ def asked(alice_of_old: Person, resource_client: TestClient) -> Assistant:
 
 
 def rest(asked: Assistant, path: str, **params: Any) -> Any:
-    """Return what the REST API answers; ``from_`` is ``from``."""
+    """Return an answer of the REST API; ``from_`` is ``from``."""
     given = {name.rstrip("_"): value for name, value in params.items()}
     response = asked.client.get(f"/api/v1/{path}", params=given, headers=asked.headers)
     assert response.status_code == 200, response.text
@@ -84,7 +84,7 @@ def test_who_were_my_top_artists_in_the_last_month(asked: Assistant) -> None:
     assert [(row["name"], row["listened_ms"]) for row in answer["data"]] == best
 
 
-# Where time went, a day, two periods
+# Sums of time, a day, two periods
 
 
 def test_where_did_my_time_go(asked: Assistant) -> None:
@@ -481,7 +481,7 @@ def test_what_was_said_about_my_last_week(asked: Assistant) -> None:
     ]
 
 
-# Single sessions, focus, what goes together, code
+# Single sessions, focus, correlation, code
 
 
 def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(asked: Assistant) -> None:
@@ -606,7 +606,7 @@ def correlation(asked: Assistant, answer: dict[str, Any], a: str, b: str) -> Any
 
 
 def is_as(pairing: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Tell whether a pairing is what the endpoint answers, with fewer digits."""
+    """Tell whether a pairing is that of the endpoint, with fewer digits."""
     fewer = ("coefficient", "confidence_interval", "p_value")
     near = [pairing[name] == pytest.approx(found[name], rel=0.06, abs=1e-4) for name in fewer]
     others = set(found) - {"p_value_adjusted", *fewer}
@@ -626,7 +626,7 @@ def test_does_sleep_affect_my_coding(asked: Assistant) -> None:
 
 
 def test_do_i_recover_worse_after_a_day_with_many_meetings(asked: Assistant) -> None:
-    # A day that is over has a next one that is not over only where it is the last.
+    # The endpoint also pairs yesterday with today, which is not over; the tool leaves that pair out.
     answer = asked.ask(
         "correlate", metric_a="meeting_ms", metric_b="recovery_score", lag=1, adjust="none"
     )

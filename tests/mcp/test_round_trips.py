@@ -1,7 +1,7 @@
-"""What a message costs: one transaction of the database, and none for what cannot be a token.
+"""The cost of a message: one transaction of the database, and none without a well-formed token.
 
-A tool takes two round trips in it: what its parts have in common is found out first. A token that the process
-has not seen yet is looked up by itself before.
+A tool takes two round trips in it: the frame comes first. A token that is new to the process is looked up by
+itself before.
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ each_mode = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 @dataclass
 class Talk:
-    """What a program does while it is connected once."""
+    """The work of a program during one connection."""
 
     program: Program
     mode: Mode
@@ -108,7 +108,7 @@ def test_the_sdk_refreshes_by_itself_when_its_token_has_expired(
     first = program.kept.tokens
     assert first is not None
     expire_access_tokens(alice)
-    # The SDK looks at its own clock alone. On a 401 it asks the person again.
+    # The SDK relies on its own clock. On a 401 it starts the authorization again.
     assert program.provider.context.token_expiry_time is not None
     program.provider.context.token_expiry_time -= 3601
     program.sent.clear()

@@ -1,4 +1,4 @@
-"""Single sessions: the one at an instant, those with certain words, and all of them page by page."""
+"""Single sessions: those at an instant, those with certain words, and all of them page by page."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -203,7 +203,7 @@ def test_a_short_page_skips_sessions_that_do_not_match(
 
 
 def every(assistant: Assistant, **given: Any) -> tuple[list[str], int]:
-    """Return the ids of all rows, page by page, and how many pages there were."""
+    """Return the ids of all rows, page by page, and the number of pages."""
     rows: list[str] = []
     cursor, pages = None, 0
     while pages == 0 or cursor is not None:
@@ -241,7 +241,7 @@ def test_all_pages_together_have_each_row_once(
     rows, pages = every(assistant, from_="2025-06-17", to="2025-06-17", tz="UTC", limit=limit)
 
     assert rows == many
-    # What is long fills a page before its limit does.
+    # Long rows fill a page before its limit does.
     assert pages == {1: 120, 7: 18, 50: 6, 120: 6, 200: 6}[limit]
 
 
@@ -299,7 +299,7 @@ def test_the_longest_row_fits_an_answer(assistant: Assistant, alice: Person) -> 
     assert (len(rows), pages) == (2, 1)
 
 
-# What is refused
+# Invalid arguments
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What holds for every tool, derived from the list of declarations; none is named where all are meant."""
+"""Properties of every tool, derived from the list of declarations, without naming any."""
 
 import json
 import re
@@ -40,7 +40,7 @@ ALL: Final[dict[str, dict[str, Any]]] = {
     "get_code_activity": {"period": "all", "limit": 50},
     "compare_periods": {"a": "last_7_days", "metrics": list(METRICS)},
 }
-"""Arguments with which a tool has much to say, where its defaults have little."""
+"""Arguments with which a tool returns more than with its defaults."""
 
 KEYWORDS: Final = {
     "type", "description", "default", "enum", "format", "items", "minimum", "maximum", "minLength",
@@ -53,7 +53,7 @@ each_tool = pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TO
 
 @pytest.fixture(scope="module")
 def people(deployment: Settings) -> Iterator[dict[str, Person]]:
-    """Alice with an invented life up to this moment, and bob, of whom nothing is known."""
+    """Alice with an invented life up to this moment, and bob with an empty account."""
     with owning(deployment) as connection:
         made = {name: person(connection, name) for name in ("alice", "bob")}
         connection.execute("update identity.user set timezone = %s", [ZONE])
@@ -129,7 +129,7 @@ def test_the_readme_names_the_scope_of_each_tool(tool: Tool) -> None:
     assert f"| `{tool.name}` | `{tool.scope}` |" in README.read_text()
 
 
-# What they answer
+# Answers
 
 
 @each_tool
@@ -210,7 +210,7 @@ def test_answers_to_bob_have_nothing_of_alice(assistants: dict[str, Assistant], 
     assert not re.search(r"_ms\": [1-9]", answer)
 
 
-# What they refuse
+# Refusals
 
 
 @each_tool
@@ -276,7 +276,7 @@ def test_a_tool_of_another_scope_needs_it(
     assert f'scope="read:activity {tool.scope}"' in response.headers["www-authenticate"]
 
 
-# One definition
+# Agreement with the endpoints
 
 
 def test_values_equal_those_of_endpoints(
@@ -369,7 +369,7 @@ def test_sums_are_those_of_the_endpoints(
     )
     assert sum(row[1] for row in broken_down("device")[0]) == usage["totals"]["tracked_ms"]
 
-    # A day, of which tops are taken as summaries take them.
+    # A day, whose tops are chosen as in summaries.
     day = assistant.ask("get_day", date=daily["data"][-2]["date"])
     ends_of_day = {"from": day["range"]["starts_at"], "to": day["range"]["ends_at"]}
     told = {row["metric"]: row["value"] for row in day["totals"]}

@@ -1,4 +1,4 @@
-"""What of HTTP the endpoint takes and gives: methods, origins, types, sizes, pace, and no database."""
+"""HTTP at the endpoint: methods, origins, types, sizes, rate limit, and a missing database."""
 
 import asyncio
 import json
@@ -298,7 +298,7 @@ def test_too_many_requests_of_a_person_are_429_with_retry_after(
             Assistant(client, person.headers()) for person in (alice, alice, bob)
         )
         in_time = [first.legacy("ping").status_code for _ in range(2)]
-        # The minute may end in between, and then the count begins anew, but not twice.
+        # The minute may end in between, and then the count restarts, but only once.
         answers = [first.legacy("tools/list") for _ in range(8)]
         others = [second.legacy("ping").status_code, bobs.legacy("ping").status_code]
 
@@ -382,7 +382,7 @@ def test_without_a_database_the_answer_is_503_with_the_id_in_time(
         assert answer.headers["retry-after"] == "1"
 
 
-# What is not told
+# The log
 
 
 def test_the_log_has_route_and_status_and_nothing_of_token_or_message(
