@@ -1,8 +1,8 @@
-"""What questions about sums are answered by the slow models, in the words that the service has for it.
+"""The slow models' answers to requests for sums, in the form of the service.
 
-    timeline.py, attention.py ──► answers.py ◄── equal? ──► the service
+timeline.py, attention.py ──► answers.py ◄── equal? ──► the service
 
-All times are whole milliseconds since EPOCH. What an answer only repeats of its question is left out.
+All times are whole milliseconds since EPOCH. Parts that only repeat the request are left out.
 """
 
 import statistics
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 Body = dict[str, Any]
 
 MOST_LISTED: Final = 20
-"""How many sessions of an application are shown."""
+"""The number of sessions that are listed for an application."""
 
 
 def owned_by(sessions: Sequence[S], start: int, end: int) -> int:
@@ -50,7 +50,7 @@ def owned_by(sessions: Sequence[S], start: int, end: int) -> int:
 def edges(
     sessions: Sequence[S], start: int, end: int, of: Sequence[S]
 ) -> tuple[str | None, str | None]:
-    """Return when the first segment begins that one of ``of`` owns, and when the last one ends."""
+    """Return the start of the first segment that one of ``of`` owns, and the end of the last one."""
     keys = {s.key for s in of}
     own = [(left, right) for left, right, s in segments(sessions, start, end) if s.key in keys]
     return (instant(own[0][0]), instant(own[-1][1])) if own else (None, None)
@@ -74,7 +74,7 @@ def category(sessions: Sequence[Session], owned: dict[Session, int]) -> tuple[st
 def of_each_app(
     sessions: Sequence[Session], start: int, end: int
 ) -> list[tuple[list[Session], Row]]:
-    """Return the sessions of each application that count, and what two questions tell of it."""
+    """Return the counted sessions of each application, and the values that two answers share."""
     owned = owned_ms(sessions, start, end)
     present = counted(sessions, start, end)
     found = []
@@ -95,7 +95,7 @@ def of_each_app(
 
 
 def app_totals(rows: list[Row]) -> Row:
-    """Return what applications come to together."""
+    """Return the sums over all applications."""
     return {
         "tracked_ms": sum(row["total_ms"] for row in rows),
         "app_count": len(rows),
@@ -151,7 +151,7 @@ def domains(sessions: Sequence[Session], start: int, end: int) -> list[Row]:
 
 
 def by_app(sessions: Sequence[Session], start: int, end: int) -> Body:
-    """Return the answer of sessions/by-app, as ``without_ids`` makes it."""
+    """Return the answer of sessions/by-app, in the form of ``without_ids``."""
     owned = owned_ms(sessions, start, end)
     rows = []
     for of_app, row in of_each_app(sessions, start, end):
@@ -466,7 +466,7 @@ def first_tracked_day(sessions: Sequence[Session | CodingSession], zone: str) ->
 
 
 def median(values: list[int]) -> int | None:
-    """Return a median as answers show it."""
+    """Return a median as in answers."""
     if not values:
         return None
     return int(Decimal(statistics.median(values)).quantize(Decimal(1), ROUND_HALF_UP))

@@ -1,4 +1,4 @@
-"""A slow and obvious model of context switches and focus streaks, on the whole of somebody's timeline.
+"""A slow and simple model of context switches and focus streaks, on the whole timeline of a person.
 
 All times are whole milliseconds since EPOCH.
 """
@@ -32,12 +32,12 @@ class Segment:
 
     @property
     def score(self) -> int:
-        """What its category scores."""
+        """The score of its category."""
         return self.session.score
 
 
 def whole_timeline(sessions: Sequence[Session]) -> list[Segment]:
-    """Return all that is owned, in order; neighbours of the same session are one segment."""
+    """Return all owned time, in order; neighbours of the same session are one segment."""
     whole: list[Segment] = []
     edges = [edge for s in sessions for edge in (s.started, s.ended)]
     for start, end, session in segments(sessions, min(edges, default=0), max(edges, default=0)):
@@ -57,7 +57,7 @@ def own_ms(run: Run) -> int:
 
 
 def joined(runs: list[Run]) -> list[Run]:
-    """Join each run to the one before where both are of one application and near each other."""
+    """Join each run to the one before if both are of one application and near each other."""
     result: list[Run] = []
     for run in runs:
         before = result[-1][-1] if result else None
@@ -74,7 +74,7 @@ def joined(runs: list[Run]) -> list[Run]:
 
 @dataclass(frozen=True)
 class Switch:
-    """One application took over from another."""
+    """The start of an application after another one."""
 
     at: int
     from_app: str
@@ -106,7 +106,8 @@ def switches(timeline: list[Segment]) -> list[Switch]:
 
 @dataclass(frozen=True)
 class Streak:
-    """Segments without a break of focus, the first and the last of them productive; and what broke it."""
+    """Segments without a break of focus, the first and the last of them productive; and the break after
+    them."""
 
     parts: list[Segment]
     reason: str

@@ -1,4 +1,4 @@
-"""Answers must not depend on what is rolled up: questions about sums are asked again when it has changed."""
+"""Answers must not depend on rollups: requests for sums are repeated after rollups have changed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,30 +29,30 @@ ABOUT_ROLLUPS = {
     "test_sessions_daily",
     "test_week",
 }
-"""The modules whose questions are answered from rollups where there are any."""
+"""The modules whose answers come from rollups if there are any."""
 
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """A client whose every answer has been the same from sessions, from rollups and from both."""
+    """A client whose every answer must be the same from sessions, from rollups and from both."""
 
     client: TestClient
     owner: psycopg.Connection[Any]
     make_rollups: MakeRollups
     one_in: int = 1
-    """Of how many questions one is asked again, for tests that ask hundreds: making rollups takes a while."""
+    """Every how many requests one is repeated, for tests with hundreds: rolling up takes a while."""
 
     def post(self, *arguments: Any, **more: Any) -> httpx2.Response:
-        """Send something to the server; whatever days it writes to are marked."""
+        """Send a request that may write; the days that it writes to are marked."""
         return self.client.post(*arguments, **more)
 
     def get(self, *arguments: Any, **more: Any) -> httpx2.Response:
-        """Ask something when all days are rolled up, when none may be used, and when every other one may."""
+        """Send a request while all days are rolled up, none of them, and every other one."""
         if crc32(repr(more.get("params")).encode()) % self.one_in:
             return self.client.get(*arguments, **more)
         self.make_rollups()
         answer = self.client.get(*arguments, **more)
-        # Marks that come and go while nothing is written say nothing wrong.
+        # A mark never makes an answer wrong, so marks may be set and removed without a write.
         mark_all_days(self.owner)
         raw = self.client.get(*arguments, **more)
         assert raw.json() == answer.json()
@@ -70,7 +70,7 @@ def api(
     owner: psycopg.Connection[Any],
     make_rollups: MakeRollups,
 ) -> TestClient | AskedAgain:
-    """The resource server; where answers come from rollups, one that is asked at three moments."""
+    """The resource server; where answers come from rollups, a client that repeats requests."""
     if request.module.__name__.rpartition(".")[2] not in ABOUT_ROLLUPS:
         return api
     is_property = hasattr(request.function, "hypothesis")

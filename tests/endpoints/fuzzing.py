@@ -1,7 +1,7 @@
-"""What Schemathesis must know of parameters beyond what OpenAPI can say; its command loads this module.
+"""Hooks for Schemathesis about parameters beyond OpenAPI; its command loads this module.
 
-A format says what a value looks like, and not which values there are; nor can one parameter be bounded by
-another. So here is how to write good values, and which combinations of good values are no good.
+A format describes the form of a value, and not which values exist; nor can one parameter be bounded by
+another. So this module generates valid values, and avoids invalid combinations of them.
 """
 
 import base64
@@ -24,7 +24,7 @@ from resourceserver.api.parameters import (
 
 _NOW: Final = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 MOMENTS: Final = st.datetimes(_NOW - timedelta(days=30), _NOW - timedelta(days=2))
-"""When there is something in the account; and before yesterday, where a range without an end ends."""
+"""Times with data in the account; and before yesterday, because a range without an end ends then."""
 ZONES: Final = ("UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu")
 
 
@@ -41,7 +41,7 @@ schemathesis.openapi.format("cursor", st.builds(_cursor, MOMENTS, st.uuids()))
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Put a range that was drawn the wrong way round into order, and begin one that is too long later."""
+    """Put a reversed range into order, and move the start of one that is too long."""
     query = case.query or {}
     for parse in (parse_instant, parse_day):
         try:
@@ -65,9 +65,9 @@ def filter_case(context: Any, case: Any) -> bool:
 
 @schemathesis.hook
 def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool:
-    """Leave out that a text which was made to be no zone, or no cursor, was refused.
+    """Ignore the refusal of a text that was made invalid as a zone or cursor.
 
-    No schema can tell that it is none, so Schemathesis takes it for a good one again.
+    No schema can express that, so Schemathesis takes it for a valid one again.
     """
     query = case.query or {}
     are_read = all(_is_read(parse, query.get(name)) for name, parse in _READ_BY.items())
@@ -88,7 +88,7 @@ def _is_read(parse: Callable[[str], object], value: Any) -> bool:
 
 
 def _is_batch(body: Any) -> bool:
-    """Tell whether the service reads ``body``, whatever it thinks of the events."""
+    """Tell whether the service parses ``body``, even if it rejects the events."""
     if not isinstance(body, dict) or not isinstance(body.get("events"), list):
         return False
     client = body.get("client")

@@ -1,4 +1,4 @@
-"""A slow and obvious model of what health metrics add up to over devices, and of which sleep a day has."""
+"""A slow and simple model of sums of health metrics over devices, and of the sleep of a day."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Source:
-    """What measures; ``kind`` is watch, phone or other."""
+    """A device that measures; ``kind`` is watch, phone or other."""
 
     provider: str
     name: str
@@ -17,7 +17,7 @@ class Source:
 
     @property
     def rank(self) -> tuple[int, int, bytes, bytes]:
-        """Return what decides between sources: the smallest is the best."""
+        """Return the sort key of sources: the smallest is the best."""
         kinds = ["watch", "phone", "other"]
         return (
             self.priority,
@@ -39,11 +39,11 @@ class Sample:
 
     @property
     def end(self) -> int:
-        """Return where it ends: one without length has a millisecond."""
+        """Return its end: a sample without length gets a millisecond."""
         return max(self.ended, self.started + 1)
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Return whether any of it lies in the range."""
+        """Return whether any part of it is in the range."""
         return self.started < end and self.end > start
 
 
@@ -64,7 +64,7 @@ def counts(sample: Sample, samples: list[Sample], start: int, end: int) -> bool:
 
 
 def amounts(samples: list[Sample], start: int, end: int, midnight: int) -> dict[int, Fraction]:
-    """Return what there is before (0) and after (1) ``midnight``, asked for every millisecond."""
+    """Return the sums before (0) and after (1) ``midnight``, computed millisecond by millisecond."""
     counting = [
         sample
         for sample in samples

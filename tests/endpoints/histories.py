@@ -16,7 +16,7 @@ Owner = psycopg.Connection[Any]
 
 
 def ask(api: TestClient, person: Person, path: str, **params: Any) -> dict[str, Any]:
-    """Return what ``path`` answers to a token that may read activity. ``start`` and ``end`` are the range."""
+    """Return the answer of ``path`` for a token with read:activity. ``start`` and ``end`` are the range."""
     names = {"start": "from", "end": "to"}
     answer = api.get(
         path,
@@ -29,7 +29,7 @@ def ask(api: TestClient, person: Person, path: str, **params: Any) -> dict[str, 
 
 
 def devices(owner: Owner, person: Person, names: Iterable[str]) -> dict[str, Any]:
-    """Return the ids of a person's devices by name, making those that are not there yet."""
+    """Return the ids of a person's devices by name, adding those that are missing."""
     with owner.cursor() as cursor:
         cursor.executemany(
             "insert into activity.device (user_id, name) values (%s, %s) on conflict do nothing",
@@ -105,7 +105,7 @@ def add_coding(owner: Owner, person: Person, sessions: Iterable[CodingSession]) 
 
 @dataclass(frozen=True)
 class History:
-    """Some days of a life around a local day, and a range that touches it."""
+    """Some days of activity around a local day, and a range that overlaps it."""
 
     zone: str
     date: date
@@ -119,7 +119,7 @@ Place = tuple[str, date]
 
 ORDINARY: list[Place] = [("UTC", date(2025, 6, 16)), ("UTC", date(2024, 2, 29))]
 ODD: list[Place] = [("Asia/Kathmandu", date(2025, 6, 16)), ("Pacific/Apia", date(2011, 12, 30))]
-"""Where hours begin in the middle of others', and where a day was left out."""
+"""A zone whose hours begin within those of UTC, and a day that was skipped."""
 FORWARD: list[Place] = [
     ("Europe/Berlin", date(2025, 3, 30)),
     ("Australia/Lord_Howe", date(2025, 10, 5)),
@@ -219,7 +219,7 @@ def histories(draw: Callable[[st.SearchStrategy[Any]], Any]) -> History:
 
 
 def carol_with(owner: Owner, history: History) -> Person:
-    """Return a new account with this history and nothing else."""
+    """Return a new account with this history only."""
     owner.execute("delete from identity.user where email = 'carol@example.org'")
     row = owner.execute(
         "insert into identity.user (email) values ('carol@example.org') returning user_id"

@@ -21,7 +21,7 @@ class List:
     cap: int
     insert: LiteralString
     params: dict[str, str] = field(default_factory=dict)
-    """What is asked beside the range."""
+    """Parameters besides the range."""
     is_of_a_range: bool = True
     """Whether from and to are required."""
 
@@ -33,7 +33,7 @@ class List:
         return str(row[0])
 
     def ask(self, api: TestClient, person: Person, **params: str) -> dict[str, Any]:
-        """Return the answer for June 2025, or for what ``params`` say."""
+        """Return the answer for June 2025, or for the range in ``params``."""
         june = {"from": "2025-06-01T00:00:00Z", "to": "2025-07-01T00:00:00Z"}
         answer = api.get(
             self.path,

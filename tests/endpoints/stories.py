@@ -1,7 +1,7 @@
-"""Stories: what trackers, people and the service do about one account, one after the other, at random.
+"""Stories: random sequences of changes of one account by trackers, people and the service.
 
-A story has all sessions that its trackers will ever tell of. Each step takes a share of them, so that some
-come late, some twice, and some again after they were removed.
+A story has all sessions that its trackers will ever send. Each step sends a share of them, so that some
+arrive late, some twice, and some again after they were removed.
 """
 
 import re
@@ -23,7 +23,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 QUARTER: Final = 900_000
 DAY: Final = 86_400_000
 
-# What comes with the service, as far as it matters here.
+# Rules of the service, as far as these sessions match them.
 APPS: Final = {"code": "Development"}
 SITES: Final = {"github.com": "Development", "gist.github.com": "Development"}
 
@@ -38,7 +38,7 @@ class Rule:
     category: str
 
     def matches(self, session: Session) -> bool:
-        """Return whether it is about a session; what a session does not have matches nothing."""
+        """Return whether it matches a session; an absent field matches nothing."""
         thing = {"app": session.app, "title": session.title, "domain": session.domain}[self.field]
         if thing is None:
             return False
@@ -50,7 +50,7 @@ class Rule:
 
 
 def judged(session: Session, rules: Sequence[Rule], scores: Mapping[str, int]) -> Session:
-    """Return a session in the category that it is known as; before, it has what its tracker said, or ''."""
+    """Return a session with its decided category; before, it has the tracker's, or ''."""
     category = (
         next((rule.category for rule in rules if rule.matches(session)), None)
         or session.category
@@ -63,7 +63,7 @@ def judged(session: Session, rules: Sequence[Rule], scores: Mapping[str, int]) -
 
 @dataclass(frozen=True)
 class Share:
-    """Some of a list: every so manieth from one on."""
+    """A part of a list: every n-th element from one on."""
 
     first: int
     step: int
@@ -82,21 +82,21 @@ class Send:
 
 @dataclass(frozen=True)
 class Remove:
-    """Some sessions are deleted, if they are there."""
+    """Some of the stored sessions are deleted."""
 
     share: Share
 
 
 @dataclass(frozen=True)
 class RollUp:
-    """The job makes all marked days but some, to which something might be written at this moment."""
+    """The job rolls up all marked days but some, as if these had just been written to."""
 
     left: Share | None
 
 
 @dataclass(frozen=True)
 class Rebuild:
-    """An operator has all rollups made again."""
+    """An operator rebuilds all rollups."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class DropRule:
 
 @dataclass(frozen=True)
 class MoveRule:
-    """The rule at a place goes so far down, or up."""
+    """The rule at a place moves down or up by a number of places."""
 
     place: int
     by: int
@@ -132,12 +132,12 @@ class SetScore:
 
 @dataclass(frozen=True)
 class Leave:
-    """The account ends, and another one of the same address begins."""
+    """The account is deleted, and another one with the same address is created."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Questions are asked, about a range of instants or of days."""
+    """Requests for sums, of a range of instants or of days."""
 
     questions: frozenset[str]
     zone: str
@@ -154,7 +154,7 @@ Step = Send | Remove | RollUp | Rebuild | AddRule | DropRule | MoveRule | SetSco
 
 @dataclass(frozen=True)
 class Story:
-    """An account's story, and where it takes place."""
+    """A sequence of steps, with the account's time zone and days."""
 
     zone: str
     sessions: list[Session]
@@ -203,7 +203,7 @@ QUESTIONS: Final = [
 
 SHARES: Final = st.builds(Share, st.integers(0, 3), st.integers(1, 3))
 SEND: Final = st.builds(Send, st.just(Share(0, 1)) | SHARES)
-# Half of them are about titles, which is what rollups depend on.
+# Half of them are about titles, on which rollups depend.
 ADD_RULE: Final = st.builds(
     AddRule,
     st.sampled_from(RULES) | st.sampled_from(TITLE_RULES),
@@ -227,11 +227,11 @@ WORK: Final = st.tuples(
     st.none(),
 )
 # Few distinct instants make equal starts, equal ends and sessions that end where others begin common; some
-# sessions are as long as there can be.
+# sessions have the maximum length.
 LENGTHS: Final = st.sampled_from(
     [0, 0, 977, 60_000, 977_033, QUARTER, 1_800_000, 1_800_000, 3_600_000, 9_000_500, DAY - 1, DAY]
 )
-# What is just long enough, or just too long, for a switch, a streak or a pause.
+# Lengths just within or just over the limits of switches, streaks and pauses.
 SHORT_LENGTHS: Final = st.sampled_from(
     [0, 1, 400, 999, 1000, 29_999, 30_000, 60_000, 120_000, 120_001, 300_000, 600_000, 977_033] * 4
     + [DAY]
@@ -278,7 +278,7 @@ def used(midnight: int) -> st.SearchStrategy[list[Session]]:
         st.sampled_from([0, 0, -600_000, -3_600_000, -9_000_000]).map(midnight.__add__),
         st.lists(st.tuples(st.tuples(GAPS, SHORT_LENGTHS), NAMES), min_size=6, max_size=20),
     )
-    # Somebody who works for days without a pause, so that switches and streaks reach far.
+    # A person who works for days without a pause, so that switches and streaks reach far.
     round_the_clock = st.builds(
         chained,
         st.just(midnight - DAY * 5 // 4),
@@ -298,7 +298,7 @@ def used(midnight: int) -> st.SearchStrategy[list[Session]]:
 
 
 Placed = tuple[tuple[int, int], tuple[Any, ...]]
-"""When a session starts and how long it is, and what it is called."""
+"""The start and the length of a session, and its names."""
 
 
 def ending(end: int, later: int, length: int) -> tuple[int, int]:
@@ -316,7 +316,7 @@ def chained(start: int, links: list[Placed]) -> list[Placed]:
 
 
 def named(drawn: list[Placed]) -> list[Session]:
-    """Return drawn sessions with keys that tell them apart."""
+    """Return drawn sessions with distinct keys."""
     return [
         Session(f"{n:02}", device, app, start, start + length, idle, category, title, domain)
         for n, ((start, length), (device, app, idle, category, title, domain)) in enumerate(drawn)
@@ -356,7 +356,7 @@ def month_edges(day: date) -> st.SearchStrategy[int]:
 
 @cache
 def looks(place: Place) -> st.SearchStrategy[Look]:
-    """Draw what a few questions are about; of ranges of months, no days, at which the model is slow."""
+    """Draw the ranges of a few requests; months have no days, because the model is slow at these."""
     zone, day = place
     midnight = midnight_of(day)
     near = st.tuples(instants(midnight, -100, 40), instants(midnight, -20, 120))
@@ -393,7 +393,7 @@ def some_of(questions: list[str]) -> st.SearchStrategy[set[str]]:
 
 
 def weighted(*choices: tuple[int, st.SearchStrategy[T]]) -> st.SearchStrategy[T]:
-    """Draw from one of several, from each as many times as often as its number says."""
+    """Draw from one of several, from each as often as its number says."""
     return st.sampled_from([drawn for times, drawn in choices for _ in range(times)]).flatmap(
         lambda drawn: drawn
     )
@@ -413,7 +413,7 @@ CHANGES: Final[list[tuple[int, st.SearchStrategy[Step]]]] = [
     (2, st.builds(Remove, SHARES)),
     (1, st.sampled_from([Rebuild(), Leave()])),
 ]
-# What is done last, that much of what the last questions are about is rolled up, and by rules of before.
+# The last steps roll up much of the last ranges, with older rules.
 ENDINGS: Final[st.SearchStrategy[list[Step]]] = weighted(
     (1, st.just([])),
     (1, st.just([RollUp(None)])),
@@ -424,7 +424,7 @@ ENDINGS: Final[st.SearchStrategy[list[Step]]] = weighted(
 
 @cache
 def stories(places: tuple[Place, ...]) -> st.SearchStrategy[Story]:
-    """Draw stories that take place at any of these."""
+    """Draw stories in any of these zones."""
 
     @st.composite
     def story(draw: Draw) -> Story:
@@ -432,8 +432,8 @@ def stories(places: tuple[Place, ...]) -> st.SearchStrategy[Story]:
         zone, day = place
         midnight = midnight_of(day)
         # In St John's clocks showed the first minute of that date, then the last hour of the date before
-        # again. Hours are of the date that was shown, and days go on until another begins; so only both
-        # dates together have hours and days that come to the same.
+        # again. Hours have the date that was shown, and a day lasts until the next begins; so only the sums
+        # of both dates together are equal.
         both = [(1, 0)] if zone == "America/St_Johns" else [(0, 0), (0, 1), (1, 0)]
         before, after = draw(st.sampled_from(both))
         return Story(

@@ -1,4 +1,4 @@
-"""Questions about sums have the slow model's answers, whatever happened before and whatever is rolled up."""
+"""Sums equal those of the slow model after any changes, and with any days rolled up."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -64,14 +64,14 @@ STORIES: Final = {"suite": 15, "bounded": 75, "proof": 1250}
 
 @dataclass(frozen=True)
 class Stage:
-    """What stories are played on."""
+    """The service and the model, to which steps are applied."""
 
     api: TestClient
     owner: Owner
     roll_up: Callable[[], int]
-    """Makes everybody's marked days now and returns how many."""
+    """Rolls up everybody's marked days now and returns their number."""
     rebuild: Callable[[UUID], int]
-    """Makes all days of somebody."""
+    """Rolls up all days of a person."""
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def stage(deployment: Settings, api: TestClient, owner: Owner) -> Iterator[Stage
 
 @dataclass
 class Account:
-    """Somebody's account, and what the model knows of it."""
+    """An account, and the model's copy of its rows."""
 
     person: Person
     headers: dict[str, str]
@@ -102,17 +102,17 @@ class Account:
     scores: dict[str, int] = field(default_factory=dict)
 
     def sessions(self) -> list[Session]:
-        """Return what is there, as it is known now."""
+        """Return the stored sessions, in their current categories."""
         rules = [rule for _, rule in self.rules]
         return [judged(session, rules, self.scores) for session in self.sent.values()]
 
     def coding(self) -> list[CodingSession]:
-        """Return the coding sessions that are there."""
+        """Return the stored coding sessions."""
         return list(self.coded.values())
 
 
 def begin(stage: Stage) -> Account:
-    """End what account there is, forget it, and begin another."""
+    """Delete the current account, forget it, and create another."""
     stage.owner.execute("select svc.end_account(user_id, null, null) from identity.user")
     stage.owner.execute("update identity.departed_user set deleted_at = now() - interval '2 days'")
     stage.owner.execute("select svc.forget_departed(1000000)")
@@ -121,7 +121,7 @@ def begin(stage: Stage) -> Account:
 
 
 def do(stage: Stage, account: Account, story: Story, step: Step) -> Account:
-    """Take a step of a story, in the service and in the model; return whose story it is then."""
+    """Apply a step of a story to the service and to the model; return the account after it."""
     match step:
         case Send(share):
             send(stage, account, story, share)
@@ -142,7 +142,7 @@ def do(stage: Stage, account: Account, story: Story, step: Step) -> Account:
 
 
 def send(stage: Stage, account: Account, story: Story, share: Share) -> None:
-    """Send sessions. Those that are there already change nothing."""
+    """Send sessions. Stored ones change nothing."""
     sessions, coding = share.of(story.sessions), share.of(story.coding)
 
     apps = post(stage, account, "app-sessions", [app_event(s) for s in sessions])
@@ -194,7 +194,7 @@ def coding_event(session: CodingSession) -> dict[str, Any]:
 
 
 def remove(stage: Stage, account: Account, story: Story, share: Share) -> None:
-    """Delete sessions and mark their days in the same transaction, as whoever deletes has to."""
+    """Delete sessions and mark their days in the same transaction, as every deletion must."""
     keys = {
         "app_session": [s.key for s in share.of(story.sessions)],
         "coding_session": [s.key for s in share.of(story.coding)],
@@ -221,7 +221,7 @@ def remove(stage: Stage, account: Account, story: Story, share: Share) -> None:
 
 
 def roll_up(stage: Stage, left: Share | None) -> None:
-    """Have all marked days made but some, whose marks are from a time that is yet to come."""
+    """Roll up all marked days but some, whose marks get a time in the future."""
     due = [
         day for (day,) in stage.owner.execute("select date from activity.rollup_due order by date")
     ]
@@ -322,7 +322,7 @@ def model(account: Account, question: str, look: Look) -> Body:
 
 
 def finish(stage: Stage, account: Account, story: Story) -> None:
-    """Ask every question about the same days, and some about their months."""
+    """Send every request about the same days, and some about their months."""
     spans = days(story.first, story.last, story.zone)
     edges = spans[0].start, spans[-1].end
     tomorrow = story.last + timedelta(days=1)
@@ -350,7 +350,7 @@ def months_of(look: Look) -> Look:
 
 
 def come_to_the_same(told: dict[str, Body], hours: list[Body]) -> None:
-    """Check that all ways of adding up the time of some days come to the same."""
+    """Check that all sums of the time of some days agree."""
     totals = told["analytics/daily"]["totals"]
     tracked = {
         "kinds": sum(totals[f"{kind}_ms"] for kind in ("productive", "neutral", "distracted")),

@@ -269,7 +269,7 @@ def with_sessions(
     owner: psycopg.Connection[Any],
     sessions: list[tuple[str, str, int, int, bool]],
 ) -> tuple[Person, list[Session]]:
-    """Return an account that has posted ``sessions`` and nothing else, and what the model makes of them."""
+    """Return an account that has posted only ``sessions``, and the model's copy of them."""
     owner.execute("delete from identity.user where email = 'carol@example.org'")
     row = owner.execute(
         "insert into identity.user (email) values ('carol@example.org') returning user_id"

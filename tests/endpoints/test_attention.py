@@ -17,7 +17,7 @@ from tests.endpoints.timeline import Session, instant
 SWITCHES = "/api/v1/analytics/context-switches"
 STREAKS = "/api/v1/analytics/focus-streaks"
 
-# What is just long enough, or just too long, for one rule or another; and some of no matter.
+# Lengths just within or just over the limit of a rule, and others.
 LENGTHS = [
     0,
     1,
@@ -79,7 +79,7 @@ def questions(
 
 
 def carol_with(owner: psycopg.Connection[Any], sessions: list[Session]) -> Person:
-    """Return a new account with these sessions and nothing else."""
+    """Return a new account with these sessions only."""
     owner.execute("delete from activity.device")
     owner.execute("delete from identity.user where email = 'carol@example.org'")
     row = owner.execute(

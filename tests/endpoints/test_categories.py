@@ -240,7 +240,7 @@ def test_the_matching_rule_with_the_smallest_priority_decides(
 
 @pytest.fixture
 def service_rules(owner: Owner) -> Iterator[None]:
-    """Two rules of the service itself, which belong to nobody."""
+    """Two rules of the service itself."""
     owner.execute(
         """
         insert into reference.category_rule (field, pattern, category)

@@ -1,4 +1,4 @@
-"""Category rules in answers: those that come with the service, and people's own, whatever is rolled up."""
+"""Category rules in answers: the service's and people's own, with any days rolled up."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ DAY = {"start": "2025-06-16T00:00:00Z", "end": "2025-06-17T00:00:00Z"}
 
 
 def known_as(api: TestClient, person: Person, **range_: str) -> list[str]:
-    """Return what each session is known as, the newest first."""
+    """Return the category of each session, the newest first."""
     listed = ask(api, person, "/api/v1/sessions/apps", **(range_ or DAY), limit=1000)
     return [row["category"] for row in listed["data"]]
 
@@ -410,7 +410,7 @@ def test_the_settings_page_and_answers_agree_on_every_category(
     assert len(set(judged)) > 3
 
 
-# What cannot hang anything.
+# Rules that are allowed because they cannot hang anything.
 
 HOSTILE = [
     "(a+)+$", "(a|a)*b", "(.*a){20}", "(([a-z])+.)+[A-Z]([a-z])+$", "(a|b)*a(a|b){120}x", "((a*)*)*b",
@@ -420,7 +420,7 @@ HOSTILE = [
 
 @pytest.fixture
 def hostile(owner: Owner, alice: Person) -> Iterator[None]:
-    """A day of alice's whose titles are the longest there can be, and the worst rules of any version."""
+    """A day of alice's with titles of the maximum length, and the slowest rules of any version."""
     owner.execute(
         """
         with device as (

@@ -356,7 +356,7 @@ def test_halves_are_rounded_up(api: TestClient, alice: Person) -> None:
 
     totals = ask(api, alice, PATH, **DAY)["totals"]
 
-    # Of 2001 and 2000; a rounding to even numbers would say 2000.
+    # The median of 2001 and 2000; rounding half to even would give 2000.
     assert (totals["average_before_ms"], totals["median_before_ms"]) == (2001, 2001)
 
 
@@ -378,7 +378,7 @@ def test_pages_neither_skip_nor_repeat_while_switches_are_added(
     assert (second["count"], second["has_more"], second["next_cursor"]) == (2, False, None)
     found = [datetime.fromisoformat(row["at"]) for row in first["data"] + second["data"]]
     assert found == [EPOCH + timedelta(seconds=2 * n) for n in range(5002, 0, -1)]
-    # Whatever the page shows, the rest is of the whole range.
+    # The totals are of the whole range, whatever the page.
     assert first["totals"]["switch_count"] == 5002
     assert second["totals"]["switch_count"] == 5003
     assert len(first["pairs"]) == 50

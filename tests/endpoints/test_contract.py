@@ -1,4 +1,4 @@
-"""What holds for everything that is read, derived from the list of declarations; none is named here."""
+"""Properties of every read endpoint, derived from the list of declarations, without naming any."""
 
 import re
 from collections.abc import Iterator
@@ -40,10 +40,10 @@ MALFORMED: Final = {
     "boolean": ["", "1", "yes", "True", "null", "\x00"],
     "string": ["", "\x00", "x" * 1025],
 }  # fmt: skip
-"""By format, or by type where there is none."""
+"""Values by format, or by type without one."""
 
 NOT_TEXT: Final = ["%00", "%ff%fe", "%ed%a0%80", "%C0%80", "a%00b", "%"]
-"""What stands in no text: NUL, bytes that are not UTF-8, half of a surrogate pair."""
+"""Values that are no text: NUL, bytes that are not UTF-8, half of a surrogate pair."""
 
 ENDS: Final = {
     "date-time": ("2025-06-16T09:00:00Z", "2025-06-16T09:00:00.001Z"),
@@ -58,7 +58,7 @@ EDGES: Final = {
 
 @pytest.fixture(scope="module")
 def alice(deployment: Settings) -> Iterator[Person]:
-    """Somebody of whom nothing is known. Nothing here writes, so one account serves all tests."""
+    """A person with an empty account. Nothing here writes, so one account serves all tests."""
     with owning(deployment) as connection:
         yield person(connection, "alice")
 
@@ -74,10 +74,10 @@ each_read = pytest.mark.parametrize("read", READS, ids=[read.name for read in RE
 
 @cache
 def described(params: type[Params]) -> dict[str, Any]:
-    """Return the JSON Schema of an operation's parameters, which takes pydantic long to make."""
+    """Return the JSON Schema of an operation's parameters, cached because pydantic is slow at it."""
     schema = params.model_json_schema()
     for parameter in schema.get("properties", {}).values():
-        # One that may be absent is described beside null.
+        # An optional parameter is described together with null.
         for alternative in parameter.get("anyOf", []):
             if alternative.get("type") != "null":
                 parameter.update(alternative)
@@ -152,7 +152,7 @@ def test_a_query_has_exactly_the_declared_parameters(endpoint: Endpoint) -> None
 
     values = endpoint.params.model_validate(valid(read)).values()
 
-    # No two switches begin at one instant, nor do two streaks, so a page of theirs needs no id to go on.
+    # No two switches begin at one instant, nor do two streaks, so their cursors need no id.
     unused = {"cursor_id"} if endpoint.name in ("context_switches", "focus_streaks") else set()
     assert placeholders == set(values) - unused | {"user_id"}
 
@@ -221,7 +221,7 @@ def test_another_scope_is_403_and_names_the_missing_one(
 ) -> None:
     others = [scope for scope in SCOPES if scope != read.scope]
 
-    # Without parameters: what may not be read says nothing of what it would have needed.
+    # Without parameters: a request without the scope must not report what else it lacks.
     answer = api.get(read.path, headers=alice.headers(*others))
 
     assert answer.status_code == 403
@@ -289,7 +289,7 @@ def test_a_value_that_is_no_text_is_refused_or_matches_nothing(
     answer = api.get(f"{read.path}?{query}&{name}={written}", headers=alice.headers(scope_of(read)))
 
     if answer.status_code == 200:
-        # Where any text may be asked for, this one becomes another, which nobody has.
+        # Where any text is valid, this one becomes another text, which matches nothing.
         assert schemas(read)[name]["type"] == "string"
         assert answer.json()["data"] == []
     else:
@@ -344,7 +344,7 @@ def test_an_answer_names_any_zone_as_the_request_does(
 ) -> None:
     headers = alice.headers(scope_of(read))
 
-    # Postgres knows the last one by another name.
+    # Postgres has another name for the last one.
     for zone in ("Africa/Monrovia", "Pacific/Kiritimati", "America/St_Johns", "Etc/GMT-14", "CET"):
         answer = get(api, read, headers, tz=zone)
 

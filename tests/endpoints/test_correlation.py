@@ -47,7 +47,7 @@ def ask(api: TestClient, person: Person, a: str, b: str, **params: Any) -> dict[
 
 
 def values(api: TestClient, person: Person, metric: str, tz: str = "UTC") -> dict[str, float]:
-    """Return what the days around 16 June 2025 came to, those on which the metric is known."""
+    """Return the values of days around 16 June 2025, on which the metric is known."""
     body = ask(api, person, metric, metric, start="2025-06-14", end="2025-06-18", tz=tz)
     return {point["date"]: point["a"] for point in body["points"]}
 
@@ -83,7 +83,7 @@ def measure(owner: Rows, person: Person, metric: str, values: Sequence[float]) -
 
 
 def track(owner: Rows, person: Person, *sessions: tuple[str, int, int]) -> None:
-    """Write app sessions: what category, and from when to when in milliseconds since 16 June 2025."""
+    """Write app sessions: a category, and start and end in milliseconds since 16 June 2025."""
     add_sessions(
         owner,
         person,
@@ -771,7 +771,7 @@ def test_bob_sees_nothing_of_alices(
             "read:activity",
             "read:activity read:content read:location",
         ),
-        # Who may not read it is told so, whatever else is wrong.
+        # A missing scope is reported before other mistakes.
         (
             {"metric_a": "commits", "lag": "99"},
             ["read:activity"],

@@ -1,7 +1,7 @@
-"""The life that `svc demo` invents: every endpoint and every export has something to show of it.
+"""The life that `svc demo` invents: every endpoint and every export has rows of it.
 
-What holds for all of them is derived from their lists; none is named here. How the command behaves is told
-by tests/deploy/test_demo.py.
+Properties of all of them are derived from their lists, without naming any. tests/deploy/test_demo.py tests
+the command.
 """
 
 import json
@@ -20,7 +20,7 @@ from resourceserver.export.resources import RESOURCES, Resource
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
 
-# The examples of the description lie in the last week but one.
+# The examples of the description are in the last week but one.
 UNTIL: Final = "2025-10-31"
 WIDE: Final = {
     "date-time": {"from": "2025-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
@@ -39,7 +39,7 @@ def run(chosen: Settings, *words: str) -> Result:
 
 @pytest.fixture(scope="module")
 def alice(deployment: Settings) -> Iterator[Person]:
-    """Somebody with two months of an invented life."""
+    """A person with two months of an invented life."""
     with owning(deployment) as connection:
         made = person(connection, "alice")
         connection.execute("update identity.user set timezone = 'Europe/Berlin'")
@@ -88,7 +88,7 @@ def schemas(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
 
 
 def params(endpoint: Endpoint) -> dict[str, str]:
-    """Return the examples of what is required, and a range where there can be one."""
+    """Return the examples of required parameters, and a range if there can be one."""
     return {
         name: schema["examples"][0] if "examples" in schema else WIDE[schema["format"]][name]
         for name, schema in schemas(endpoint).items()
@@ -188,7 +188,7 @@ def listed(
         cursor = {"cursor": body["next_cursor"]}
 
 
-# What the life is like
+# The contents of the life
 
 
 def test_weekends_differ_from_weekdays(alice: Person) -> None:

@@ -1,7 +1,7 @@
-"""`/api/v1/export`: everything that a token opens, in each of its formats.
+"""`/api/v1/export`: all data that a token may read, in each of its formats.
 
-That all rows look as the endpoints' do is told by test_demo.py, and what happens to an answer that is under
-way by tests/faults/test_export.py.
+test_demo.py tests that all rows equal those of the endpoints, and tests/faults/test_export.py tests
+interrupted answers.
 """
 
 import asyncio
@@ -237,7 +237,7 @@ def test_formats_have_their_types(api: TestClient, alice: Person) -> None:
     }
 
 
-# What the token opens
+# The scopes of the token
 
 
 def test_resources_without_their_scope_are_left_out_and_named(
@@ -256,7 +256,7 @@ def test_resources_without_their_scope_are_left_out_and_named(
     assert "health_samples" in body["omitted"]
     assert set(body["omitted"]) | set(body["resources"]) == {each.name for each in RESOURCES}
     assert answer.headers["export-omitted"] == ", ".join(body["omitted"])
-    # Who it is says the profile.
+    # The profile needs its own scope.
     assert body["user"].pop("id") == str(alice.user_id)
     assert set(body["user"].values()) == {None}
 
@@ -350,7 +350,7 @@ def test_a_revoked_token_exports_nothing(api: TestClient, alice: Person) -> None
     assert answer.json()["error"] == "unauthorized"
 
 
-# What is in a range of days
+# The contents of a range of days
 
 
 def keys(answer: Response) -> list[str]:
@@ -359,7 +359,7 @@ def keys(answer: Response) -> list[str]:
 
 @pytest.fixture
 def june(owner: Rows, alice: Person) -> None:
-    """Sessions around 16 June, each with a key that says when."""
+    """Sessions around 16 June, each with its time in its key."""
     laptop = device(owner, alice)
     for number, (key, started_at, ended_at) in enumerate(
         [
@@ -568,7 +568,7 @@ def test_a_zip_file_has_a_file_for_each_resource_with_columns_of_its_own(
     assert "listens" in about["omitted"]
 
 
-# Whose it is
+# Owners
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -636,7 +636,7 @@ def test_it_is_compressed_only_on_request(api: TestClient, alice: Person) -> Non
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.json()["user"] == plain.json()["user"]
     assert "content-encoding" not in plain.headers
-    # What is packed already does not get smaller.
+    # A zip file is compressed already.
     assert "content-encoding" not in archive.headers
 
 
@@ -700,5 +700,5 @@ def test_an_answer_begins_before_the_first_row_is_read(format_: str) -> None:
     async def first_piece() -> bytes:
         return await anext(aiter(written(unread)))
 
-    # With nothing sent, a failure would be an answer of its own, and not the end of this one.
+    # Before anything is sent, a failure would be an answer of its own, not the end of this one.
     assert isinstance(asyncio.run(first_piece()), bytes)

@@ -1,4 +1,4 @@
-"""Ranges that nobody needs, and rules that match everything."""
+"""Extreme ranges, and rules that match everything."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,7 +52,7 @@ OF_INSTANTS = {
     },
     "sessions/by-app": {"tracked_ms": HOUR, "app_count": 2, "session_count": 2},
 }
-"""What questions about any two instants say of `an_hour`."""
+"""Totals of requests about any two instants around `an_hour`."""
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ EXAMPLES: Final = {"bounded": 4, "proof": 200}
 """How many requests it invents for each operation, by profile, beside those that it always tries."""
 
 SEED: Final = {"bounded": ["--seed=1"], "proof": []}
-"""The same requests each time, so that nothing fails by luck, and others each time."""
+"""The same requests in ordinary runs, so that no run fails by chance, and others in the proof."""
 
 CONFIGURATION: Final = """
 hooks = "tests.endpoints.fuzzing"
@@ -49,7 +49,7 @@ fail-on = true
 
 @pytest.fixture
 def url(deployment: Settings, tmp_path: Path) -> Iterator[str]:
-    """Where the resource server answers, a process of its own."""
+    """The address of the resource server, a process of its own."""
     (port,) = processes.free_ports(1)
     chosen = replace(deployment, base_url=f"http://127.0.0.1:{port}")
     logins = processes.role_urls(chosen, processes.RESOURCE_ROLES)
@@ -72,7 +72,7 @@ def test_every_answer_to_schemathesis_is_as_described(
     tried = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", configuration,
          "run", f"{url}/openapi.json", "--generation-database=none"],
-        # It leaves a cache where it runs, and takes the hooks from the path.
+        # It writes a cache into the working directory, and imports the hooks from the path.
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -90,7 +90,7 @@ def test_an_unusual_address_is_answered(url: str) -> None:
         b"/api/v1/me?" + b"a" * 60_000: 414,
         b"/api/v1/me/" + b"a" * 60_000: 414,
         b"/api/v1/me?" + b"a" * 65_536: 431,
-        # The web server itself knows that these are none (RFC 3986, section 2).
+        # The web server itself refuses these (RFC 3986, section 2).
         b"/api/v1/me?a=\xff\xfe": 400,
         b"/api/v1/\xed\xa0\x80": 400,
         b"/api/v1/me?a=\x00": 400,
@@ -108,7 +108,7 @@ def test_an_unusual_address_is_answered(url: str) -> None:
 
 
 def raw_answer(url: str, target: bytes) -> bytes:
-    """Return what comes back to a request for ``target``, sent as it is."""
+    """Return the answer to a request for ``target``, sent unchanged."""
     where = urlsplit(url)
     with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as to:
         lines = [b"GET " + target + b" HTTP/1.1", b"Host: evil.example", b"Connection: close"]

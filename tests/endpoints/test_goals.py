@@ -40,7 +40,7 @@ def ask(api: TestClient, person: Person) -> list[dict[str, Any]]:
 
 
 def add_goal(owner: Rows, person: Person, metric: str, **more: Any) -> None:
-    """Add a goal; of what is not given, the least that a goal has."""
+    """Add a goal; members that are not given have their simplest values."""
     goal = {
         "title": "goal",
         "comparison": "at_least",
@@ -78,7 +78,7 @@ def midnight(owner: Rows, zone: str = "UTC") -> int:
 
 
 def start_of(day: date, zone: str) -> int:
-    """Return when a day begins, in a zone whose days all have a midnight."""
+    """Return the start of a day, in a zone whose days all have a midnight."""
     began = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
     return (began - EPOCH) // timedelta(milliseconds=1)
 
@@ -88,7 +88,7 @@ def day_of(at: int, zone: str = "UTC") -> date:
 
 
 def track(owner: Rows, person: Person, *sessions: tuple[str, int, int]) -> None:
-    """Write app sessions: what category, and from when to when."""
+    """Write app sessions: a category, and start and end."""
     add_sessions(
         owner,
         person,
@@ -100,7 +100,7 @@ def track(owner: Rows, person: Person, *sessions: tuple[str, int, int]) -> None:
 
 
 def code(owner: Rows, person: Person, *sessions: tuple[str, int, int]) -> None:
-    """Write coding sessions: what project, and from when to when."""
+    """Write coding sessions: a project, and start and end."""
     add_coding(
         owner,
         person,
@@ -290,7 +290,7 @@ def test_days_that_do_not_count_are_skipped_and_end_no_streak(
 
     statuses = {past["from"]: past["status"] for past in goal["history"]}
     assert statuses[str(day_of(today - 2 * DAY))] == "skipped"
-    # Eight days ago is the last one of the row; nine days ago, which is skipped too, nothing was done.
+    # Eight days ago is the last one of the streak; on the ninth, which is skipped too, nothing was done.
     assert goal["streak"] == 8
 
 
@@ -467,7 +467,7 @@ METRICS = [
 
 
 def reached(goal: dict[str, Any], sessions: list[Session], start: int, end: int) -> int:
-    """Return what app sessions come to in a range, by the slow model."""
+    """Return the sums of app sessions in a range, by the slow model."""
     metric = goal["metric"]
     match = [
         s
@@ -496,7 +496,7 @@ def reached(goal: dict[str, Any], sessions: list[Session], start: int, end: int)
 
 
 def periods(kind: str, today: date, week_starts_on: int) -> list[tuple[date, date]]:
-    """Return first and last days, the period that is under way first."""
+    """Return first and last days, the current period first."""
     if kind == "day":
         return [(today - timedelta(days=n), today - timedelta(days=n)) for n in range(40)]
     if kind == "week":

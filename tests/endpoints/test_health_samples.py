@@ -181,7 +181,7 @@ def test_a_reading_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Per
                 "device": {"id": str(row[1]), "name": "H10", "platform": "ble"},
             }
         ],
-        # Of all four readings, whatever the page shows.
+        # Of all four readings, whatever the page.
         "summary": {"minimum": 48, "maximum": 172, "average": 82.25},
         "count": 1,
         "limit": 3,

@@ -264,7 +264,7 @@ def test_samples_and_not_the_total_count_on_a_partial_day(
     evening = ask(api, alice, "2025-06-16T18:00Z", "2025-06-16T19:00Z")["data"]
 
     assert morning["total"] == 500
-    # Samples say that nothing happened then.
+    # The provider has samples on that day, so an hour without any has no row.
     assert evening == []
 
 

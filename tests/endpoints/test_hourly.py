@@ -1,4 +1,4 @@
-"""GET /api/v1/analytics/hourly, and what the hours of a day are."""
+"""GET /api/v1/analytics/hourly, and the hours of a day."""
 
 from typing import Any
 

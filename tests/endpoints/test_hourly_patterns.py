@@ -29,7 +29,7 @@ Owner = psycopg.Connection[Any]
 
 
 def on(now: str, owner: Owner, person: Person, weeks: int, tz: str) -> dict[str, Any]:
-    """Return the answer at another time than now, which is all that the statement takes from a clock."""
+    """Return the answer at another time than now, which is the only time that the statement reads."""
     pinned = SQL["hourly_patterns"].replace("now()", f"timestamptz '{now}'")
     assert pinned != SQL["hourly_patterns"]
     values = {"user_id": person.user_id, "weeks": weeks, "tz": tz, "given_tz": tz}
@@ -142,7 +142,7 @@ def test_three_weeks_by_hand(owner: Owner, alice: Person) -> None:
             CodingSession(
                 "1", "laptop", "svc", None, None, tuesday + 9 * HOUR, tuesday + 9 * HOUR + 5
             ),
-            # The day before is the first tracked one by this.
+            # This makes the day before the first tracked one.
             CodingSession("2", "laptop", "svc", None, None, tuesday - 2 * HOUR, tuesday - HOUR),
         ],
     )

@@ -1,6 +1,6 @@
-"""Bob's life is in the same tables, and nothing that alice asks for shows any of it or is changed by it.
+"""Bob's data is in the same tables, and no answer to alice contains it or depends on it.
 
-Derived from the list of declarations and from the catalogue; no endpoint and no table is named here.
+Derived from the list of declarations and from the catalogue, without naming any endpoint or table.
 """
 
 import gzip
@@ -26,7 +26,7 @@ from tests.endpoints.test_contract import READS, each_read, schemas, valid, with
 
 MARKER: Final = "BOBS-OWN-"
 DAYS: Final = 15
-"""There is a whole week among them, whatever day it is."""
+"""They contain a whole week, on any weekday."""
 LAST: Final = datetime.now(UTC).date() - timedelta(days=1)
 FIRST: Final = LAST - timedelta(days=DAYS)
 WIDE: Final = {
@@ -38,23 +38,23 @@ UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class Life:
-    """Two people's data, of whom bob's came second."""
+    """Two people's data; bob's was added second."""
 
     api: TestClient
     alice: dict[str, str]
     bob: dict[str, str]
     """The headers of each."""
     before: dict[str, Any]
-    """What alice was answered while she was alone, by the name of the endpoint."""
+    """The answers to alice while she was alone, by the name of the endpoint."""
     ids: set[str]
     """Every id of a row of bob's."""
 
     def get(self, read: Operation, headers: dict[str, str], **changed: str) -> Any:
-        """Ask for all that there is."""
+        """Request the longest range."""
         return self.api.get(read.path, params=asked(read) | changed, headers=headers)
 
     def shown(self, answer: Any) -> set[str]:
-        """Return what an answer shows of bob's."""
+        """Return the parts of an answer that contain bob's data."""
         marks = {MARKER} if MARKER in answer.text else set()
         return marks | (self.ids & set(UUID.findall(answer.text)))
 
@@ -82,7 +82,7 @@ def answered(response: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def life(deployment: Settings, resource_client: TestClient) -> Iterator[Life]:
-    """Alice's days, what was answered of them, and then bob's."""
+    """Alice's days, the answers about them, and then bob's days."""
     with owning(deployment) as owner:
         alice, bob = person(owner, "alice"), person(owner, "bob")
         fill(deployment, alice, seed=1)
@@ -131,7 +131,7 @@ def mark(owner: psycopg.Connection[Any], who: Person) -> None:
                     [MARKER, who.user_id],
                 )
         except (IntegrityError, StringDataRightTruncation):
-            # One of a few words, or a name that other tables know.
+            # The column has a few allowed words, or a name to which other tables refer.
             continue
     owner.execute(
         "update identity.user set display_name = %s where user_id = %s", [MARKER, who.user_id]

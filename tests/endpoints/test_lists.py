@@ -1,4 +1,4 @@
-"""What all lists of rows have in common: order, pages, limits, and the edges of a range."""
+"""Properties of all lists of rows: order, pages, limits, and the edges of a range."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -89,7 +89,7 @@ def test_a_play_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
 
 
 def test_three_days_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person) -> None:
-    # What was heard counts, else the whole track, else nothing.
+    # The played time counts, else the length of the track, else nothing.
     listen(owner, alice, "2025-06-16T10:00Z", "Andromeda", "Gorillaz", "Humanz", 100_000, 197_000)
     listen(owner, alice, "2025-06-16T10:05Z", "Andromeda", "Gorillaz", "Humanz", None, 197_000)
     listen(owner, alice, "2025-06-16T10:10Z", "Teardrop", "Massive Attack", "Mezzanine")

@@ -1,4 +1,4 @@
-"""What needs no credential, and what every answer has."""
+"""Routes without a credential, and properties of every answer."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ from tests.conftest import Person
 
 @pytest.fixture
 def without_database(deployment: Settings) -> Any:
-    """The resource server, whose database is not there."""
+    """The resource server without a database."""
     nowhere = dict.fromkeys(("reader", "ingester", "worker"), "host=127.0.0.1 port=1 dbname=svc")
     app = resourceserver.app.create(
         replace(deployment, base_url="http://testserver", role_urls=nowhere)

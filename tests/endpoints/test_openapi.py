@@ -1,4 +1,4 @@
-"""The description: valid for two validators, complete, and the same as what the service does."""
+"""The description: valid for two validators, complete, and in agreement with the service."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_a_strict_validator_finds_no_problem(
         pytest.skip("redocly is not installed; make proof does it, and runs this")
 
     said = subprocess.run(
-        # Under which licence an operator offers their service is theirs to say.
+        # The operator decides about the licence of their service.
         [node, program, "lint", "--extends=recommended", "--skip-rule=info-license", "--format=json",
          snapshot.PATH],
         env=os.environ | {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"},
@@ -163,7 +163,7 @@ def test_every_parameter_is_described_and_is_never_null(operation: dict[str, Any
         assert isinstance(parameter["required"], bool)
         assert "null" not in json.dumps(parameter["schema"])
         assert "format" in parameter["schema"] or "type" in parameter["schema"]
-        # Whoever tries it out begins with something that works.
+        # The example works for people who try the operation out.
         assert parameter["required"] is ("example" in parameter)
 
 
@@ -235,7 +235,7 @@ def test_every_answer_has_a_valid_example(operation: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("described", openapi.operations(), ids=lambda described: described.name)
 def test_every_example_fits_its_model(described: Operation) -> None:
-    # The schema that is published allows members that are still to come; the model does not.
+    # The published schema allows members of later versions; the model does not.
     for status, body in described.answers.items():
         name = described.name if status == 200 else f"{described.name}.{status}"
 
@@ -263,7 +263,7 @@ def test_every_example_is_in_use() -> None:
 
 
 def test_names_of_schemas_are_those_of_models() -> None:
-    # Two models of one name would both be called by the path of their modules.
+    # pydantic would name two models with one name by the paths of their modules.
     assert [name for name in DOCUMENT["components"]["schemas"] if "__" in name] == []
 
 
@@ -323,7 +323,7 @@ def test_the_first_two_failures_are_those_of_the_service(api: TestClient, path: 
 
 
 def resolved(value: dict[str, Any]) -> dict[str, Any]:
-    """Return what a reference within the document leads to, or the value itself."""
+    """Return the target of a reference within the document, or the value itself."""
     found: dict[str, Any] = value
     if "$ref" in value:
         found = DOCUMENT
@@ -333,7 +333,7 @@ def resolved(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(schema: dict[str, Any], value: Any) -> None:
-    """Hold ``value`` against ``schema``, which may refer to others of the document."""
+    """Validate ``value`` against ``schema``, which may refer to others of the document."""
     whole = {**schema, "components": DOCUMENT["components"]}
 
     Draft202012Validator(whole, format_checker=FormatChecker()).validate(value)

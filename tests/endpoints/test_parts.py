@@ -1,4 +1,4 @@
-"""Answers made of several statements: one moment, one time limit, one error for all of them."""
+"""Answers of several statements: one snapshot, one time limit, one error for all of them."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ Parts = dict[str, Step]
 
 @pytest.fixture
 def meeting_place(owner: psycopg.Connection[Any]) -> Iterator[None]:
-    """A function in which a part waits for the lock, which the reader may not take by itself."""
+    """A function in which a part waits for a lock that the reader may not take by itself."""
     owner.execute(
         """
         create function svc.meet() returns void language sql volatile security definer
@@ -60,7 +60,7 @@ def asking(parts: Parts, frame: Statement = FRAME) -> Question:
 def with_reader(deployment: Settings, use: Callable[[Reader], Awaitable[None]]) -> None:
     async def run() -> None:
         reader = Reader.of(deployment)
-        # One connection, so that what one answer leaves behind meets the next.
+        # One connection, so that leftovers of one answer would affect the next.
         reader = replace(
             reader, patient=replace(reader.patient, pipelines=reader.patient.pipelines[:1])
         )

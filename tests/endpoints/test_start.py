@@ -1,4 +1,4 @@
-"""``GET /`` of the resource server: what there is."""
+"""``GET /`` of the resource server: the start page."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""GET /api/v1/account/summaries, and the job that makes what it answers."""
+"""GET /api/v1/account/summaries, and the job that writes its rows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -49,7 +49,7 @@ def ask(api: TestClient, person: Person, **params: Any) -> dict[str, Any]:
 
 
 def job(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
-    """Return what ``work`` answers, done on a connection of the worker."""
+    """Return the result of ``work`` on a connection of the worker."""
 
     async def run() -> int:
         async with rounds.connected(database.login(chosen, "worker")) as worker:
@@ -197,7 +197,7 @@ def test_days_with_new_events_are_pending_until_they_are_summed_up(
 ) -> None:
     post(api, alice, ("Code", "Development", "2025-06-15T09:00:00Z", "2025-06-15T23:40:00Z"))
     make_due(deployment)
-    # Nobody was there for half an hour around midnight, so the day before stays as it is.
+    # There was no activity for half an hour around midnight, so the day before stays as it is.
     post(api, alice, ("Code", "Development", "2025-06-16T00:10:00Z", "2025-06-16T01:00:00Z"))
     post(api, alice, ("Code", "Development", "2025-06-20T09:00:00Z", "2025-06-20T10:00:00Z"))
 
@@ -412,7 +412,7 @@ def test_people_take_turns(deployment: Settings, owner: Rows, alice: Person, bob
 
     assert (made, rolled_up >= 71) == (71, True)
     for table in ("daily_summary", "app_timeline"):
-        # The transaction of a row tells the order: the second person's was not the last.
+        # The transaction ids of rows give the order: the second person's was not the last.
         query = f"select user_id, max(xmin::text::bigint) from activity.{table} group by 1"  # noqa: S608 -- a name from above
         last = dict(owner.execute(query.encode()).fetchall())
         assert last[second.user_id] < last[first.user_id], table
@@ -425,7 +425,7 @@ def test_slow_days_are_postponed_and_the_next_person_is_served(
     for person in (first, second):
         add_sessions(owner, person, [Session("1", "laptop", "Code", 0, HOUR)])
         mark(owner, person, "2025-06-16")
-    # What the owner holds keeps the job waiting, for as long as it has patience.
+    # The lock of the owner keeps the job waiting until its time limit.
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as rival:
         store(rival, first, "2025-06-16")
 
@@ -508,7 +508,7 @@ def test_a_mark_of_an_open_transaction_is_left_for_later(
 def held_at(
     owner: Rows, person: Person, day: str, work: Callable[[], int]
 ) -> Iterator[Future[int]]:
-    """Have ``work`` done in a thread, and held in the block where it writes the summary of ``day``."""
+    """Run ``work`` in a thread, stopped in the block where it writes the summary of ``day``."""
     with (
         ThreadPoolExecutor(1) as thread,
         psycopg.connect(owner.info.dsn, password=owner.info.password) as rival,

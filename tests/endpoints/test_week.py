@@ -1,4 +1,4 @@
-"""A recorded week: posted by a token that may only write, read by one that may only read.
+"""A recorded week: posted with a token that may only write, read with one that may only read.
 
 The right answers were computed by a slow model that shares no code with the service
 (tests/data/week/expected.json).

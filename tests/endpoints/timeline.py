@@ -1,4 +1,4 @@
-"""A slow and obvious model of who owns the time (contract: the latest start wins), and of local time.
+"""A slow and simple model of the owners of time (contract: the latest start wins), and of local time.
 
 All times are whole milliseconds since EPOCH.
 """
@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 EPOCH = datetime(2025, 6, 16, tzinfo=UTC)
 
 SCORES = {"Development": 2, "Reference": 1, "Communication": 0, "News": -1, "Games": -2}
-"""What some categories score, as the service says it; any other scores 0."""
+"""The service's scores of some categories; any other scores 0."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Session:
     title: str | None = None
     domain: str | None = None
     own_score: int | None = None
-    """What its category scores where its owner has said so."""
+    """The score of its category that its owner has set."""
 
     @property
     def score(self) -> int:
-        """What its category scores."""
+        """The score of its category."""
         return SCORES.get(self.category, 0) if self.own_score is None else self.own_score
 
     def rank(self) -> tuple[bytes, ...]:
-        """Return what decides between sessions that start at once: the smallest owns the time."""
+        """Return the sort key of sessions that start at once: the smallest owns the time."""
         return self.device.encode(), self.app.encode(), self.key.encode()
 
 
@@ -61,7 +61,7 @@ class CodingSession:
     idle: bool = False
 
     def rank(self) -> tuple[bytes, ...]:
-        """Return what decides between sessions that start at once: the smallest owns the time."""
+        """Return the sort key of sessions that start at once: the smallest owns the time."""
         names = self.device, self.project, self.language or "", self.file or "", self.key
         return tuple(name.encode() for name in names)
 
@@ -81,8 +81,8 @@ def owner(sessions: Sequence[S], at: int) -> S | None:
 def segments(sessions: Sequence[S], start: int, end: int) -> list[tuple[int, int, S]]:
     """Return (from, to, owner) for the owned time between ``start`` and ``end``, in order.
 
-    Between two neighbouring edges nothing begins or ends, so asking once for each such stretch is the
-    same as asking for every millisecond.
+    Between two neighbouring edges nothing begins or ends, so one look at each such stretch is enough for all
+    of its milliseconds.
     """
     edges = {start, end} | {s.started for s in sessions} | {s.ended for s in sessions}
     inside = sorted(edge for edge in edges if start <= edge <= end)
@@ -103,7 +103,7 @@ def owned_ms(sessions: Sequence[S], start: int, end: int) -> dict[S, int]:
 
 
 def counted(sessions: Sequence[S], start: int, end: int) -> list[S]:
-    """Return the sessions that count in the half-open range, also those that own nothing of it."""
+    """Return the sessions that count in the half-open range, including those that own nothing of it."""
     return [
         s
         for s in sessions
@@ -131,7 +131,7 @@ def since_epoch(text: str) -> int:
 
 
 def instant(milliseconds: int) -> str:
-    """Return an instant as answers show it."""
+    """Return an instant in the form of answers."""
     at = EPOCH + timedelta(milliseconds=milliseconds)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -150,7 +150,7 @@ def _minutes(first: date, last: date, zone: str) -> list[tuple[int, datetime]]:
 
 @cache
 def days(first: date, last: date, zone: str) -> list[Span]:
-    """Return the days, each from its first minute to the next one's; a skipped one has no length."""
+    """Return the days, each from its first minute to that of the next; a skipped one has no length."""
     minutes = _minutes(first, last + timedelta(days=1), zone)
     dates = [first + timedelta(days=n) for n in range((last - first).days + 2)]
     starts = [
@@ -179,7 +179,7 @@ def hours(first: date, last: date, zone: str) -> list[Span]:
 
 
 def touched(start: int, end: int, zone: str) -> list[Span]:
-    """Return the days that a range touches, cut off at its edges; one that the zone skipped has no length."""
+    """Return the days that overlap a range, clipped to it; one that the zone skipped has no length."""
     tz = ZoneInfo(zone)
     first, last = (
         (EPOCH + timedelta(milliseconds=at)).astimezone(tz).date() for at in (start, end)
@@ -197,17 +197,17 @@ def rounded(part: int, whole: int, decimals: str = "1") -> Decimal:
 
 
 def percent(part: int, whole: int) -> float | None:
-    """Return a share as answers show it."""
+    """Return a share in the form of answers."""
     return float(rounded(100 * part, whole, "0.01")) if whole else None
 
 
 def average(total: int, count: int) -> int | None:
-    """Return an average as answers show it."""
+    """Return an average in the form of answers."""
     return int(rounded(total, count)) if count else None
 
 
 def productivity(score: int) -> str:
-    """Return what a category's score says."""
+    """Return the productivity of a category's score."""
     return "productive" if score >= 1 else "distracting" if score <= -1 else "neutral"
 
 
@@ -231,7 +231,7 @@ def per_category(sessions: Sequence[Session], start: int, end: int) -> list[dict
 
 
 def by_productivity(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the sums of ``per_category`` by what the categories score."""
+    """Return the sums of ``per_category`` by the productivity of the categories."""
     names = {"productive": "productive_ms", "neutral": "neutral_ms", "distracting": "distracted_ms"}
     return {
         name: sum(row["total_ms"] for row in rows if row["productivity"] == kind)
