@@ -27,7 +27,6 @@ ABOUT_ROLLUPS = {
     "test_hourly_patterns",
     "test_sessions_by_app",
     "test_sessions_daily",
-    "test_week",
 }
 """The modules whose answers come from rollups if there are any."""
 

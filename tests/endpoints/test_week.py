@@ -5,13 +5,17 @@ The right answers were computed by a slow model that shares no code with the ser
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from tests.conftest import Person
+from shared.settings import Settings
+from tests.conftest import Person, RollupWorker, owning, person
+from tests.endpoints.conftest import AskedAgain
 
 WEEK = Path(__file__).parent.parent / "data" / "week"
 EVENTS = json.loads((WEEK / "app_sessions.json").read_text())
@@ -37,8 +41,30 @@ def load(
     return results
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def owner(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
+    """A connection for all tests of this file, which read the same week."""
+    with owning(deployment) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def alice(owner: psycopg.Connection[Any]) -> Person:
+    """The person who was recorded."""
+    return person(owner, "alice")
+
+
+@pytest.fixture(scope="module")
+def api(
+    resource_client: TestClient, owner: psycopg.Connection[Any], rollup_worker: RollupWorker
+) -> AskedAgain:
+    """The resource server, which is asked with and without rollups."""
+    return AskedAgain(resource_client, owner, rollup_worker.make_due)
+
+
+@pytest.fixture(scope="module")
 def reading(api: TestClient, alice: Person) -> dict[str, str]:
+    """The headers of a request that may read the week."""
     load(api, alice.headers("ingest:app_sessions"))
     load(api, alice.headers("ingest:coding_sessions"), "coding-sessions", CODING)
     return alice.headers("read:activity")
@@ -250,8 +276,11 @@ def test_devices_count_their_events(api: TestClient, reading: dict[str, str]) ->
         assert set(device["streams"]) == streams
 
 
-def test_loading_it_again_gives_duplicates_only(api: TestClient, alice: Person) -> None:
-    headers = alice.headers("ingest:app_sessions", "ingest:coding_sessions")
+def test_loading_it_again_gives_duplicates_only(
+    api: TestClient, owner: psycopg.Connection[Any]
+) -> None:
+    bob = person(owner, "bob")
+    headers = bob.headers("ingest:app_sessions", "ingest:coding_sessions")
 
     first = load(api, headers) + load(api, headers, "coding-sessions", CODING)
     second = load(api, headers) + load(api, headers, "coding-sessions", CODING)
