@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,8 +24,6 @@ from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
 
-_DEFAULT_ZONE: Final = "UTC"
-
 
 async def show(server: Server, request: Request) -> Response:
     """Show the form for a new account, if the link can still be used."""
@@ -45,7 +42,7 @@ async def submit(server: Server, request: Request) -> Response:
     browser = await server.browser(request)
     server.signer.check_form(request, form, browser, link.text)
     invitation = await _invitation(server, link)
-    email, zone = form.get("email") or "", form.get("timezone") or _DEFAULT_ZONE
+    email, zone = form.get("email") or "", form.get("timezone") or zones.DEFAULT
     known = await server.zones.known()
     show_again = partial(_page, link, invitation, known, email, zone)
     timezone = known.get(zones.folded(zone))
@@ -87,7 +84,7 @@ def _page(
     invitation: Invitation,
     known: Mapping[str, str],
     email: str = "",
-    timezone: str = _DEFAULT_ZONE,
+    timezone: str = zones.DEFAULT,
     *,
     is_new: bool = False,
     email_problem: str | None = None,

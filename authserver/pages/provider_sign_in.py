@@ -14,6 +14,7 @@ import hashlib
 import logging
 import re
 import secrets
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
@@ -23,7 +24,7 @@ from authserver import errors, events, forms
 from authserver.errors import NotFound, TooManyRequests
 from authserver.forms import Form
 from authserver.pages import sign_in, sign_in_methods
-from authserver.people import accounts, identities, sessions
+from authserver.people import accounts, identities, sessions, zones
 from authserver.people.accounts import AddressTaken, LinkUsed
 from authserver.people.identities import NoAddress, NotInvited, Owner, PendingSignIn, SignInPurpose
 from authserver.people.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
@@ -103,6 +104,7 @@ async def depart(server: Server, request: Request) -> Response:
         )
     else:
         purpose = await _invited(server, link)
+    purpose = replace(purpose, timezone=await _zone(server, form))
     return await _redirect_to_provider(server, request, provider, browser, purpose)
 
 
@@ -119,6 +121,11 @@ async def _invited(server: Server, link: Token) -> SignInPurpose:
     except LinkUsed:
         raise LinkGone from None
     return SignInPurpose(invitation_hash=link.hash)
+
+
+async def _zone(server: Server, form: Form) -> str | None:
+    """Return the zone that a new account would have: that of the browser, or the one that was typed."""
+    return (await server.zones.known()).get(zones.folded(form.get("timezone") or ""))
 
 
 async def connect(server: Server, request: Request) -> Response:
@@ -276,7 +283,12 @@ async def _join(server: Server, request: Request, pending: PendingSignIn, proof:
     origin = events.request_origin(request)
     try:
         return await identities.join(
-            server.database, proof, domains, origin, invitation_hash=pending.invitation_hash
+            server.database,
+            proof,
+            domains,
+            origin,
+            invitation_hash=pending.invitation_hash,
+            timezone=pending.timezone or zones.DEFAULT,
         )
     except AddressTaken:
         # Perhaps the same person has just joined in another tab.

@@ -39,6 +39,8 @@ class SignInPurpose:
     is_connecting: bool = False
     """Whether to add the provider to the person's sign-in methods."""
     invitation_hash: bytes | None = field(default=None, repr=False)
+    timezone: str | None = None
+    """The zone of a new account, if the sign-in creates one."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class PendingSignIn:
     invitation_hash: bytes | None = field(repr=False)
     nonce: str = field(repr=False)
     code_verifier: str = field(repr=False)
+    timezone: str | None
     created_at: datetime
 
 
@@ -120,12 +123,13 @@ async def join(
     origin: RequestOrigin,
     *,
     invitation_hash: bytes | None,
+    timezone: str,
 ) -> Owner:
     """Create an account for a new identity, by invitation or by an allowed e-mail domain.
 
     Raises NotInvited, AddressTaken, and with an invitation LinkUsed, NoAddress.
     """
-    parameters = _identity(proof)
+    parameters = _identity(proof) | {"timezone": timezone}
     email = parameters["email"]
     if invitation_hash is not None:
         invited = {**parameters, "invitation_hash": invitation_hash}

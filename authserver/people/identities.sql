@@ -10,6 +10,7 @@ insert into identity.provider_sign_in
            code_verifier,
            going_to,
            invitation_hash,
+           timezone,
            expires_at
        )
 values (
@@ -21,6 +22,7 @@ values (
            %(code_verifier)s,
            %(going_to)s,
            %(invitation_hash)s,
+           %(timezone)s,
            now() + %(lifetime)s::interval
        )
 
@@ -37,6 +39,7 @@ returning user_id,
           code_verifier,
           going_to,
           invitation_hash,
+          timezone,
           created_at
 
 -- name: use_identity
@@ -94,8 +97,9 @@ with used as (
               email
 ),
 added as (
-    insert into identity.user (email, is_admin)
+    insert into identity.user (email, timezone, is_admin)
     select coalesce(used.email, %(email)s),
+           %(timezone)s,
            used.is_for_first_account
       from used
     returning user_id
@@ -109,8 +113,9 @@ added as (
 -- because it is an administrator. No row: there is no account yet. Fails with a unique violation if the
 -- address or the identity has an account.
 with added as (
-    insert into identity.user (email)
-    select %(email)s
+    insert into identity.user (email, timezone)
+    select %(email)s,
+           %(timezone)s
      where exists (select from identity.user)
     returning user_id
 ),

@@ -14,6 +14,9 @@ from authserver.rows import Database
 
 SQL: Final = rows.load("people/account.sql")
 
+DEFAULT: Final = "UTC"
+"""Where the days of a new account begin if its person chose no zone."""
+
 
 @dataclass(frozen=True)
 class _Zone:

@@ -164,9 +164,11 @@ def test_an_invited_person_joins(
 ) -> None:
     logins = processes.role_urls(service.settings, processes.AUTH_ROLES)
     page.goto(processes.run(["user", "invite"], service.settings, logins))
+    page.get_by_label("Time zone").fill("Asia/Kathmandu")
     through_provider(page, "unverified@elsewhere.example", words="Join with")
 
     expect(page.get_by_text("Signed in as unverified@elsewhere.example")).to_be_visible()
+    expect(page.get_by_text("Your days begin in the time zone Asia/Kathmandu")).to_be_visible()
 
 
 def test_cancelling_at_the_provider_returns_to_the_start(

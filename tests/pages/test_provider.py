@@ -341,6 +341,39 @@ def test_new_people_of_a_listed_domain_get_an_account(
 
 
 @pytest.mark.parametrize(
+    ("zone", "stored"),
+    [
+        ("europe/berlin", "Europe/Berlin"),
+        ("", "UTC"),
+        ("Mars/Olympus Mons", "UTC"),
+        ("x" * 2000, "UTC"),
+    ],
+)
+def test_a_new_account_begins_its_days_in_the_zone_of_the_browser(
+    browser: Visitor,
+    issuer: Issuer,
+    settings: Settings,
+    bob: Person,
+    owner: Rows,
+    zone: str,
+    stored: str,
+) -> None:
+    issuer.person["email"] = "alice@example.org"
+    for path in ("/sign-in", invite(settings)):
+        page = browser.get(path)
+
+        departure = browser.submit(page, form=button(page), timezone=zone)
+        response = browser.get(issuer.authorize(location(departure)))
+
+        assert "zone.js" in page.text
+        assert location(response) == "/"
+        assert owner.execute(
+            "delete from identity.user where email = 'alice@example.org' returning timezone"
+        ).fetchall() == [(stored,)]
+        browser = Visitor(browser.client)
+
+
+@pytest.mark.parametrize(
     "person",
     [
         {"email": "alice@elsewhere.example"},
