@@ -1,10 +1,14 @@
 """One person's load is that person's: what alice does keeps bob from nothing."""
 
+import gzip
+import json
+import random
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +18,9 @@ import pytest
 
 from resourceserver.api import turns
 from resourceserver.ingest import route
-from tests.conftest import Person
+from resourceserver.ingest.route import LARGE_BODIES
+from shared import web
+from tests.conftest import Person, person
 from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
@@ -183,3 +189,109 @@ def test_one_person_has_one_large_body_at_a_time(
     assert int(refused.headers["retry-after"]) > 0
     assert small.status_code == 200
     assert others.status_code == 200
+
+
+LARGE = b'{"events":[]}' + b" " * 100_000
+
+
+def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
+    port: int,
+    client: httpx2.Client,
+    alice: Person,
+    bob: Person,
+    owner: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(web, "_LONGEST_PAUSE_S", 0.2)
+    others = [alice, *(person(owner, f"mallory{number}") for number in range(1, LARGE_BODIES))]
+    his = bob.headers(*SCOPES)
+    json_type = {"Content-Type": "application/json"}
+
+    with ExitStack() as open_:
+        for each in others:
+            open_.enter_context(upload(port, each.headers(*SCOPES)))
+        wait_for(
+            lambda: (
+                client.post(
+                    "/api/v1/ingest/app-sessions", content=LARGE, headers=his | json_type
+                ).status_code
+                == 503
+            ),
+            "all places for large bodies to be taken",
+        )
+        whole = open_.enter_context(upload(port, his))
+        # Far more than the buffers between both ends hold, so somebody has to take it.
+        whole.connection.sendall(b" " * (41_943_040 - 65_536))
+        seen = whole.answer()
+        is_closed = whole.connection.recv(1) == b""
+        paused = open_.enter_context(upload(port, his))
+        answered = paused.answer()
+        is_given_up = paused.connection.recv(1) == b""
+
+    for answer in (seen, answered):
+        assert answer[9:12] == b"503"
+        assert b"\r\nretry-after: " in answer
+        assert b"other large batches are being written" in answer
+    assert (is_closed, is_given_up) == (True, True)
+
+
+def heavy_batch() -> bytes:
+    """A thousand events of random letters: 3 MB of gzip."""
+    letters = random.Random(17)  # noqa: S311 -- the same letters each time, and no secret
+
+    def text(length: int) -> str:
+        return f"{letters.getrandbits(4 * length):0{length}x}"
+
+    events = [
+        {
+            "idempotency_key": text(64),
+            "app": "Code",
+            "title": text(1000),
+            "url": f"https://example.org/{text(2000)}",
+            "metadata": {"m": text(2200)},
+            "started_at": "2025-06-16T09:00:00Z",
+            "duration_ms": 1000,
+        }
+        for _ in range(1000)
+    ]
+    return gzip.compress(json.dumps({"events": events}).encode(), 1)
+
+
+def test_a_repeated_heavy_gzip_of_one_person_keeps_no_batch_of_another_out(
+    client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody waits for a place: one is free, or the batch is refused.
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.0)
+    body = heavy_batch()
+    hers, his = (person.headers(*SCOPES) for person in (alice, bob))
+    hers |= {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    has_finished = Event()
+    statuses: list[int] = []
+
+    def repeat() -> None:
+        while not has_finished.is_set() and len(statuses) < 10_000:
+            answer = client.post("/api/v1/ingest/app-sessions", content=body, headers=hers)
+            statuses.append(answer.status_code)
+
+    with ThreadPoolExecutor() as background:
+        senders = [background.submit(repeat) for _ in range(LARGE_BODIES + 2)]
+        try:
+            wait_for(lambda: 429 in statuses, "alice to have more than one under way")
+            small = [send(client, his).status_code for _ in range(3)]
+            large = [
+                client.post(
+                    "/api/v1/ingest/app-sessions",
+                    content=LARGE,
+                    headers=his | {"Content-Type": "application/json"},
+                ).status_code
+                for _ in range(3)
+            ]
+        finally:
+            has_finished.set()
+        for each in senders:
+            each.result(60)
+
+    assert 2_500_000 < len(body) < 3_500_000
+    assert (small, large) == ([200] * 3, [200] * 3)
+    assert set(statuses) == {200, 429}
