@@ -32,7 +32,7 @@ REACH: Final = {
     ),
     "resourceserver": (
         *("bridge", "browser", "cli", "deploy", "endpoints", "faults", "ingest"),
-        *("mcp", "oauth", "pages", "people", "sql", "timeline", "unit"),
+        *("integrations", "mcp", "oauth", "pages", "people", "sql", "timeline", "unit"),
     ),
 }
 """Folders of tests that import a package, or run its programs. All others reach everything."""

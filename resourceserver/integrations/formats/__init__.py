@@ -6,6 +6,10 @@ Reading is pure: bytes in, records out. Nothing in this room knows of a database
 from typing import Final
 
 from resourceserver.integrations.format import Format
+from resourceserver.integrations.formats import wakatime
 
-FORMATS: Final[tuple[Format, ...]] = ()
+FORMATS: Final[tuple[Format, ...]] = (
+    wakatime.HEARTBEATS,
+    wakatime.DAILY_TOTALS,
+)
 """All formats, the most widely used first."""
