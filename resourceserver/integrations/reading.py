@@ -4,11 +4,10 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Final, TextIO, cast
 
-import ijson
-
+from resourceserver.integrations import json_stream
 from resourceserver.integrations.format import File, Unreadable
 
 LINE_LENGTH: Final = 8 * 1024 * 1024
@@ -56,16 +55,18 @@ def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:
             raise Unreadable(f"line {rows.line_num} is no row of a table: {error}") from error
 
 
-def items(file: File, prefix: str) -> Iterator[Any]:
-    """Yield the values of a JSON file that lie at ``prefix`` (as ijson writes it, ``locations.item``).
+def items(file: File, path: str) -> Iterator[Any]:
+    """Yield the values of a JSON file that lie at ``path`` (``json_stream.elements``)."""
+    return (value for _, value in elements(file, path))
 
-    Numbers with a fraction are floats. Raises Unreadable where the file is no JSON.
+
+def elements(file: File, *paths: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a JSON file that lie at ``paths``, each with its path, in the order of the file.
+
+    Raises Unreadable where the file is no JSON.
     """
-    with binary(file) as stream:
-        try:
-            yield from ijson.items(stream, prefix, use_float=True)
-        except (ijson.JSONError, ValueError, RecursionError) as error:
-            raise Unreadable(f"the file is no JSON from here on: {str(error)[:200]}") from error
+    with text(file) as stream:
+        yield from json_stream.elements(stream, paths)
 
 
 def instant(text: str) -> datetime:
@@ -78,7 +79,16 @@ def instant(text: str) -> datetime:
 
 def instant_ms(at: datetime) -> int:
     """Return milliseconds since 1970-01-01T00:00:00Z, for keys."""
-    return int((at - _EPOCH).total_seconds() * 1000)
+    return (at - _EPOCH) // _MILLISECOND
+
+
+def utc_offset(seconds: float) -> str | None:
+    """Return ``+02:00`` for 7,200 seconds; None for an offset that no place has."""
+    if not abs(seconds) <= 18 * 3600:
+        return None
+    minutes = round(seconds / 60)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
