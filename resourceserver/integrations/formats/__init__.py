@@ -6,9 +6,14 @@ Reading is pure: bytes in, records out. Nothing in this room knows of a database
 from typing import Final
 
 from resourceserver.integrations.format import Format
-from resourceserver.integrations.formats import wakatime
+from resourceserver.integrations.formats import google_location, wakatime
 
 FORMATS: Final[tuple[Format, ...]] = (
+    google_location.RECORDS,
+    google_location.SEMANTIC,
+    google_location.TIMELINE_ANDROID,
+    google_location.TIMELINE_IOS,
+    google_location.TIMELINE_EDITS,
     wakatime.HEARTBEATS,
     wakatime.DAILY_TOTALS,
 )

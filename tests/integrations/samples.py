@@ -1,0 +1,292 @@
+"""A small file of each format, as its service writes it: one function with the name of the format.
+
+All of it is invented. Tests change a copy of what a function returns, where they need other content.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+
+class Sample(NamedTuple):
+    """A file: its name in the archive or folder, and its content."""
+
+    name: str
+    content: bytes
+
+
+def as_json(value: Any, indent: int | None = 2) -> bytes:
+    return json.dumps(value, ensure_ascii=False, indent=indent).encode()
+
+
+def google_records() -> Sample:
+    return Sample(
+        "Takeout/Location History/Records.json",
+        as_json(
+            {
+                "locations": [
+                    {
+                        "latitudeE7": 523702157,
+                        "longitudeE7": 48951679,
+                        "accuracy": 12,
+                        "altitude": 3,
+                        "verticalAccuracy": 4,
+                        "velocity": 1,
+                        "heading": 210,
+                        "activity": [
+                            {
+                                "activity": [
+                                    {"type": "WALKING", "confidence": 92},
+                                    {"type": "STILL", "confidence": 8},
+                                ],
+                                "timestamp": "2021-05-03T10:00:01.250Z",
+                            }
+                        ],
+                        "source": "GPS",
+                        "deviceTag": -1234567890,
+                        "platformType": "ANDROID",
+                        "formFactor": "PHONE",
+                        "batteryCharging": False,
+                        "timestamp": "2021-05-03T10:00:00.190Z",
+                    },
+                    {
+                        "timestampMs": "1620036060000",
+                        "latitudeE7": -337654321,
+                        "longitudeE7": -1234567,
+                        "accuracy": 20,
+                    },
+                ]
+            }
+        ),
+    )
+
+
+def google_semantic() -> Sample:
+    cafe = {
+        "latitudeE7": 523710000,
+        "longitudeE7": 48910000,
+        "placeId": "ChIJcafe",
+        "address": "Prinsengracht 1\n1015 Amsterdam\nNederland",
+        "name": "Café X",
+        "semanticType": "TYPE_SEARCHED_ADDRESS",
+    }
+    home = {
+        "latitudeE7": 523600000,
+        "longitudeE7": 48800000,
+        "placeId": "ChIJhome",
+        "semanticType": "TYPE_HOME",
+    }
+    return Sample(
+        "Takeout/Location History/Semantic Location History/2021/2021_MAY.json",
+        as_json(
+            {
+                "timelineObjects": [
+                    {
+                        "activitySegment": {
+                            "startLocation": home,
+                            "endLocation": {"placeId": "ChIJcafe"},
+                            "duration": {
+                                "startTimestamp": "2021-05-03T09:30:00Z",
+                                "endTimestamp": "2021-05-03T09:58:00Z",
+                            },
+                            "distance": 1900,
+                            "activityType": "CYCLING",
+                            "activities": [{"activityType": "CYCLING", "probability": 81.5}],
+                            "waypointPath": {
+                                "waypoints": [{"latE7": 523650000, "lngE7": 48850000}]
+                            },
+                            "simplifiedRawPath": {
+                                "points": [
+                                    {
+                                        "latE7": 523650000,
+                                        "lngE7": 48850000,
+                                        "accuracyMeters": 9,
+                                        "timestamp": "2021-05-03T09:40:00.500Z",
+                                    }
+                                ]
+                            },
+                        }
+                    },
+                    {
+                        "placeVisit": {
+                            "location": cafe,
+                            "duration": {
+                                "startTimestamp": "2021-05-03T09:58:00Z",
+                                "endTimestamp": "2021-05-03T11:00:00.000Z",
+                            },
+                            "placeConfidence": "USER_CONFIRMED",
+                            "childVisits": [
+                                {
+                                    "location": {**cafe, "placeId": "ChIJbar", "name": "The bar"},
+                                    "duration": {
+                                        "startTimestamp": "2021-05-03T10:30:00Z",
+                                        "endTimestamp": "2021-05-03T11:00:00Z",
+                                    },
+                                }
+                            ],
+                        }
+                    },
+                ]
+            }
+        ),
+    )
+
+
+def google_timeline_edits() -> Sample:
+    return Sample(
+        "Takeout/Location History (Timeline)/Timeline Edits.json",
+        as_json(
+            {
+                "timelineEdits": [
+                    {
+                        "deviceId": "-538926953",
+                        "rawSignal": {
+                            "signal": {
+                                "position": {
+                                    "point": {"latE7": 426974802, "lngE7": -778539156},
+                                    "accuracyMm": 13500,
+                                    "altitudeMeters": 224.0,
+                                    "source": "WIFI",
+                                    "timestamp": "2024-02-17T05:54:00.932Z",
+                                    "speedMetersPerSecond": 0.5,
+                                }
+                            },
+                            "additionalTimestamp": "2024-02-17T05:54:01.359Z",
+                            "metadata": {"platform": "ANDROID"},
+                        },
+                    },
+                    {
+                        "deviceId": "0",
+                        "rawSignal": {
+                            "signal": {
+                                "activityRecord": {
+                                    "detectedActivities": [
+                                        {"activityType": "STILL", "probability": 0.96}
+                                    ],
+                                    "timestamp": "2024-02-17T05:55:00Z",
+                                }
+                            },
+                            "additionalTimestamp": "2024-02-17T05:55:01Z",
+                            "metadata": {"platform": "UNKNOWN"},
+                        },
+                    },
+                ]
+            }
+        ),
+    )
+
+
+def google_timeline_android() -> Sample:
+    return Sample(
+        "Timeline.json",
+        as_json(
+            {
+                "semanticSegments": [
+                    {
+                        "startTime": "2024-06-16T08:00:00.000+02:00",
+                        "endTime": "2024-06-16T10:00:00.000+02:00",
+                        "timelinePath": [
+                            {
+                                "point": "52.3702157°, 4.8951679°",
+                                "time": "2024-06-16T08:12:00.000+02:00",
+                            }
+                        ],
+                    },
+                    {
+                        "startTime": "2024-06-16T08:03:10.000+02:00",
+                        "endTime": "2024-06-16T09:00:00.000+02:00",
+                        "startTimeTimezoneUtcOffsetMinutes": 120,
+                        "endTimeTimezoneUtcOffsetMinutes": 120,
+                        "visit": {
+                            "hierarchyLevel": 0,
+                            "probability": 0.85,
+                            "topCandidate": {
+                                "placeId": "ChIJhome",
+                                "semanticType": "INFERRED_HOME",
+                                "probability": 0.9,
+                                "placeLocation": {"latLng": "52.3600000°, 4.8800000°"},
+                            },
+                        },
+                    },
+                    {
+                        "startTime": "2024-06-16T09:00:00.000+02:00",
+                        "endTime": "2024-06-16T09:20:00.000+02:00",
+                        "activity": {
+                            "start": {"latLng": "52.3600000°, 4.8800000°"},
+                            "end": {"latLng": "52.3710000°, 4.8910000°"},
+                            "distanceMeters": 1900.5,
+                            "topCandidate": {"type": "IN_PASSENGER_VEHICLE", "probability": 0.7},
+                        },
+                    },
+                    {
+                        "startTime": "2024-06-16T00:00:00.000+02:00",
+                        "endTime": "2024-06-18T00:00:00.000+02:00",
+                        "timelineMemory": {"trip": {"distanceFromOriginKms": 42}},
+                    },
+                ],
+                "rawSignals": [
+                    {
+                        "position": {
+                            "LatLng": "52.3702157°, 4.8951679°",
+                            "accuracyMeters": 13,
+                            "altitudeMeters": 3.5,
+                            "source": "WIFI",
+                            "timestamp": "2024-06-16T09:21:00.250+02:00",
+                            "speedMetersPerSecond": 1.25,
+                        }
+                    },
+                    {"wifiScan": {"deliveryTime": "2024-06-16T09:21:01.000+02:00"}},
+                ],
+                "userLocationProfile": {"frequentPlaces": [{"placeId": "ChIJhome"}]},
+            }
+        ),
+    )
+
+
+def google_timeline_ios() -> Sample:
+    return Sample(
+        "location-history.json",
+        as_json(
+            [
+                {
+                    "endTime": "2024-06-16T09:00:00.000-05:00",
+                    "startTime": "2024-06-16T08:03:10.000-05:00",
+                    "visit": {
+                        "hierarchyLevel": "1",
+                        "topCandidate": {
+                            "probability": "0.983039",
+                            "semanticType": "Unknown",
+                            "placeID": "ChIJshop",
+                            "placeLocation": "geo:30.475887,-97.805634",
+                        },
+                        "probability": "0.640000",
+                    },
+                },
+                {
+                    "endTime": "2024-06-16T09:20:00.000-05:00",
+                    "startTime": "2024-06-16T09:00:00.000-05:00",
+                    "activity": {
+                        "probability": "0.571617",
+                        "end": "geo:30.479312,-97.798734",
+                        "topCandidate": {"type": "in passenger vehicle", "probability": "0.50"},
+                        "distanceMeters": "763.017517",
+                        "start": "geo:30.475887,-97.805634",
+                    },
+                },
+                {
+                    "endTime": "2024-06-16T16:00:00.000Z",
+                    "startTime": "2024-06-16T14:00:00.000Z",
+                    "timelinePath": [
+                        {
+                            "point": "geo:30.480000,-97.790000",
+                            "durationMinutesOffsetFromStartTime": "56",
+                        },
+                        {
+                            "point": "geo:30.481000,-97.791000",
+                            "time": "2024-06-16T10:00:30.000-05:00",
+                            "durationMinutesOffsetFromStartTime": 60,
+                        },
+                    ],
+                },
+            ]
+        ),
+    )
