@@ -290,3 +290,79 @@ def google_timeline_ios() -> Sample:
             ]
         ),
     )
+
+
+APPLE_WATCH = (
+    "&lt;&lt;HKDevice: 0x283f00&gt;, name:Apple Watch, manufacturer:Apple Inc., model:Watch, "
+    "hardware:Watch6,2, software:8.5, creation date:2022-06-12 21:50:16 +0000&gt;"
+)
+
+
+def apple_record(
+    kind: str, start: str, end: str, value: str, unit: str = "", more: str = ""
+) -> str:
+    """Return an element of Apple's export, of a watch unless ``more`` has attributes of a source."""
+    watch = "Zoë's Apple\u00a0Watch"
+    source = more or f'sourceName="{watch}" sourceVersion="8.5" device="{APPLE_WATCH}"'
+    unit = f' unit="{unit}"' if unit else ""
+    return (
+        f' <Record type="HK{kind}" {source}{unit} creationDate="{end}" startDate="{start}"'
+        f' endDate="{end}" value="{value}"/>'
+    )
+
+
+def apple_health_export(*elements: str) -> bytes:
+    """Return an export of these elements, with the declaration that iOS 16 broke."""
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            "<!DOCTYPE HealthData [",
+            "<!-- HealthKit Export Version: 12 -->",
+            "<!ELEMENT HealthData (ExportDate,Me,(Record|Correlation|Workout)*)>",
+            "<!ATTLIST HealthData",
+            "  locale CDATA #REQUIRED",
+            "<!ELEMENT ExportDate EMPTY>",
+            "<!ATTLIST HealthData locale CDATA #REQUIRED>",
+            "]>",
+            '<HealthData locale="de_DE">',
+            ' <ExportDate value="2022-07-01 12:00:00 +0200"/>',
+            ' <Me HKCharacteristicTypeIdentifierBiologicalSex="HKBiologicalSexNotSet"/>',
+            *elements,
+            ' <ActivitySummary dateComponents="2022-06-16" activeEnergyBurned="512"/>',
+            "</HealthData>",
+            "",
+        ]
+    ).encode()
+
+
+def apple_health() -> Sample:
+    quantity, night = "QuantityTypeIdentifier", "2022-06-1"
+    return Sample(
+        "apple_health_export/export.xml",
+        apple_health_export(
+            apple_record(
+                *(f"{quantity}StepCount", "2022-06-16 08:00:00 +0200"),
+                *("2022-06-16 08:10:30 +0200", "212", "count"),
+            ),
+            apple_record(
+                *(f"{quantity}HeartRate", "2022-06-16 08:00:05 +0200"),
+                *("2022-06-16 08:00:05 +0200", "61.4", "count/min"),
+            ),
+            *(
+                apple_record(
+                    "CategoryTypeIdentifierSleepAnalysis",
+                    f"{night}{start} +0200",
+                    f"{night}{end} +0200",
+                    f"HKCategoryValueSleepAnalysis{stage}",
+                )
+                for start, end, stage in (
+                    ("5 22:30:00", "6 06:30:00", "InBed"),
+                    ("5 23:00:00", "6 01:00:00", "AsleepCore"),
+                    ("6 01:00:00", "6 02:00:00", "AsleepDeep"),
+                    ("6 02:00:00", "6 02:15:00", "Awake"),
+                    ("6 02:15:00", "6 04:00:00", "AsleepREM"),
+                    ("6 04:00:00", "6 06:00:00", "AsleepCore"),
+                )
+            ),
+        ),
+    )

@@ -6,7 +6,7 @@ Reading is pure: bytes in, records out. Nothing in this room knows of a database
 from typing import Final
 
 from resourceserver.integrations.format import Format
-from resourceserver.integrations.formats import google_location, wakatime
+from resourceserver.integrations.formats import apple_health, google_location, wakatime
 
 FORMATS: Final[tuple[Format, ...]] = (
     google_location.RECORDS,
@@ -14,6 +14,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     google_location.TIMELINE_ANDROID,
     google_location.TIMELINE_IOS,
     google_location.TIMELINE_EDITS,
+    apple_health.APPLE_HEALTH,
     wakatime.HEARTBEATS,
     wakatime.DAILY_TOTALS,
 )

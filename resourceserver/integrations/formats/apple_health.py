@@ -1,0 +1,432 @@
+"""Apple Health's export: `export.xml` in `export.zip`.
+
+Exports can be a gigabyte of millions of elements, so the reader gets its events from expat directly and
+does little for each. Some versions of iOS write a document type declaration that no parser accepts, and
+control characters that XML forbids; both are cut out of the stream, so no entity is ever declared.
+
+The offset of Apple's times is that of the phone's zone at the export, not at the recording, and says
+nothing of where the person was: samples have none, and a sleep has that of its metadata, if there is any.
+
+What is left out because something else in the file says it already: summaries of days, and records within
+a correlation, which stand at the top level too.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple
+from xml.parsers import expat
+from zoneinfo import ZoneInfo
+
+from resourceserver.integrations import values
+from resourceserver.integrations.format import File, Format, Head, Person, Unreadable
+from resourceserver.integrations.reading import instant_ms, text, utc_offset
+from resourceserver.integrations.records import (
+    HeartRate,
+    Record,
+    Refused,
+    Sample,
+    Sensor,
+    Sleep,
+)
+from resourceserver.integrations.values import Flaw
+
+CHUNK_LENGTH: Final = 256 * 1024
+DECLARATION_LENGTH: Final = 1024 * 1024
+"""Most characters before and in the document type declaration."""
+REFERENCE_LENGTH: Final = 12
+"""Most characters of a reference to a character."""
+GAP: Final = timedelta(hours=2)
+"""Parts of sleep with less than this between them are of one sleep."""
+NAP: Final = timedelta(hours=3)
+"""A sleep that is shorter is a nap: Apple Health has no word for naps."""
+STAGES_HELD: Final = 100_000
+"""How many parts of sleeps wait to be joined: some eight years of a watch."""
+SENSORS_HELD: Final = 10_000
+
+_LENGTH: Final = {
+    "m": 1.0,
+    "km": 1000.0,
+    "cm": 0.01,
+    "mm": 0.001,
+    "mi": 1609.344,
+    "ft": 0.3048,
+    "in": 0.0254,
+    "yd": 0.9144,
+}
+_ENERGY: Final = {"kJ": 1.0, "J": 0.001, "kcal": 4.184, "Cal": 4.184, "cal": 0.004184}
+_MASS: Final = {"kg": 1.0, "g": 0.001, "lb": 0.45359237, "oz": 0.028349523125, "st": 6.35029318}
+_TIME: Final = {"ms": 1.0, "s": 1000.0, "min": 60_000.0, "hr": 3_600_000.0}
+_VOLUME: Final = {
+    "mL": 1.0,
+    "cL": 10.0,
+    "dL": 100.0,
+    "L": 1000.0,
+    "fl_oz_us": 29.5735295625,
+    "fl_oz_imp": 28.4130625,
+    "cup_us": 236.5882365,
+    "cup_imp": 284.130625,
+}
+_SPEED: Final = {"m/s": 1.0, "km/hr": 1 / 3.6, "km/h": 1 / 3.6, "mi/hr": 0.44704, "ft/s": 0.3048}
+_RATE: Final = {"count/min": 1.0, "count/s": 60.0}
+_PERCENT: Final = {"%": 100.0}
+_COUNT: Final = {"count": 1.0}
+_MMHG: Final = {"mmHg": 1.0, "kPa": 7.500615758456564}
+_GLUCOSE: Final = {
+    "mg/dL": 10 / 180.1558800000541,
+    "mmol<180.1558800000541>/L": 1.0,
+    "mmol/L": 1.0,
+}
+_TEMPERATURE: Final = {"degC": 1.0, "degF": 5 / 9}
+_SOUND: Final = {"dBASPL": 1.0}
+_OXYGEN_UPTAKE: Final = {"mL/min·kg": 1.0, "mL/kg·min": 1.0}
+
+_QUANTITY: Final = "HKQuantityTypeIdentifier"
+_METRICS: Final[dict[str, tuple[str, dict[str, float]]]] = {
+    f"{_QUANTITY}StepCount": ("steps", _COUNT),
+    f"{_QUANTITY}DistanceWalkingRunning": ("distance_m", _LENGTH),
+    f"{_QUANTITY}DistanceCycling": ("cycling_distance_m", _LENGTH),
+    f"{_QUANTITY}DistanceSwimming": ("swimming_distance_m", _LENGTH),
+    f"{_QUANTITY}FlightsClimbed": ("floors", _COUNT),
+    f"{_QUANTITY}ActiveEnergyBurned": ("active_energy_kj", _ENERGY),
+    f"{_QUANTITY}BasalEnergyBurned": ("basal_energy_kj", _ENERGY),
+    f"{_QUANTITY}DietaryEnergyConsumed": ("dietary_energy_kj", _ENERGY),
+    f"{_QUANTITY}AppleExerciseTime": ("exercise_ms", _TIME),
+    f"{_QUANTITY}AppleStandTime": ("stand_ms", _TIME),
+    f"{_QUANTITY}TimeInDaylight": ("daylight_ms", _TIME),
+    f"{_QUANTITY}DietaryWater": ("water_ml", _VOLUME),
+    f"{_QUANTITY}BodyMass": ("weight_kg", _MASS),
+    f"{_QUANTITY}Height": ("height_m", _LENGTH),
+    f"{_QUANTITY}BodyMassIndex": ("body_mass_index", _COUNT),
+    f"{_QUANTITY}BodyFatPercentage": ("body_fat_percent", _PERCENT),
+    f"{_QUANTITY}LeanBodyMass": ("lean_body_mass_kg", _MASS),
+    f"{_QUANTITY}OxygenSaturation": ("blood_oxygen_percent", _PERCENT),
+    f"{_QUANTITY}BloodPressureSystolic": ("blood_pressure_systolic_mmhg", _MMHG),
+    f"{_QUANTITY}BloodPressureDiastolic": ("blood_pressure_diastolic_mmhg", _MMHG),
+    f"{_QUANTITY}BloodGlucose": ("blood_glucose_mmol_per_l", _GLUCOSE),
+    f"{_QUANTITY}BodyTemperature": ("body_temperature_c", _TEMPERATURE),
+    f"{_QUANTITY}RespiratoryRate": ("respiratory_rate_bpm", _RATE),
+    f"{_QUANTITY}RestingHeartRate": ("resting_heart_rate_bpm", _RATE),
+    f"{_QUANTITY}WalkingHeartRateAverage": ("walking_heart_rate_bpm", _RATE),
+    f"{_QUANTITY}HeartRateVariabilitySDNN": ("hrv_sdnn_ms", _TIME),
+    f"{_QUANTITY}VO2Max": ("vo2_max", _OXYGEN_UPTAKE),
+    f"{_QUANTITY}WalkingSpeed": ("walking_speed_mps", _SPEED),
+    f"{_QUANTITY}EnvironmentalAudioExposure": ("environmental_sound_db", _SOUND),
+    f"{_QUANTITY}HeadphoneAudioExposure": ("headphone_sound_db", _SOUND),
+}
+"""The metric of each type, and the factor from each unit to that of the metric."""
+_HEART_RATE: Final = f"{_QUANTITY}HeartRate"
+_SLEEP: Final = "HKCategoryTypeIdentifierSleepAnalysis"
+_MINDFUL: Final = "HKCategoryTypeIdentifierMindfulSession"
+_OTHER_TYPES: Final = frozenset({_HEART_RATE, _SLEEP, _MINDFUL})
+_SLEEP_VALUE: Final = "HKCategoryValueSleepAnalysis"
+
+_FORBIDDEN: Final = bytes(each for each in range(32) if each not in b"\t\n\r")
+_FORBIDDEN_REFERENCE: Final = re.compile(
+    rb"&#(?:0*(?:[0-8]|1[124-9]|2\d|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));"
+)
+_HARDWARE: Final = re.compile(r"\bhardware:(.+?)(?:, \w+( \w+)?:|>|$)")
+_ROOT: Final = re.compile(r"<!DOCTYPE\s+HealthData|<HealthData[\s>/]")
+
+
+class _Stage(NamedTuple):
+    started_at: datetime
+    ended_at: datetime
+    kind: str
+    zone: str | None
+
+
+class _Source(NamedTuple):
+    sensor: Sensor
+    key: str
+    """How keys name it: by the name that the person sees, for Apple exports no id of it."""
+
+
+def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
+    parser = expat.ParserCreate("utf-8")
+    export = _Export(parser)
+    parser.StartElementHandler = export.start
+    parser.StartDoctypeDeclHandler = _refuse_declaration
+    try:
+        for chunk in _clean(file):
+            parser.Parse(chunk, False)
+            yield from export.take()
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        yield from export.take()
+        yield from export.sleeps()
+        raise Unreadable(f"the file is no XML from here on: {error}") from error
+    yield from export.take()
+    yield from export.sleeps()
+
+
+def _refuse_declaration(*_: object) -> None:
+    raise Unreadable("the file has a second document type declaration")
+
+
+def _clean(file: File) -> Iterator[bytes]:
+    """Yield the file as UTF-8, without its document type declaration and what XML forbids."""
+    with text(file) as stream:
+        start = stream.read(CHUNK_LENGTH)
+        if not start.strip():
+            raise Unreadable("the file is empty")
+        rest = _without_declaration(start, stream.read)
+        while rest:
+            more = stream.read(CHUNK_LENGTH)
+            # A reference to a character that this chunk cuts in two goes to the next one.
+            cut = rest.rfind("&", -REFERENCE_LENGTH) if more else -1
+            whole, rest = (rest, more) if cut < 0 else (rest[:cut], rest[cut:] + more)
+            chunk = whole.encode().translate(None, _FORBIDDEN)
+            if b"&#" in chunk:
+                chunk = _FORBIDDEN_REFERENCE.sub(b"", chunk)
+            yield chunk
+
+
+def _without_declaration(start: str, read: Callable[[int], str]) -> str:
+    opening = re.search(r"<!DOCTYPE\s+HealthData\s*(\[|>)", start)
+    if opening is None:
+        return start
+    if opening.group(1) == ">":
+        return start[: opening.start()] + start[opening.end() :]
+    while "]>" not in start:
+        more = read(CHUNK_LENGTH)
+        if not more or len(start) > DECLARATION_LENGTH:
+            raise Unreadable("the document type declaration does not end")
+        start += more
+    return start[: opening.start()] + start[start.index("]>") + 2 :]
+
+
+class _Export:
+    """What the elements of an export say. Each is looked at when it begins."""
+
+    def __init__(self, parser: expat.XMLParserType) -> None:
+        self._parser = parser
+        self._found: list[Record | Refused] = []
+        self._sources: dict[tuple[str, str], _Source] = {}
+        self._stages: dict[_Source, list[_Stage]] = {}
+        self._stage_count = 0
+        self._offsets: dict[str, timedelta] = {}
+        self._last_stage: list[_Stage] | None = None
+        """The stages of which the last one is the latest element of type Record."""
+
+    def take(self) -> list[Record | Refused]:
+        """Return what was found since the last time."""
+        found, self._found = self._found, []
+        return found
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        """Read an element of XML by its name and attributes."""
+        if name == "Record":
+            self._last_stage = None
+            try:
+                self._record(given)
+            except Flaw as flaw:
+                self._found.append(values.refused(flaw, given))
+        elif name == "MetadataEntry":
+            if self._last_stage and given.get("key") == "HKTimeZone":
+                self._last_stage[-1] = self._last_stage[-1]._replace(zone=given.get("value"))
+        elif name == "Correlation":
+            # Only here are ends of elements looked at: a call for each would take a tenth of all time.
+            self._parser.StartElementHandler = None
+            self._parser.EndElementHandler = self._end
+        elif name == "Workout":
+            self._found.append(values.refused(Flaw("workouts_are_not_kept"), given))
+
+    def _end(self, name: str) -> None:
+        if name == "Correlation":
+            self._parser.StartElementHandler = self.start
+            self._parser.EndElementHandler = None
+
+    def _record(self, given: dict[str, str]) -> None:
+        kind = given.get("type", "")
+        metric = _METRICS.get(kind)
+        if metric is None and kind not in _OTHER_TYPES:
+            raise Flaw("type_is_not_kept")
+        start, end = given.get("startDate", ""), given.get("endDate", "")
+        started_at = self._instant(start)
+        ended_at = started_at if start == end else self._instant(end)
+        source = self._source(given)
+        if metric is not None:
+            metric_type, units = metric
+            factor = units.get(given.get("unit", ""))
+            if factor is None:
+                raise Flaw("unknown_unit")
+            value = _number(given)
+            if factor != 1:
+                if units is _TEMPERATURE:
+                    value -= 32
+                # Without it 0.57 would be 56.99999999999999 percent.
+                value = round(value * factor, 9)
+            self._sample(metric_type, started_at, ended_at, value, source)
+        elif kind == _HEART_RATE:
+            key = f"{int(started_at.timestamp())}:{source.key}"
+            bpm = round(_number(given) * _RATE.get(given.get("unit", ""), 1))
+            self._found.append(HeartRate(key, started_at, bpm, source.sensor))
+        elif kind == _MINDFUL:
+            lasted_ms = (ended_at - started_at) / timedelta(milliseconds=1)
+            self._sample("mindful_ms", started_at, ended_at, lasted_ms, source)
+        else:
+            self._stage(given, started_at, ended_at, source)
+
+    def _sample(
+        self, metric: str, started_at: datetime, ended_at: datetime, value: float, source: _Source
+    ) -> None:
+        # Apple writes whole seconds.
+        start, end = int(started_at.timestamp()), int(ended_at.timestamp())
+        key = f"{metric}:{start}:{end}:{source.key}"
+        self._found.append(Sample(key, metric, started_at, ended_at, value, source.sensor))
+
+    def _instant(self, written: str) -> datetime:
+        """Return the instant of a time such as ``2018-09-10 02:28:55 -0700``."""
+        offset = self._offsets.get(written[19:])
+        try:
+            if offset is not None:
+                # Half the time of the general way, for nearly all times of a file.
+                return datetime.fromisoformat(written[:19] + "Z") - offset
+            parsed = datetime.fromisoformat(written[:19] + written[19:].replace(" ", ""))
+        except (ValueError, OverflowError) as error:
+            raise Flaw("invalid_time" if written else "missing_time") from error
+        if parsed.tzinfo is None:
+            raise Flaw("time_without_offset")
+        if len(written) == 25 and len(self._offsets) < 100:
+            self._offsets[written[19:]] = parsed.utcoffset() or timedelta(0)
+        return values.utc(parsed)
+
+    def _source(self, given: dict[str, str]) -> _Source:
+        # The device begins with an address in memory, which differs from one record to the next.
+        named = (given.get("sourceName", ""), given.get("device", "").partition(",")[2])
+        source = self._sources.get(named)
+        if source is None:
+            if len(self._sources) == SENSORS_HELD:
+                self._sources.clear()
+            source = self._sources[named] = _source(*named)
+        return source
+
+    def _stage(
+        self, given: dict[str, str], started_at: datetime, ended_at: datetime, source: _Source
+    ) -> None:
+        kind = given.get("value", "").removeprefix(_SLEEP_VALUE)
+        if kind not in {"InBed", "Awake", "AsleepCore", "AsleepDeep", "AsleepREM"}:
+            if not kind.startswith("Asleep"):
+                raise Flaw("unknown_stage_of_sleep")
+            kind = "Asleep"
+        if ended_at <= started_at:
+            raise Flaw("ends_before_it_starts")
+        stages = self._stages.setdefault(source, [])
+        stages.append(_Stage(started_at, ended_at, kind, None))
+        self._last_stage = stages
+        self._stage_count += 1
+        if self._stage_count > STAGES_HELD:
+            self._found += self.sleeps()
+
+    def sleeps(self) -> list[Record | Refused]:
+        """Return the sleeps of the stages that were held, which are held no longer."""
+        joined: list[Record | Refused] = [
+            each for source, stages in self._stages.items() for each in _join(source, stages)
+        ]
+        self._stages = {}
+        self._stage_count = 0
+        self._last_stage = None
+        return joined
+
+
+def _number(given: dict[str, str]) -> float:
+    try:
+        value = float(given.get("value", ""))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise Flaw("value_is_no_number")
+    return value
+
+
+def _source(name: str, device: str) -> _Source:
+    # Apple writes names with no-break spaces.
+    name = " ".join(name.replace("\0", "").split()) or "Apple Health"
+    written = _HARDWARE.search(device)
+    hardware = written.group(1) if written else None
+    kind: Literal["watch", "phone", "other"] = "other"
+    if "watch" in (hardware or name).lower():
+        kind = "watch"
+    elif "phone" in (hardware or name).lower():
+        kind = "phone"
+    key = name
+    if len(name) > 80 or not name.isprintable():
+        key = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return _Source(Sensor(name=name, device=hardware, kind=kind), key)
+
+
+def _join(source: _Source, stages: list[_Stage]) -> Iterator[Sleep | Refused]:
+    """Yield a sleep for each group of stages with no gap between them."""
+    stages.sort()
+    first = 0
+    ended_at = stages[0].ended_at
+    for at, stage in enumerate(stages):
+        if stage.started_at >= ended_at + GAP:
+            yield _sleep(source, stages[first:at])
+            first = at
+        ended_at = max(ended_at, stage.ended_at)
+    yield _sleep(source, stages[first:])
+
+
+def _sleep(source: _Source, stages: list[_Stage]) -> Sleep | Refused:
+    started_at = stages[0].started_at
+    ended_at = max(each.ended_at for each in stages)
+    asleep_ms = _covered_ms(stages, "Asleep", "AsleepCore", "AsleepDeep", "AsleepREM")
+    if not asleep_ms:
+        # A phone that lay beside the bed: how long the person slept, it does not know.
+        return Refused("time_in_bed_without_sleep", f"{source.sensor.name}, {started_at:%Y-%m-%d}")
+    kinds = {each.kind for each in stages}
+    has_stages = not kinds.isdisjoint({"AsleepCore", "AsleepDeep", "AsleepREM"})
+    return Sleep(
+        key=f"{instant_ms(started_at)}:{source.key}",
+        started_at=started_at,
+        ended_at=ended_at,
+        sensor=source.sensor,
+        # Time in bed overlaps the stages, and is never added to them.
+        in_bed_ms=_covered_ms(stages, *kinds),
+        asleep_ms=asleep_ms,
+        utc_offset=_offset(next((each.zone for each in stages if each.zone), None), ended_at),
+        is_nap=ended_at - started_at < NAP,
+        awake_ms=_covered_ms(stages, "Awake") if has_stages or "Awake" in kinds else None,
+        light_ms=_covered_ms(stages, "AsleepCore") if has_stages else None,
+        deep_ms=_covered_ms(stages, "AsleepDeep") if has_stages else None,
+        rem_ms=_covered_ms(stages, "AsleepREM") if has_stages else None,
+    )
+
+
+def _covered_ms(stages: list[_Stage], *kinds: str) -> int:
+    """Return the time that stages of these kinds cover; what two of them cover counts once."""
+    covered = timedelta(0)
+    until = datetime.min.replace(tzinfo=UTC)
+    for each in stages:
+        if each.kind in kinds and each.ended_at > until:
+            covered += each.ended_at - max(each.started_at, until)
+            until = each.ended_at
+    return covered // timedelta(milliseconds=1)
+
+
+def _offset(zone: str | None, at: datetime) -> str | None:
+    if zone is None:
+        return None
+    try:
+        offset = at.astimezone(ZoneInfo(zone)).utcoffset()
+    except (KeyError, ValueError, OSError, OverflowError):
+        return None
+    return utc_offset(offset.total_seconds()) if offset is not None else None
+
+
+def _recognise(head: Head) -> float:
+    return 1.0 if _ROOT.search(head.text) else 0.0
+
+
+APPLE_HEALTH: Final = Format(
+    name="apple_health",
+    title="Apple Health export",
+    source="apple_health",
+    records=(Sample, HeartRate, Sleep),
+    recognise=_recognise,
+    read=_read,
+)
