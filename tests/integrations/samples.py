@@ -366,3 +366,54 @@ def apple_health() -> Sample:
             ),
         ),
     )
+
+
+def spotify_play(**changed: Any) -> dict[str, Any]:
+    """Return a play of the extended history."""
+    return {
+        "ts": "2023-05-01T12:34:56Z",
+        "username": "alice",
+        "platform": "Android OS 11 API 30 (samsung, SM-G975F)",
+        "ms_played": 178778,
+        "conn_country": "NL",
+        "ip_addr": "198.51.100.7",
+        "master_metadata_track_name": "Andromeda",
+        "master_metadata_album_artist_name": "Gorillaz",
+        "master_metadata_album_album_name": "Humanz",
+        "spotify_track_uri": "spotify:track:7rU6Iebxzlvqy5t857bKFq",
+        "episode_name": None,
+        "episode_show_name": None,
+        "spotify_episode_uri": None,
+        "audiobook_title": None,
+        "reason_start": "clickrow",
+        "reason_end": "trackdone",
+        "shuffle": False,
+        "skipped": False,
+        "offline": False,
+        "offline_timestamp": 1682944317,
+        "incognito_mode": False,
+        **changed,
+    }
+
+
+def spotify_extended() -> Sample:
+    return Sample(
+        "Spotify Extended Streaming History/Streaming_History_Audio_2023_1.json",
+        as_json([spotify_play()]),
+    )
+
+
+def spotify_account_data() -> Sample:
+    return Sample(
+        "Spotify Account Data/StreamingHistory_music_0.json",
+        as_json(
+            [
+                {
+                    "endTime": "2023-05-01 12:34",
+                    "artistName": "Gorillaz",
+                    "trackName": "Andromeda",
+                    "msPlayed": 178778,
+                }
+            ]
+        ),
+    )

@@ -6,7 +6,7 @@ Reading is pure: bytes in, records out. Nothing in this room knows of a database
 from typing import Final
 
 from resourceserver.integrations.format import Format
-from resourceserver.integrations.formats import apple_health, google_location, wakatime
+from resourceserver.integrations.formats import apple_health, google_location, spotify, wakatime
 
 FORMATS: Final[tuple[Format, ...]] = (
     google_location.RECORDS,
@@ -15,6 +15,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     google_location.TIMELINE_IOS,
     google_location.TIMELINE_EDITS,
     apple_health.APPLE_HEALTH,
+    spotify.EXTENDED,
+    spotify.ACCOUNT_DATA,
     wakatime.HEARTBEATS,
     wakatime.DAILY_TOTALS,
 )
