@@ -6,7 +6,13 @@ Reading is pure: bytes in, records out. Nothing in this room knows of a database
 from typing import Final
 
 from resourceserver.integrations.format import Format
-from resourceserver.integrations.formats import apple_health, google_location, spotify, wakatime
+from resourceserver.integrations.formats import (
+    apple_health,
+    google_location,
+    icalendar,
+    spotify,
+    wakatime,
+)
 
 FORMATS: Final[tuple[Format, ...]] = (
     google_location.RECORDS,
@@ -19,5 +25,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     spotify.ACCOUNT_DATA,
     wakatime.HEARTBEATS,
     wakatime.DAILY_TOTALS,
+    icalendar.ICALENDAR,
 )
 """All formats, the most widely used first."""

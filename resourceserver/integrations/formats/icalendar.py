@@ -1,0 +1,397 @@
+"""Calendars in iCalendar files (RFC 5545).
+
+    lines ──► events ──┬── single ───────────────────────────────────────► one record
+                       └── recurring, kept until the calendar ends ──► instances within a window
+
+Only recurring events are kept in memory, with their moved and cancelled instances, which may stand anywhere
+in the file. Rules that never end are expanded around the day of the import.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Any, Final, TextIO, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import icalendar
+import recurring_ical_events
+from icalendar.timezone import tzp
+
+from resourceserver.integrations import reading, values
+from resourceserver.integrations.format import File, Format, Head, Person, Unreadable
+from resourceserver.integrations.reading import instant_ms
+from resourceserver.integrations.records import Calendar, CalendarEvent, Record, Refused
+from resourceserver.integrations.values import Flaw
+
+PAST: Final = timedelta(days=3653)
+"""How far back from the import recurring events are expanded."""
+FUTURE: Final = timedelta(days=731)
+"""How far ahead."""
+INSTANCES: Final = 100_000
+"""Most instances of recurring events of one file."""
+EVENT_LENGTH: Final = 1024 * 1024
+"""Most characters of one event, attachments left out."""
+RECURRING_LENGTH: Final = 16 * 1024 * 1024
+"""Most characters of the recurring events of one calendar."""
+HEADER_LENGTH: Final = 1024 * 1024
+"""Most characters of the properties and the time zones of one calendar."""
+
+_SLICE: Final = timedelta(days=366)
+# What the libraries raise on values that break the rules.
+_FAILURES: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+_RECURS: Final = re.compile(r"^(RRULE|RDATE|RECURRENCE-ID)[:;]", re.MULTILINE | re.IGNORECASE)
+_TOO_FREQUENT: Final = re.compile(r"^RRULE\b.*FREQ=(SECOND|MINUTE)LY", re.MULTILINE | re.IGNORECASE)
+_HOURLY: Final = re.compile(r"^RRULE\b.*FREQ=HOURLY", re.MULTILINE | re.IGNORECASE)
+_UID: Final = re.compile(r"^UID(?:;[^:\r\n]*)?:([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+_SUMMARY: Final = re.compile(r"^SUMMARY[^:\r\n]*:([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+_REASONS: Final = dict.fromkeys(
+    ("VTODO", "VJOURNAL", "VFREEBUSY", "VAVAILABILITY"), "not_an_event"
+) | {"BROKEN": "incomplete_event"}
+"""Why components are refused that are no events."""
+_STATUSES: Final = {"TENTATIVE": "tentative", "CANCELLED": "cancelled"}
+_RESPONSES: Final = {
+    "ACCEPTED": "accepted",
+    "DECLINED": "declined",
+    "TENTATIVE": "tentative",
+    "NEEDS-ACTION": "needs_action",
+}
+_CONFERENCES: Final = (
+    "CONFERENCE",
+    "X-GOOGLE-CONFERENCE",
+    "X-MICROSOFT-SKYPETEAMSMEETINGURL",
+    "X-MICROSOFT-ONLINEMEETINGEXTERNALLINK",
+)
+
+
+@dataclass
+class _Source:
+    """A calendar of the file, as far as it has been read."""
+
+    file_name: str
+    person: Person
+    properties: dict[str, str] = field(default_factory=dict)
+    series: dict[str, list[str]] = field(default_factory=dict)
+    """The texts of recurring events by UID."""
+    header_length: int = 0
+    recurring_length: int = 0
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone of times that name none, and of whole days."""
+        try:
+            return ZoneInfo(self.properties.get("X-WR-TIMEZONE", ""))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            return self.person.zone
+
+    @property
+    def calendar(self) -> Calendar:
+        name = self.properties.get("X-WR-CALNAME") or self.properties.get("NAME")
+        name = name or self.file_name.rpartition("/")[2].removesuffix(".ics") or "Calendar"
+        return Calendar(
+            key=values.key(self.properties.get("X-WR-RELCALID") or name),
+            name=name,
+            timezone=self.zone.key,
+        )
+
+    @property
+    def address(self) -> str:
+        """The person's own e-mail address, which Google gives the person's main calendar as its name."""
+        return self.properties.get("X-WR-CALNAME", "").lower()
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Yield unfolded lines, without the attachments that some files hold in full (RFC 5545, section 3.1)."""
+    line = ""
+    while following := stream.readline(EVENT_LENGTH):
+        if following[0] in " \t":
+            # What is longer than an event may be is no longer joined.
+            if len(line) <= EVENT_LENGTH and not line.startswith("ATTACH"):
+                line += following[1:].rstrip("\r\n")
+        else:
+            if line:
+                yield line
+            line = following.rstrip("\r\n").replace("\0", "")
+    if line:
+        yield line
+
+
+def _components(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a file: components by name, properties of calendars, and the ends of calendars."""
+    name, inner, block, length = "", 0, list[str](), 0
+    for line in lines:
+        upper = line.upper().rstrip()
+        if not name:
+            if upper.startswith("BEGIN:") and upper != "BEGIN:VCALENDAR":
+                name, inner, block, length = upper[6:], 0, [line], len(line)
+            elif upper == "END:VCALENDAR":
+                yield "END", ""
+            elif upper != "BEGIN:VCALENDAR":
+                yield "PROPERTY", line
+            continue
+        if upper.startswith("BEGIN:"):
+            inner += 1
+        is_kept = not inner or name == "VTIMEZONE"
+        # Alarms and attachments say nothing of the event.
+        if is_kept and not upper.startswith("ATTACH") and length <= EVENT_LENGTH:
+            block.append(line)
+            length += len(line)
+        if upper.startswith("END:"):
+            if inner:
+                inner -= 1
+            elif upper == f"END:{name}":
+                yield name, "\r\n".join(block) if length <= EVENT_LENGTH else ""
+                name = ""
+    if name == "VEVENT":
+        yield "BROKEN", "\r\n".join(block)
+
+
+def _read(file: File, person: Person) -> Iterator[Record | Refused]:
+    # Custom zones of another file must not serve this one.
+    tzp.use_default()
+    source, instances, is_open = _Source(file.name, person), 0, False
+    with reading.text(file) as stream:
+        for name, text in _components(_lines(stream)):
+            is_open = name != "END"
+            if name == "END":
+                for each in _expanded(source, instances):
+                    instances += isinstance(each, CalendarEvent)
+                    yield each
+                source = _Source(file.name, person)
+            elif name == "PROPERTY":
+                _note_property(source, text)
+            elif name == "VTIMEZONE":
+                _note_zone(source, text)
+            elif result := _component(source, name, text):
+                yield result
+    if is_open:
+        for each in _expanded(source, instances):
+            yield each
+        raise Unreadable("the file ends in the middle of a calendar")
+
+
+def _component(source: _Source, name: str, text: str) -> CalendarEvent | Refused | None:
+    """Return what becomes of a component at once; None of a recurring event and of unknown components."""
+    if reason := _REASONS.get(name):
+        return Refused(reason, _sample(text))
+    if name != "VEVENT":
+        return None
+    if not text:
+        return Refused("event_too_large", f"an event of more than {EVENT_LENGTH} characters")
+    if not _RECURS.search(text):
+        return _single(source, text)
+    source.recurring_length += len(text)
+    if source.recurring_length > RECURRING_LENGTH:
+        return Refused("too_many_recurring_events", _sample(text))
+    source.series.setdefault(_uid(text), []).append(text)
+    return None
+
+
+def _note_property(source: _Source, line: str) -> None:
+    name, _, value = line.partition(":")
+    source.header_length += len(line)
+    if source.header_length <= HEADER_LENGTH:
+        bare = re.sub(r"\\([\\;,])", r"\1", value.strip())
+        source.properties[name.partition(";")[0].upper()] = bare
+
+
+def _note_zone(source: _Source, text: str) -> None:
+    source.header_length += len(text)
+    if source.header_length <= HEADER_LENGTH:
+        try:
+            # From now on events that name the zone by its id are read with it.
+            _parsed(text)
+        except (*_FAILURES, RecursionError):
+            # An event that names this zone is refused, if the zone is not known otherwise.
+            return
+
+
+def _parsed(text: str) -> icalendar.Component:
+    """Return the component of a text, within a calendar, since only so zones become known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = icalendar.Calendar.from_ical(
+            f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{text}\r\nEND:VCALENDAR\r\n"
+        )
+    return cast("icalendar.Component", whole)
+
+
+def _uid(text: str) -> str:
+    found = _UID.search(text)
+    return found.group(1).strip() if found else ""
+
+
+def _sample(text: str) -> str:
+    """Return what a person knows an event by."""
+    found = _SUMMARY.search(text)
+    return values.example(found.group(1) if found else text)
+
+
+def _single(source: _Source, text: str) -> CalendarEvent | Refused:
+    try:
+        (event,) = _parsed(text).walk("VEVENT")
+        return _record(source, event, None)
+    except Flaw as flaw:
+        return Refused(str(flaw), _sample(text))
+    except _FAILURES:
+        return Refused("invalid_event", _sample(text))
+
+
+def _expanded(source: _Source, instances: int) -> Iterator[CalendarEvent | Refused]:
+    """Yield the instances of the recurring events, as many as the file may still have."""
+    for texts in source.series.values():
+        is_empty = True
+        try:
+            for event in _instances(source, texts):
+                is_empty = False
+                if instances == INSTANCES:
+                    yield Refused("too_many_instances", _sample(texts[0]))
+                    break
+                yield event
+                instances += 1
+            if is_empty:
+                yield Refused("no_instance_within_range", _sample(texts[0]))
+        except Flaw as flaw:
+            yield Refused(str(flaw), _sample(texts[0]))
+        except _FAILURES:
+            yield Refused("invalid_recurrence", _sample(texts[0]))
+
+
+def _instances(source: _Source, texts: list[str]) -> Iterator[CalendarEvent]:
+    whole = "\r\n".join(texts)
+    if _TOO_FREQUENT.search(whole):
+        raise Flaw("recurs_too_often")
+    calendar = _parsed(whole)
+    starts = [cast("icalendar.Event", event).start for event in calendar.walk("VEVENT")]
+    # The rule is followed from its first instance on, however long ago that was.
+    if _HOURLY.search(whole) and any(start.year < 1970 for start in starts):
+        raise Flaw("recurs_too_often")
+    calendar.add("X-WR-TIMEZONE", source.zone.key)
+    is_series = not all("RECURRENCE-ID" in event for event in calendar.walk("VEVENT"))
+    now = source.person.now.astimezone(UTC)
+    at, end = now - PAST, now + FUTURE
+    latest: set[str] = set()
+    while at < end:
+        until = min(at + _SLICE, end)
+        keys = set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = recurring_ical_events.of(calendar).between(at, until)
+        for event in found:
+            record = _record(source, event, _uid(whole) if is_series else None)
+            # One that reaches over the edge of a slice is in both.
+            if record.key not in latest and record.key not in keys:
+                keys.add(record.key)
+                yield record
+        latest, at = keys, until
+
+
+def _record(source: _Source, event: Any, series_id: str | None) -> CalendarEvent:
+    """Return the record of an event, or of one instance. Raises Flaw and what ``_FAILURES`` holds."""
+    uid = str(event.get("UID", "")).strip()
+    if "DTSTART" not in event:
+        raise Flaw("missing_time")
+    start, end = event.start, event.end
+    if not uid:
+        # RFC 5545 demands one. Title and time are the best of what is left.
+        uid = f"{event.get('SUMMARY', '')}:{start.isoformat()}"
+    zone = source.zone
+    recurrence = event.get("RECURRENCE-ID")
+    if recurrence is not None:
+        at = recurrence.dt
+        key = values.key("ics", uid, instant_ms(_instant(at, zone)) if _has_time(at) else at)
+    elif series_id is not None:
+        key = values.key(
+            "ics", uid, instant_ms(_instant(start, zone)) if _has_time(start) else start
+        )
+    else:
+        key = values.key("ics", uid)
+    attendees = _several(event.get("ATTENDEE"))
+    organizer = event.get("ORGANIZER")
+    own = next((each for each in attendees if _address(each) == source.address), None)
+    updated = event.get("LAST-MODIFIED")
+    starts_at, ends_at = _instant(start, zone), _instant(end, zone)
+    if ends_at < starts_at:
+        raise Flaw("ends_before_start")
+    return CalendarEvent(
+        key=key,
+        calendar=source.calendar,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        status=cast("Any", _STATUSES.get(str(event.get("STATUS", "")).upper(), "confirmed")),
+        title=_text(event, "SUMMARY"),
+        description=_text(event, "DESCRIPTION"),
+        location=_text(event, "LOCATION"),
+        start_date=None if _has_time(start) else start,
+        end_date=None if _has_time(start) else end,
+        timezone=_zone_name(start, zone),
+        response=cast("Any", _response(own)),
+        organizer_name=_name(organizer),
+        organizer_is_self=organizer is not None and _address(organizer) == source.address,
+        attendee_count=len(attendees),
+        series_id=series_id,
+        conference_url=next(filter(None, (_text(event, name) for name in _CONFERENCES)), None),
+        updated_at=_instant(updated.dt, zone) if updated is not None else None,
+    )
+
+
+def _has_time(at: date) -> bool:
+    return isinstance(at, datetime)
+
+
+def _instant(at: date, zone: tzinfo) -> datetime:
+    """Return an instant; a day begins at its local midnight, and a time without a zone is local."""
+    if not isinstance(at, datetime):
+        at = datetime.combine(at, time())
+    return values.utc(at if at.tzinfo else at.replace(tzinfo=zone))
+
+
+def _zone_name(start: date, zone: ZoneInfo) -> str | None:
+    if not isinstance(start, datetime) or start.tzinfo is None:
+        return zone.key
+    if start.tzinfo is UTC:
+        return "UTC"
+    name = getattr(start.tzinfo, "key", None)
+    return name if isinstance(name, str) else None
+
+
+def _several(value: Any) -> list[Any]:
+    """Return the values of a property that may occur several times."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _text(event: Any, name: str) -> str | None:
+    value = event.get(name)
+    return values.text(str(value[0] if isinstance(value, list) else value)) if value else None
+
+
+def _address(person: Any) -> str:
+    return str(person).lower().removeprefix("mailto:")
+
+
+def _name(person: Any) -> str | None:
+    if person is None:
+        return None
+    return values.text(str(person.params.get("CN", ""))) or values.text(_address(person))
+
+
+def _response(own: Any) -> str | None:
+    return _RESPONSES.get(str(own.params.get("PARTSTAT", "")).upper()) if own is not None else None
+
+
+def _recognise(head: Head) -> float:
+    return 1.0 if head.text.lstrip().upper().startswith("BEGIN:VCALENDAR") else 0.0
+
+
+ICALENDAR: Final = Format(
+    name="icalendar",
+    title="iCalendar file",
+    source="icalendar",
+    records=(CalendarEvent,),
+    recognise=_recognise,
+    read=_read,
+    is_proven=True,
+)
