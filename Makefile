@@ -8,6 +8,7 @@ PROVIDER := tests/browser/provider
 REDOCLY := tests/redocly
 CONFORMANCE := tests/mcp/conformance
 FOREIGN := tests/bench/provider
+FOREIGN_FILES := tests/integrations/foreign
 ACTIVITYWATCH := tests/bridge/.venv
 PYTHON_CLIENT := tests/clients/python/.venv
 TYPESCRIPT_CLIENT := tests/clients/typescript
@@ -63,7 +64,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(NODE_MODULES) $(PYTHON_CLIENT)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -123,6 +124,14 @@ $(ACTIVITYWATCH)/.run $(PYTHON_CLIENT)/.run: %/.run: .venv/.run
 	@echo "Installing $*, for tests only"
 	@$(BIN)/python -m venv --clear --without-pip $*
 	@$(PIP) --python $* install --quiet --require-hashes -r $(filter %.lock,$^)
+	@touch $@
+
+# Files that others made, which the source packages of libraries contain; pinned like our dependencies, and not built.
+$(FOREIGN_FILES)/.run: requirements.lock .venv/.dev
+	@mkdir -p $(@D)
+	@sed -n '/^gpxpy==/,/[^\\]$$/p' $< > $(@D)/requirements.lock
+	@$(PIP) download --quiet --require-hashes --no-deps --no-build-isolation --no-binary :all: \
+	  --dest $(@D) -r $(@D)/requirements.lock
 	@touch $@
 
 # Foreign programs, pinned with their hashes: a sign-in provider, a validator, a conformance suite, a generator of

@@ -11,7 +11,7 @@ from resourceserver.integrations import json_stream
 from resourceserver.integrations.format import File, Unreadable
 
 LINE_LENGTH: Final = 8 * 1024 * 1024
-"""Most characters of one cell of a table."""
+"""Most characters of one line, or of one cell of a table."""
 
 
 @contextmanager
@@ -33,6 +33,16 @@ def text(file: File) -> Iterator[TextIO]:
         yield io.TextIOWrapper(
             buffered, "utf-16" if marked else "utf-8-sig", errors="replace", newline=""
         )
+
+
+def lines(file: File) -> Iterator[str]:
+    """Yield the lines of a text that are not empty. Raises Unreadable where one is too long."""
+    with text(file) as stream:
+        while line := stream.readline(LINE_LENGTH):
+            if len(line) == LINE_LENGTH:
+                raise Unreadable("a line is too long")
+            if stripped := line.strip():
+                yield stripped
 
 
 def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:

@@ -9,6 +9,7 @@ from resourceserver.integrations.format import Format
 from resourceserver.integrations.formats import (
     apple_health,
     google_location,
+    gpx,
     icalendar,
     spotify,
     wakatime,
@@ -26,5 +27,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     wakatime.HEARTBEATS,
     wakatime.DAILY_TOTALS,
     icalendar.ICALENDAR,
+    gpx.GPX,
 )
 """All formats, the most widely used first."""
