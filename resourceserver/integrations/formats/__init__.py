@@ -8,10 +8,13 @@ from typing import Final
 from resourceserver.integrations.format import Format
 from resourceserver.integrations.formats import (
     apple_health,
+    fit,
     google_location,
     gpx,
     icalendar,
     spotify,
+    strava,
+    tcx,
     wakatime,
 )
 
@@ -28,5 +31,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     wakatime.DAILY_TOTALS,
     icalendar.ICALENDAR,
     gpx.GPX,
+    fit.FIT,
+    tcx.TCX,
+    strava.ACTIVITIES,
 )
 """All formats, the most widely used first."""
