@@ -9,9 +9,11 @@ from resourceserver.integrations.format import Format
 from resourceserver.integrations.formats import (
     apple_health,
     fit,
+    geojson,
     google_location,
     gpx,
     icalendar,
+    kml,
     spotify,
     strava,
     tcx,
@@ -34,5 +36,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     fit.FIT,
     tcx.TCX,
     strava.ACTIVITIES,
+    kml.KML,
+    geojson.GEOJSON,
+    geojson.OVERLAND,
+    geojson.OWNTRACKS,
 )
 """All formats, the most widely used first."""
