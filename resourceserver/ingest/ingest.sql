@@ -85,7 +85,8 @@ insert into activity.app_session (
     category,
     utc_offset,
     source,
-    metadata
+    metadata,
+    import_id
 )
 select %(user_id)s,
        sent.idempotency_key,
@@ -101,7 +102,8 @@ select %(user_id)s,
        sent.category,
        sent.utc_offset,
        %(source)s,
-       sent.metadata::json
+       sent.metadata::json,
+       %(import_id)s::uuid
   from rows from (
            json_array_elements_text(%(idempotency_key)s::json),
            json_array_elements_text(%(id)s::json),
@@ -160,7 +162,8 @@ insert into activity.coding_session (
     is_write,
     utc_offset,
     source,
-    metadata
+    metadata,
+    import_id
 )
 select %(user_id)s,
        sent.idempotency_key,
@@ -179,7 +182,8 @@ select %(user_id)s,
        sent.is_write::boolean,
        sent.utc_offset,
        %(source)s,
-       sent.metadata::json
+       sent.metadata::json,
+       %(import_id)s::uuid
   from rows from (
            json_array_elements_text(%(idempotency_key)s::json),
            json_array_elements_text(%(id)s::json),

@@ -19,7 +19,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -31,7 +31,6 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
-from psycopg.pq.abc import PGresult
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -359,7 +358,7 @@ def columns_of(stream: Stream, rows: list[Row]) -> Columns:
     } | {
         name: fields.compact([row.get(name) for row in rows])
         for name in add.parameters
-        if name not in ("id", "user_id", "source", "most_devices")
+        if name not in ("id", "user_id", "source", "most_devices", "import_id")
     }
 
 
@@ -385,6 +384,7 @@ async def write(
         "user_id": who.token.user_id,
         "source": rows[0]["source"],
         "most_devices": events.MAX_DEVICES,
+        "import_id": None,
     }
     steps = (
         (session.OPEN_SESSION, who.parameters()),
@@ -394,15 +394,17 @@ async def write(
     )
     then = (STATEMENTS["mark_days"], STATEMENTS["count_up"])
 
-    def consequences(results: Results) -> Sequence[Step]:
+    def following(results: Results) -> Sequence[Step]:
         refused = _refused(results)
         kept = [row for row in rows if row["device"] not in refused] if refused else rows
-        values = common | {"stream": stream.name} | _consequences(kept, results[3])
+        written = results[3]
+        new = {(written.get_value(n, 0) or b"").decode() for n in range(written.ntuples)}
+        values = common | {"stream": stream.name} | consequences(kept, new)
         return [(statement, values) for statement in then]
 
     try:
         # A write is never repeated here: only the tracker knows that a batch was not answered.
-        results = await writers.run(steps, sequel=Sequel(then, consequences), may_repeat=False)
+        results = await writers.run(steps, sequel=Sequel(then, following), may_repeat=False)
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements.
         raise DatabaseUnavailable from error
@@ -449,16 +451,13 @@ def _ids(count: int) -> list[str]:
 _DAY_MS: Final = 86_400_000
 
 
-def _consequences(rows: list[Row], written: PGresult) -> dict[str, Any]:
+def consequences(rows: list[Row], new_keys: Set[str]) -> dict[str, Any]:
     """Return the days in UTC of the new ``rows``, and the number of new events of each device.
 
-    ``written`` has the keys of the new ones. A session does not include its end; one without length belongs
+    ``new_keys`` has the keys of the new ones. A session does not include its end; one without length belongs
     to the day of its start.
     """
-    new = rows
-    if written.ntuples < len(rows):
-        keys = {written.get_value(n, 0) for n in range(written.ntuples)}
-        new = [row for row in rows if row["idempotency_key"].encode() in keys]
+    new = [row for row in rows if row["idempotency_key"] in new_keys]
     days = set()
     newest: dict[str, int] = {}
     counts = dict.fromkeys((row["device"] for row in rows), 0)
