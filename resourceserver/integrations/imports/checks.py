@@ -1,0 +1,385 @@
+"""Checks of records before they are written: what the database would refuse is refused here, with a reason.
+
+A reason is a code in snake_case. The database would refuse the whole batch for one value, and would say
+neither which record it was nor why.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from math import isfinite
+from typing import Any, Final, get_args
+from zoneinfo import available_timezones
+
+from resourceserver.integrations import records
+from resourceserver.integrations.records import KEY_LENGTH, METRICS, Record
+
+FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+"""Between these lies whatever a person can have measured or planned. Years such as 1 and 9999 are what
+programs write where they know no time."""
+NAME: Final = 1024
+"""Most characters of a name or a title."""
+TEXT: Final = 1_000_000
+"""Most characters of a note, a description or a transcript."""
+_LONGEST_SAMPLE: Final = timedelta(hours=48)
+_LONGEST_MS: Final = 1_000_000_000_000
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_OFFSET: Final = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_COUNTRY: Final = re.compile(r"[A-Z]{2}")
+
+Check = Callable[[Any], str | None]
+"""Returns why a value cannot be written, or None."""
+
+
+def refusal(record: Record) -> str | None:
+    """Return why a record cannot be written, or None."""
+    return _refusal(record)
+
+
+def _refusal(record: Any) -> str | None:
+    for place, check in _CHECKS[type(record)]:
+        reason = check(record[place])
+        if reason is not None:
+            return reason
+    across = _ACROSS.get(type(record))
+    return None if across is None else across(record)
+
+
+def _text(limit: int, *, may_be_blank: bool = False) -> Check:
+    def check(value: Any) -> str | None:
+        if not isinstance(value, str):
+            return "invalid_value"
+        if not value.isprintable() and _UNSTORABLE.search(value):
+            return "unstorable_text"
+        if len(value) > limit:
+            return "text_too_long"
+        return "empty_name" if not may_be_blank and not value.strip() else None
+
+    return check
+
+
+def _instant(value: Any) -> str | None:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return "invalid_time"
+    return None if FIRST <= value < LAST else "time_out_of_range"
+
+
+def _day(value: Any) -> str | None:
+    if not isinstance(value, date):
+        return "invalid_time"
+    return None if FIRST.date() <= value < LAST.date() else "time_out_of_range"
+
+
+def _between(low: float, high: float) -> Check:
+    def check(value: Any) -> str | None:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return "invalid_value"
+        # Not a number is between no two numbers.
+        return None if low <= value <= high else "value_out_of_range"
+
+    return check
+
+
+def _whole(low: int, high: int) -> Check:
+    def check(value: Any) -> str | None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return "invalid_value"
+        return None if low <= value <= high else "value_out_of_range"
+
+    return check
+
+
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "invalid_value"
+
+
+def _one_of(choices: tuple[str, ...]) -> Check:
+    return lambda value: None if value in choices else "invalid_value"
+
+
+def _matching(pattern: re.Pattern[str]) -> Check:
+    return lambda value: (
+        None if isinstance(value, str) and pattern.fullmatch(value) else "invalid_value"
+    )
+
+
+def _zone(value: Any) -> str | None:
+    return None if value in _ZONES else "invalid_value"
+
+
+def _each(check: Check) -> Check:
+    def check_all(values: Any) -> str | None:
+        return next(filter(None, map(check, values)), None)
+
+    return check_all
+
+
+def _optional(check: Check) -> Check:
+    return lambda value: None if value is None else check(value)
+
+
+def _within(kind: type) -> Check:
+    """Check a record within a record."""
+
+    def check(value: Any) -> str | None:
+        return _refusal(value) if isinstance(value, kind) else "invalid_value"
+
+    return check
+
+
+_ZONES: Final = available_timezones()
+_KEY: Final = _text(KEY_LENGTH)
+_NAME: Final = _text(NAME)
+_LONG: Final = _text(TEXT, may_be_blank=True)
+_MS: Final = _whole(0, _LONGEST_MS)
+_COUNT: Final = _whole(0, 2**31 - 1)
+_PERCENT: Final = _between(0, 100)
+_RATE: Final = _between(0, 1000)
+_OFFSETS: Final = _matching(_OFFSET)
+
+
+def _size(value: Any) -> str | None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+        return "invalid_value"
+    return None if value == 0 or 1e-15 <= abs(value) <= 1e15 else "value_out_of_range"
+
+
+def _literal(kind: type, field: str) -> Check:
+    return _one_of(get_args(kind.__annotations__[field]))
+
+
+_RULES: Final[dict[type, dict[str, Check]]] = {
+    # These stand in keys of indexes.
+    records.Sensor: {"name": _KEY, "device": _KEY, "platform": _KEY},
+    records.Listen: {
+        "listened_at": _instant,
+        "track": _NAME,
+        "artist": _NAME,
+        "artists": _each(_NAME),
+        "album": _NAME,
+        "played_ms": _MS,
+        "duration_ms": _MS,
+        "is_skipped": _flag,
+        "spotify_uri": _NAME,
+        "isrc": _NAME,
+        "recording_mbid": _matching(_UUID),
+    },
+    records.Sample: {
+        "metric_type": lambda value: None if value in METRICS else "unknown_metric",
+        "started_at": _instant,
+        "ended_at": _instant,
+        "value": _size,
+        "sensor": _within(records.Sensor),
+        "utc_offset": _OFFSETS,
+        "is_daily_total": _flag,
+    },
+    records.HeartRate: {
+        "recorded_at": _instant,
+        "bpm": _whole(1, 400),
+        "sensor": _within(records.Sensor),
+        "rr_intervals_ms": _each(_COUNT),
+    },
+    records.Recovery: {
+        "score": _PERCENT,
+        "resting_heart_rate_bpm": _RATE,
+        "hrv_rmssd_ms": _between(0, 100_000),
+        "spo2_percent": _PERCENT,
+        "skin_temperature_c": _between(-100, 100),
+    },
+    records.Cycle: {
+        "started_at": _instant,
+        "ended_at": _instant,
+        "strain": _between(0, 1_000_000),
+        "strain_scale_max": _between(0, 1_000_000),
+        "energy_kj": _between(0, 1_000_000),
+        "average_heart_rate_bpm": _RATE,
+        "max_heart_rate_bpm": _RATE,
+    },
+    records.Sleep: {
+        "started_at": _instant,
+        "ended_at": _instant,
+        "sensor": _within(records.Sensor),
+        "utc_offset": _OFFSETS,
+        "is_nap": _flag,
+        **dict.fromkeys(
+            (
+                *("in_bed_ms", "asleep_ms", "awake_ms", "light_ms", "deep_ms", "rem_ms"),
+                *("no_data_ms", "latency_ms", "need_ms", "debt_ms"),
+            ),
+            _MS,
+        ),
+        "disturbance_count": _COUNT,
+        "cycle_count": _COUNT,
+        "efficiency_percent": _PERCENT,
+        "performance_percent": _PERCENT,
+        "consistency_percent": _PERCENT,
+        "respiratory_rate_bpm": _RATE,
+        "average_heart_rate_bpm": _RATE,
+        "lowest_heart_rate_bpm": _RATE,
+        "recovery": _within(records.Recovery),
+        "cycle": _within(records.Cycle),
+    },
+    records.Point: {
+        "recorded_at": _instant,
+        "latitude": _between(-90, 90),
+        "longitude": _between(-180, 180),
+        "accuracy_m": _between(0, 1e8),
+        "altitude_m": _between(-1e8, 1e8),
+        "vertical_accuracy_m": _between(0, 1e8),
+        "speed_mps": _between(0, 1e6),
+        "course_deg": _between(0, 360),
+        "battery_percent": _whole(0, 100),
+        "activity": _NAME,
+        "device": _KEY,
+    },
+    records.Place: {
+        "name": _NAME,
+        "category": _NAME,
+        "latitude": _between(-90, 90),
+        "longitude": _between(-180, 180),
+        "address": _LONG,
+        "city": _NAME,
+        "country_code": _matching(_COUNTRY),
+    },
+    records.PlaceEvent: {
+        "started_at": _instant,
+        "ended_at": _instant,
+        "place": _within(records.Place),
+        "utc_offset": _OFFSETS,
+        "note": _LONG,
+    },
+    records.Title: {"name": _NAME, "genres": _each(_text(64))},
+    records.Play: {
+        "title": _within(records.Title),
+        "watched_at": _instant,
+        "watch_ms": _MS,
+        "season": _whole(0, 32767),
+        "episode": _whole(0, 32767),
+    },
+    records.Calendar: {"name": _NAME, "timezone": _zone},
+    records.CalendarEvent: {
+        "calendar": _within(records.Calendar),
+        "starts_at": _instant,
+        "ends_at": _instant,
+        "title": _LONG,
+        "description": _LONG,
+        "location": _LONG,
+        "start_date": _day,
+        "end_date": _day,
+        "timezone": _NAME,
+        "organizer_name": _NAME,
+        "organizer_is_self": _flag,
+        "attendee_count": _COUNT,
+        "series_id": _text(NAME),
+        "conference_url": _LONG,
+        "updated_at": _instant,
+    },
+    records.TranscriptSegment: {
+        "start_ms": _MS,
+        "end_ms": _MS,
+        "speaker": _LONG,
+        "text": _LONG,
+    },
+    records.Recording: {
+        "recorded_at": _instant,
+        "duration_ms": _MS,
+        "title": _NAME,
+        "language": _NAME,
+        "transcript": _text(10 * TEXT, may_be_blank=True),
+        "segments": _each(_within(records.TranscriptSegment)),
+    },
+    records.CodeEvent: {
+        "action": _NAME,
+        "occurred_at": _instant,
+        "repository": _NAME,
+        "is_private": _flag,
+        "title": _LONG,
+        "url": _LONG,
+        "ref": _NAME,
+        "sha": _NAME,
+        "number": _whole(-(2**31), 2**31 - 1),
+        "state": _NAME,
+        "additions": _COUNT,
+        "deletions": _COUNT,
+        "changed_files": _COUNT,
+    },
+    # Ingest checks the values of sessions.
+    records.AppSession: {"started_at": _instant, "ended_at": _instant},
+    records.CodingSession: {"started_at": _instant, "ended_at": _instant},
+}
+
+
+def _is_optional(kind: type, field: str) -> bool:
+    return type(None) in get_args(kind.__annotations__[field])
+
+
+def _rules(kind: Any) -> tuple[tuple[int, Check], ...]:
+    """Return the checks of a type of record, each with the place of its field."""
+    rules = {"key": _KEY} | _RULES[kind]
+    for field in ("type", "status", "kind", "state", "response"):
+        choices = get_args(kind.__annotations__.get(field))
+        texts = tuple(text for choice in choices for text in (get_args(choice) or (choice,)))
+        if texts and all(isinstance(text, str) for text in texts if text is not type(None)):
+            rules.setdefault(field, _one_of(texts))
+    return tuple(
+        (place, _optional(rules[field]) if _is_optional(kind, field) else rules[field])
+        for place, field in enumerate(kind._fields)
+        if field in rules
+    )
+
+
+_CHECKS: Final = {kind: _rules(kind) for kind in _RULES}
+
+
+def _ends_after_start(record: Any) -> str | None:
+    return "ends_before_start" if record.ended_at < record.started_at else None
+
+
+def _sample(record: records.Sample) -> str | None:
+    if record.ended_at < record.started_at:
+        return "ends_before_start"
+    return "lasts_too_long" if record.ended_at - record.started_at > _LONGEST_SAMPLE else None
+
+
+def _sleep(record: records.Sleep) -> str | None:
+    return "ends_before_start" if record.ended_at <= record.started_at else None
+
+
+def _open_end(record: Any) -> str | None:
+    return None if record.ended_at is None else _ends_after_start(record)
+
+
+def _place_event(record: records.PlaceEvent) -> str | None:
+    if record.type == "check_in" and record.status != "confirmed":
+        return "invalid_value"
+    return _open_end(record)
+
+
+def _calendar_event(record: records.CalendarEvent) -> str | None:
+    if record.ends_at < record.starts_at:
+        return "ends_before_start"
+    has_both = (record.start_date is None) == (record.end_date is None)
+    return None if has_both else "invalid_value"
+
+
+_ACTIONS: Final = {
+    "commit": ("pushed",),
+    "pull_request": ("opened", "merged", "closed", "reopened"),
+    "review": ("approved", "changes_requested", "commented", "dismissed"),
+}
+
+
+def _code_event(record: records.CodeEvent) -> str | None:
+    return None if record.action in _ACTIONS[record.type] else "invalid_value"
+
+
+_ACROSS: Final[dict[type, Check]] = {
+    records.Sample: _sample,
+    records.Sleep: _sleep,
+    records.Cycle: _open_end,
+    records.PlaceEvent: _place_event,
+    records.CalendarEvent: _calendar_event,
+    records.CodeEvent: _code_event,
+}

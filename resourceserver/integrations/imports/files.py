@@ -1,0 +1,361 @@
+"""What a person brings: a file, a folder or an archive, opened as the files in it.
+
+Archives lie in archives at most twice. Nothing is ever unpacked to a name of an archive's choice: members
+are read as streams, and an archive within an archive through a temporary file without a name. Whatever could
+do harm is listed with the reason and left out: a name that leads out of the archive, a link, a member that
+is encrypted, and one that unpacks to more than data of a person can.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
+
+from resourceserver.integrations.format import HEAD_BYTES, File, Head, Unreadable
+
+LARGEST: Final = 64 * 2**30
+"""Most bytes that what is brought may have, unpacked."""
+LARGEST_RATIO: Final = 200
+"""To how many times its size a member may unpack; text of exports reaches some forty times."""
+_HARMLESS: Final = 16 * 2**20
+"""Bytes of a member that may have any ratio."""
+DEPTH: Final = 2
+"""How many archives may lie in each other."""
+MOST_MEMBERS: Final = 200_000
+LONGEST_NAME: Final = 500
+"""Most characters of the name of a member."""
+_IN_MEMORY: Final = 8 * 2**20
+"""Bytes of an inner archive that are kept in memory."""
+_CHUNK: Final = 2**20
+_SKIPPED: Final = {"__MACOSX", ".DS_Store", "Thumbs.db", ".git"}
+
+OnRead = Callable[[int], None]
+"""Called with the number of bytes whenever some were read."""
+
+
+class CannotOpen(Exception):
+    """What was brought cannot be opened; the message is one line."""
+
+
+class Refusal(NamedTuple):
+    """A member that is left out, and why."""
+
+    name: str
+    problem: str
+
+
+@dataclass
+class Brought:
+    """The files in what was brought, in the order of their names, and members that are left out."""
+
+    files: list["Member"] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    unpacked: int = 0
+    """Bytes of all files together."""
+
+    def named(self, name: str) -> "Member | None":
+        """Return the file of this name."""
+        if len(self._names) != len(self.files):
+            self._names = {each.name: each for each in self.files}
+        return self._names.get(name)
+
+    _names: dict[str, "Member"] = field(default_factory=dict)
+
+
+@dataclass
+class Member:
+    """One file (``resourceserver.integrations.format.File``)."""
+
+    name: str
+    size: int
+    opener: Callable[[], IO[bytes]]
+    brought: Brought
+    packed: int | None = None
+    """Its size in the archive; None outside of one."""
+    on_read: OnRead | None = None
+
+    def open(self) -> BinaryIO:
+        """Return a stream of its bytes, whose errors are Unreadable. The caller closes it."""
+        try:
+            stream = self.opener()
+        except _DAMAGE as error:
+            raise Unreadable(_damage(error)) from error
+        return cast("BinaryIO", io.BufferedReader(_Stream(stream, self), 256 * 1024))
+
+    def beside(self, name: str) -> File | None:
+        """Return the file with another name in the same folder, if there is one."""
+        folder = self.name.rpartition("/")[0]
+        return self.brought.named(f"{folder}/{name}" if folder else name)
+
+    def head(self) -> Head:
+        """Return its beginning. Raises Unreadable."""
+        counted, self.on_read = self.on_read, None
+        try:
+            with self.open() as stream:
+                start = stream.read(HEAD_BYTES)
+                return Head(self.name, start, is_whole=len(start) < HEAD_BYTES)
+        finally:
+            self.on_read = counted
+
+
+_DAMAGE: Final = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+)
+"""What reading a damaged file raises; RuntimeError is an encrypted member of a zip."""
+
+
+def _damage(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"the file cannot be read: {error.strerror}"
+    if isinstance(error, NotImplementedError):
+        return "it is packed in a way that is not supported"
+    return f"the file is damaged or cut off: {' '.join(str(error).split())[:200]}"
+
+
+class _Stream(io.RawIOBase):
+    """Counts what is read, and ends where more comes than the member can reasonably have."""
+
+    def __init__(self, stream: IO[bytes], member: Member) -> None:
+        """Read from ``stream``, which is closed with this one."""
+        self._stream = stream
+        self._member = member
+        self._count = 0
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into ``buffer``. Raises Unreadable."""
+        try:
+            piece = self._stream.read(len(buffer))
+        except _DAMAGE as error:
+            raise Unreadable(_damage(error)) from error
+        self._count += len(piece)
+        member = self._member
+        if member.packed is not None and self._count > max(
+            _HARMLESS, member.packed * LARGEST_RATIO
+        ):
+            raise Unreadable(_TOO_DENSE)
+        if self._count > LARGEST:
+            raise Unreadable(_TOO_LARGE)
+        if member.on_read is not None:
+            member.on_read(len(piece))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        """Close both."""
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+class _Gunzip(gzip.GzipFile):
+    """A gzip file that closes what it is read from."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        """Read from ``packed``."""
+        super().__init__(fileobj=packed, mode="rb")
+        self._packed = packed
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self._packed.close()
+
+
+def _gunzip(member: Member) -> IO[bytes]:
+    return cast("IO[bytes]", _Gunzip(member.open()))
+
+
+_LINK: Final = "it is a symbolic link"
+_TOO_DENSE: Final = f"it unpacks to more than {LARGEST_RATIO} times its size, as no export does"
+_TOO_LARGE: Final = f"it unpacks to more than {LARGEST // 2**30} GiB"
+
+
+def bring(path: Path, within: ExitStack) -> Brought:
+    """Return the files in what lies at ``path``; ``within`` keeps open what they are read from.
+
+    Raises CannotOpen.
+    """
+    listing = _Listing(Brought(), within)
+    try:
+        if path.is_dir():
+            listing.add_folder(path)
+        elif stat.S_ISREG(path.stat().st_mode):
+            listing.add(path.name, path.stat().st_size, None, _opener(path))
+        else:
+            raise CannotOpen(f"{path} is no file and no folder")
+    except OSError as error:
+        raise CannotOpen(f"{path}: {error.strerror or error}") from error
+    listing.brought.files.sort(key=lambda each: each.name)
+    return listing.brought
+
+
+def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
+    """Return the SHA-256 of what lies at ``path``, a folder's made of its files, and its size.
+
+    Raises CannotOpen.
+    """
+    whole, size = hashlib.sha256(), 0
+    try:
+        for name, file in _walk(path) if path.is_dir() else [("", path)]:
+            if path.is_dir():
+                whole.update(f"{name}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
+            with file.open("rb") as stream:
+                while piece := stream.read(_CHUNK):
+                    whole.update(piece)
+                    size += len(piece)
+                    on_read(len(piece))
+    except OSError as error:
+        raise CannotOpen(f"{error.filename or path}: {error.strerror or error}") from error
+    return whole.digest(), size
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the regular files in a folder with their names in it, in the order of these."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each not in _SKIPPED)
+        for each in sorted(files):
+            path = Path(parent, each)
+            if each not in _SKIPPED and path.is_file() and not path.is_symlink():
+                yield path.relative_to(folder).as_posix(), path
+
+
+def _opener(path: Path) -> Callable[[], IO[bytes]]:
+    return lambda: path.open("rb")
+
+
+def _clean(name: str) -> str:
+    """Return a name as it can be stored and printed."""
+    return "".join(
+        each if each.isprintable() and not "\ud800" <= each <= "\udfff" else "\ufffd"
+        for each in name
+    )
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """Lists the files in what was brought."""
+
+    brought: Brought
+    within: ExitStack
+
+    def refuse(self, name: str, problem: str) -> None:
+        """List a member that is left out."""
+        self.brought.refused.append(Refusal(name[:LONGEST_NAME], problem))
+
+    def add_folder(self, folder: Path) -> None:
+        """Add the files in a folder."""
+        for parent, folders, names in os.walk(folder):
+            for each in (*folders, *names):
+                path = Path(parent, each)
+                if path.is_symlink():
+                    self.refuse(_clean(path.relative_to(folder).as_posix()), _LINK)
+        for name, path in _walk(folder):
+            self.add(_clean(name), path.stat().st_size, None, _opener(path))
+
+    def add(
+        self,
+        name: str,
+        size: int,
+        packed: int | None,
+        opener: Callable[[], IO[bytes]],
+        *,
+        depth: int = 0,
+    ) -> None:
+        """Add a file, or the files in it if it is an archive, which lies in ``depth`` others."""
+        if len(name) > LONGEST_NAME:
+            self.refuse(name, "its name is too long")
+            return
+        if len(self.brought.files) + len(self.brought.refused) >= MOST_MEMBERS:
+            raise CannotOpen(f"there are more than {MOST_MEMBERS} files in it")
+        member = Member(name, size, opener, self.brought, packed)
+        try:
+            start = member.head().start
+        except Unreadable as error:
+            self.refuse(name, str(error))
+            return
+        is_archive = start[:4] in (b"PK\x03\x04", b"PK\x05\x06")
+        is_packed = start[:2] == b"\x1f\x8b"
+        if (is_archive and depth >= DEPTH) or (is_packed and depth > DEPTH):
+            self.refuse(name, f"it lies in more than {DEPTH} archives")
+        elif is_archive:
+            self._add_archive(member, depth)
+        elif is_packed:
+            # Under the name without its ending.
+            self.add(
+                name.removesuffix(".gz"),
+                size,
+                size,
+                partial(_gunzip, member),
+                depth=depth + 1,
+            )
+        else:
+            self.brought.files.append(member)
+            self.brought.unpacked += size
+            if self.brought.unpacked > LARGEST:
+                raise CannotOpen(_TOO_LARGE)
+
+    def _add_archive(self, member: Member, depth: int) -> None:
+        try:
+            archive = self._archive(member, depth)
+            entries = archive.infolist()
+        except Unreadable as error:
+            self.refuse(member.name, str(error))
+            return
+        except (*_DAMAGE, ValueError) as error:
+            if not depth:
+                raise CannotOpen(f"{member.name}: {_damage(error)}") from error
+            self.refuse(member.name, _damage(error))
+            return
+        prefix = f"{member.name}/" if depth else ""
+        for entry in entries:
+            plain = entry.filename.replace("\\", "/")
+            path = PurePosixPath(plain)
+            if entry.is_dir() or not _SKIPPED.isdisjoint(path.parts):
+                continue
+            problem = _problem(entry, path)
+            name = _clean(prefix + plain)
+            if problem is not None:
+                self.refuse(name, problem)
+            else:
+                opener = partial(archive.open, entry)
+                self.add(name, entry.file_size, entry.compress_size, opener, depth=depth + 1)
+
+    def _archive(self, member: Member, depth: int) -> zipfile.ZipFile:
+        """Return an archive that can be read from any place."""
+        if not depth:
+            source = self.within.enter_context(member.opener())
+            return self.within.enter_context(zipfile.ZipFile(source))
+        # The list of an archive stands at its end, and a packed stream cannot be read from there.
+        file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- `within` closes it
+        copy = self.within.enter_context(file)
+        with member.open() as packed:
+            while piece := packed.read(_CHUNK):
+                copy.write(piece)
+        return self.within.enter_context(zipfile.ZipFile(cast("IO[bytes]", copy)))
+
+
+def _problem(entry: zipfile.ZipInfo, path: PurePosixPath) -> str | None:
+    """Return why an entry of an archive is left out, or None."""
+    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+        return "its name leads out of the archive"
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return _LINK
+    if entry.flag_bits & 1:
+        return "it is encrypted"
+    if entry.file_size > max(_HARMLESS, entry.compress_size * LARGEST_RATIO):
+        return _TOO_DENSE
+    return None
