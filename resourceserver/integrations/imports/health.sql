@@ -1,0 +1,575 @@
+-- Writing what was measured of a body.
+
+-- name: add_sensors
+-- Adds what measured, as far as it is new.
+insert into health.source (
+    user_id,
+    provider,
+    name,
+    device,
+    kind,
+    platform
+)
+select %(user_id)s,
+       %(source)s,
+       sent.name,
+       sent.device,
+       sent.kind,
+       sent.platform
+  from json_to_recordset(%(sensors)s::json) as sent (
+           name     text,
+           device   text,
+           kind     text,
+           platform text
+       )
+ order by sent.name collate "C",
+          sent.device collate "C"
+    on conflict (user_id, provider, name, device) do nothing
+
+-- name: sensors
+-- All that measured for this source.
+select source_id,
+       name,
+       device
+  from health.source
+ where user_id = %(user_id)s
+   and provider = %(source)s
+
+-- name: add_metrics
+-- Adds the metrics of a batch, as far as they are new.
+insert into health.metric (user_id, metric_type, unit, aggregation)
+select %(user_id)s,
+       sent.metric_type,
+       sent.unit,
+       sent.aggregation
+  from json_to_recordset(%(metrics)s::json) as sent (
+           metric_type text,
+           unit        text,
+           aggregation text
+       )
+ order by sent.metric_type collate "C"
+    on conflict do nothing
+
+-- name: add_samples
+-- Writes measurements; the number of rows is that of the new ones. The first wins: what was measured does not
+-- change.
+insert into health.sample (
+    user_id,
+    sample_id,
+    source,
+    provider_key,
+    import_id,
+    metric_type,
+    source_id,
+    started_at,
+    ended_at,
+    value,
+    utc_offset,
+    is_daily_total
+)
+select %(user_id)s,
+       sent.id::uuid,
+       %(source)s,
+       sent.key,
+       %(import_id)s,
+       sent.metric_type,
+       (%(sensor_ids)s::uuid[])[sent.sensor::integer],
+       timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
+       timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
+       sent.value::double precision,
+       sent.utc_offset,
+       sent.is_daily_total::boolean
+  from rows from (
+           json_array_elements_text(%(key)s::json),
+           json_array_elements_text(%(id)s::json),
+           json_array_elements_text(%(metric_type)s::json),
+           json_array_elements_text(%(sensor)s::json),
+           json_array_elements_text(%(started_at)s::json),
+           json_array_elements_text(%(ended_at)s::json),
+           json_array_elements_text(%(value)s::json),
+           json_array_elements_text(%(utc_offset)s::json),
+           json_array_elements_text(%(is_daily_total)s::json)
+       ) as sent (
+           key,
+           id,
+           metric_type,
+           sensor,
+           started_at,
+           ended_at,
+           value,
+           utc_offset,
+           is_daily_total
+       )
+ order by sent.key collate "C"
+    on conflict (user_id, source, provider_key) do nothing
+
+-- name: put_daily_totals
+-- Writes totals of days. The newer wins: the total of a day grows until the day is over.
+with written as (
+    insert into health.sample (
+        user_id,
+        sample_id,
+        source,
+        provider_key,
+        import_id,
+        metric_type,
+        source_id,
+        started_at,
+        ended_at,
+        value,
+        utc_offset,
+        is_daily_total
+    )
+    select %(user_id)s,
+           sent.id::uuid,
+           %(source)s,
+           sent.key,
+           %(import_id)s,
+           sent.metric_type,
+           (%(sensor_ids)s::uuid[])[sent.sensor::integer],
+           timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
+           timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
+           sent.value::double precision,
+           sent.utc_offset,
+           sent.is_daily_total::boolean
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(id)s::json),
+               json_array_elements_text(%(metric_type)s::json),
+               json_array_elements_text(%(sensor)s::json),
+               json_array_elements_text(%(started_at)s::json),
+               json_array_elements_text(%(ended_at)s::json),
+               json_array_elements_text(%(value)s::json),
+               json_array_elements_text(%(utc_offset)s::json),
+               json_array_elements_text(%(is_daily_total)s::json)
+           ) as sent (
+               key,
+               id,
+               metric_type,
+               sensor,
+               started_at,
+               ended_at,
+               value,
+               utc_offset,
+               is_daily_total
+           )
+     order by sent.key collate "C"
+        on conflict (user_id, source, provider_key) do update
+       set metric_type = excluded.metric_type,
+           source_id = excluded.source_id,
+           started_at = excluded.started_at,
+           ended_at = excluded.ended_at,
+           value = excluded.value,
+           utc_offset = excluded.utc_offset,
+           is_daily_total = excluded.is_daily_total
+     where (
+               sample.metric_type,
+               sample.source_id,
+               sample.started_at,
+               sample.ended_at,
+               sample.value,
+               sample.utc_offset,
+               sample.is_daily_total
+           ) is distinct from (
+               excluded.metric_type,
+               excluded.source_id,
+               excluded.started_at,
+               excluded.ended_at,
+               excluded.value,
+               excluded.utc_offset,
+               excluded.is_daily_total
+           )
+    returning provider_key,
+              xmax = 0 as is_new
+)
+select provider_key,
+       is_new
+  from written
+
+-- name: add_heart_rates
+-- Writes heart rates; the number of rows is that of the new ones. The first wins, as of measurements.
+insert into health.heart_rate (
+    user_id,
+    heart_rate_id,
+    source,
+    provider_key,
+    import_id,
+    recorded_at,
+    bpm,
+    rr_intervals_ms,
+    source_id
+)
+select %(user_id)s,
+       sent.id::uuid,
+       %(source)s,
+       sent.key,
+       %(import_id)s,
+       timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
+       sent.bpm::smallint,
+       sent.rr_intervals_ms::integer[],
+       (%(sensor_ids)s::uuid[])[sent.sensor::integer]
+  from rows from (
+           json_array_elements_text(%(key)s::json),
+           json_array_elements_text(%(id)s::json),
+           json_array_elements_text(%(recorded_at)s::json),
+           json_array_elements_text(%(bpm)s::json),
+           json_array_elements_text(%(rr_intervals_ms)s::json),
+           json_array_elements_text(%(sensor)s::json)
+       ) as sent (
+           key,
+           id,
+           recorded_at,
+           bpm,
+           rr_intervals_ms,
+           sensor
+       )
+ order by sent.key collate "C"
+    on conflict (user_id, source, provider_key) do nothing
+
+-- name: put_sleeps
+-- Writes sleeps. The newer wins: sources correct a sleep, and score it, after it was recorded.
+with written as (
+    insert into health.sleep (
+        user_id,
+        sleep_id,
+        source,
+        provider_key,
+        import_id,
+        source_id,
+        started_at,
+        ended_at,
+        utc_offset,
+        is_nap,
+        in_bed_ms,
+        asleep_ms,
+        awake_ms,
+        light_ms,
+        deep_ms,
+        rem_ms,
+        no_data_ms,
+        latency_ms,
+        disturbance_count,
+        cycle_count,
+        efficiency_percent,
+        performance_percent,
+        consistency_percent,
+        need_ms,
+        debt_ms,
+        respiratory_rate_bpm,
+        average_heart_rate_bpm,
+        lowest_heart_rate_bpm
+    )
+    select %(user_id)s,
+           sent.id::uuid,
+           %(source)s,
+           sent.key,
+           %(import_id)s,
+           (%(sensor_ids)s::uuid[])[sent.sensor::integer],
+           timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
+           timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
+           sent.utc_offset,
+           sent.is_nap::boolean,
+           sent.in_bed_ms::bigint,
+           sent.asleep_ms::bigint,
+           sent.awake_ms::bigint,
+           sent.light_ms::bigint,
+           sent.deep_ms::bigint,
+           sent.rem_ms::bigint,
+           sent.no_data_ms::bigint,
+           sent.latency_ms::bigint,
+           sent.disturbance_count::integer,
+           sent.cycle_count::integer,
+           sent.efficiency_percent::double precision,
+           sent.performance_percent::double precision,
+           sent.consistency_percent::double precision,
+           sent.need_ms::bigint,
+           sent.debt_ms::bigint,
+           sent.respiratory_rate_bpm::double precision,
+           sent.average_heart_rate_bpm::double precision,
+           sent.lowest_heart_rate_bpm::double precision
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(id)s::json),
+               json_array_elements_text(%(sensor)s::json),
+               json_array_elements_text(%(started_at)s::json),
+               json_array_elements_text(%(ended_at)s::json),
+               json_array_elements_text(%(utc_offset)s::json),
+               json_array_elements_text(%(is_nap)s::json),
+               json_array_elements_text(%(in_bed_ms)s::json),
+               json_array_elements_text(%(asleep_ms)s::json),
+               json_array_elements_text(%(awake_ms)s::json),
+               json_array_elements_text(%(light_ms)s::json),
+               json_array_elements_text(%(deep_ms)s::json),
+               json_array_elements_text(%(rem_ms)s::json),
+               json_array_elements_text(%(no_data_ms)s::json),
+               json_array_elements_text(%(latency_ms)s::json),
+               json_array_elements_text(%(disturbance_count)s::json),
+               json_array_elements_text(%(cycle_count)s::json),
+               json_array_elements_text(%(efficiency_percent)s::json),
+               json_array_elements_text(%(performance_percent)s::json),
+               json_array_elements_text(%(consistency_percent)s::json),
+               json_array_elements_text(%(need_ms)s::json),
+               json_array_elements_text(%(debt_ms)s::json),
+               json_array_elements_text(%(respiratory_rate_bpm)s::json),
+               json_array_elements_text(%(average_heart_rate_bpm)s::json),
+               json_array_elements_text(%(lowest_heart_rate_bpm)s::json)
+           ) as sent (
+               key,
+               id,
+               sensor,
+               started_at,
+               ended_at,
+               utc_offset,
+               is_nap,
+               in_bed_ms,
+               asleep_ms,
+               awake_ms,
+               light_ms,
+               deep_ms,
+               rem_ms,
+               no_data_ms,
+               latency_ms,
+               disturbance_count,
+               cycle_count,
+               efficiency_percent,
+               performance_percent,
+               consistency_percent,
+               need_ms,
+               debt_ms,
+               respiratory_rate_bpm,
+               average_heart_rate_bpm,
+               lowest_heart_rate_bpm
+           )
+     order by sent.key collate "C"
+        on conflict (user_id, source, provider_key) do update
+       set source_id = excluded.source_id,
+           started_at = excluded.started_at,
+           ended_at = excluded.ended_at,
+           utc_offset = excluded.utc_offset,
+           is_nap = excluded.is_nap,
+           in_bed_ms = excluded.in_bed_ms,
+           asleep_ms = excluded.asleep_ms,
+           awake_ms = excluded.awake_ms,
+           light_ms = excluded.light_ms,
+           deep_ms = excluded.deep_ms,
+           rem_ms = excluded.rem_ms,
+           no_data_ms = excluded.no_data_ms,
+           latency_ms = excluded.latency_ms,
+           disturbance_count = excluded.disturbance_count,
+           cycle_count = excluded.cycle_count,
+           efficiency_percent = excluded.efficiency_percent,
+           performance_percent = excluded.performance_percent,
+           consistency_percent = excluded.consistency_percent,
+           need_ms = excluded.need_ms,
+           debt_ms = excluded.debt_ms,
+           respiratory_rate_bpm = excluded.respiratory_rate_bpm,
+           average_heart_rate_bpm = excluded.average_heart_rate_bpm,
+           lowest_heart_rate_bpm = excluded.lowest_heart_rate_bpm
+     where (
+               sleep.source_id,
+               sleep.started_at,
+               sleep.ended_at,
+               sleep.utc_offset,
+               sleep.is_nap,
+               sleep.in_bed_ms,
+               sleep.asleep_ms,
+               sleep.awake_ms,
+               sleep.light_ms,
+               sleep.deep_ms,
+               sleep.rem_ms,
+               sleep.no_data_ms,
+               sleep.latency_ms,
+               sleep.disturbance_count,
+               sleep.cycle_count,
+               sleep.efficiency_percent,
+               sleep.performance_percent,
+               sleep.consistency_percent,
+               sleep.need_ms,
+               sleep.debt_ms,
+               sleep.respiratory_rate_bpm,
+               sleep.average_heart_rate_bpm,
+               sleep.lowest_heart_rate_bpm
+           ) is distinct from (
+               excluded.source_id,
+               excluded.started_at,
+               excluded.ended_at,
+               excluded.utc_offset,
+               excluded.is_nap,
+               excluded.in_bed_ms,
+               excluded.asleep_ms,
+               excluded.awake_ms,
+               excluded.light_ms,
+               excluded.deep_ms,
+               excluded.rem_ms,
+               excluded.no_data_ms,
+               excluded.latency_ms,
+               excluded.disturbance_count,
+               excluded.cycle_count,
+               excluded.efficiency_percent,
+               excluded.performance_percent,
+               excluded.consistency_percent,
+               excluded.need_ms,
+               excluded.debt_ms,
+               excluded.respiratory_rate_bpm,
+               excluded.average_heart_rate_bpm,
+               excluded.lowest_heart_rate_bpm
+           )
+    returning provider_key,
+              xmax = 0 as is_new
+)
+select provider_key,
+       is_new
+  from written
+
+-- name: put_recoveries
+-- Writes the recoveries after sleeps, and returns the keys of those sleeps whose recovery is new or another one.
+with written as (
+    insert into health.recovery (
+        user_id,
+        sleep_id,
+        state,
+        score,
+        resting_heart_rate_bpm,
+        hrv_rmssd_ms,
+        spo2_percent,
+        skin_temperature_c
+    )
+    select %(user_id)s,
+           sleep.sleep_id,
+           sent.state,
+           sent.score::double precision,
+           sent.resting_heart_rate_bpm::double precision,
+           sent.hrv_rmssd_ms::double precision,
+           sent.spo2_percent::double precision,
+           sent.skin_temperature_c::double precision
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(state)s::json),
+               json_array_elements_text(%(score)s::json),
+               json_array_elements_text(%(resting_heart_rate_bpm)s::json),
+               json_array_elements_text(%(hrv_rmssd_ms)s::json),
+               json_array_elements_text(%(spo2_percent)s::json),
+               json_array_elements_text(%(skin_temperature_c)s::json)
+           ) as sent (
+               key,
+               state,
+               score,
+               resting_heart_rate_bpm,
+               hrv_rmssd_ms,
+               spo2_percent,
+               skin_temperature_c
+           )
+      join health.sleep
+        on sleep.user_id = %(user_id)s
+       and sleep.source = %(source)s
+       and sleep.provider_key = sent.key
+     order by sent.key collate "C"
+        on conflict (user_id, sleep_id) do update
+       set state = excluded.state,
+           score = excluded.score,
+           resting_heart_rate_bpm = excluded.resting_heart_rate_bpm,
+           hrv_rmssd_ms = excluded.hrv_rmssd_ms,
+           spo2_percent = excluded.spo2_percent,
+           skin_temperature_c = excluded.skin_temperature_c
+     where (
+               recovery.state,
+               recovery.score,
+               recovery.resting_heart_rate_bpm,
+               recovery.hrv_rmssd_ms,
+               recovery.spo2_percent,
+               recovery.skin_temperature_c
+           ) is distinct from (
+               excluded.state,
+               excluded.score,
+               excluded.resting_heart_rate_bpm,
+               excluded.hrv_rmssd_ms,
+               excluded.spo2_percent,
+               excluded.skin_temperature_c
+           )
+    returning sleep_id
+)
+select sleep.provider_key
+  from written
+  join health.sleep
+    on sleep.user_id = %(user_id)s
+   and sleep.sleep_id = written.sleep_id
+
+-- name: put_cycles
+-- Writes the cycles that began with sleeps, and returns the keys of those sleeps whose cycle is new or another one.
+with written as (
+    insert into health.cycle (
+        user_id,
+        sleep_id,
+        started_at,
+        ended_at,
+        strain,
+        strain_scale_max,
+        energy_kj,
+        average_heart_rate_bpm,
+        max_heart_rate_bpm
+    )
+    select %(user_id)s,
+           sleep.sleep_id,
+           timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
+           timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
+           sent.strain::double precision,
+           sent.strain_scale_max::double precision,
+           sent.energy_kj::double precision,
+           sent.average_heart_rate_bpm::double precision,
+           sent.max_heart_rate_bpm::double precision
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(started_at)s::json),
+               json_array_elements_text(%(ended_at)s::json),
+               json_array_elements_text(%(strain)s::json),
+               json_array_elements_text(%(strain_scale_max)s::json),
+               json_array_elements_text(%(energy_kj)s::json),
+               json_array_elements_text(%(average_heart_rate_bpm)s::json),
+               json_array_elements_text(%(max_heart_rate_bpm)s::json)
+           ) as sent (
+               key,
+               started_at,
+               ended_at,
+               strain,
+               strain_scale_max,
+               energy_kj,
+               average_heart_rate_bpm,
+               max_heart_rate_bpm
+           )
+      join health.sleep
+        on sleep.user_id = %(user_id)s
+       and sleep.source = %(source)s
+       and sleep.provider_key = sent.key
+     order by sent.key collate "C"
+        on conflict (user_id, sleep_id) do update
+       set started_at = excluded.started_at,
+           ended_at = excluded.ended_at,
+           strain = excluded.strain,
+           strain_scale_max = excluded.strain_scale_max,
+           energy_kj = excluded.energy_kj,
+           average_heart_rate_bpm = excluded.average_heart_rate_bpm,
+           max_heart_rate_bpm = excluded.max_heart_rate_bpm
+     where (
+               cycle.started_at,
+               cycle.ended_at,
+               cycle.strain,
+               cycle.strain_scale_max,
+               cycle.energy_kj,
+               cycle.average_heart_rate_bpm,
+               cycle.max_heart_rate_bpm
+           ) is distinct from (
+               excluded.started_at,
+               excluded.ended_at,
+               excluded.strain,
+               excluded.strain_scale_max,
+               excluded.energy_kj,
+               excluded.average_heart_rate_bpm,
+               excluded.max_heart_rate_bpm
+           )
+    returning sleep_id
+)
+select sleep.provider_key
+  from written
+  join health.sleep
+    on sleep.user_id = %(user_id)s
+   and sleep.sleep_id = written.sleep_id

@@ -1,0 +1,261 @@
+-- Writing where people were.
+
+-- name: add_location_devices
+-- Adds what recorded places, as far as it is new.
+insert into location.device (user_id, name)
+select %(user_id)s,
+       sent.name
+  from unnest(%(names)s::text[]) as sent (name)
+ order by sent.name collate "C"
+    on conflict (user_id, name) do nothing
+
+-- name: location_devices
+-- The devices of these names.
+select device_id,
+       name
+  from location.device
+ where user_id = %(user_id)s
+   and name = any (%(names)s::text[])
+
+-- name: put_places
+-- Writes places. The newer wins: people rename places and correct where they are.
+with written as (
+    insert into location.place (
+        user_id,
+        place_id,
+        source,
+        provider_key,
+        import_id,
+        name,
+        category,
+        latitude,
+        longitude,
+        address,
+        city,
+        country_code
+    )
+    select %(user_id)s,
+           sent.id::uuid,
+           %(source)s,
+           sent.key,
+           %(import_id)s,
+           sent.name,
+           sent.category,
+           sent.latitude::double precision,
+           sent.longitude::double precision,
+           sent.address,
+           sent.city,
+           sent.country_code
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(id)s::json),
+               json_array_elements_text(%(name)s::json),
+               json_array_elements_text(%(category)s::json),
+               json_array_elements_text(%(latitude)s::json),
+               json_array_elements_text(%(longitude)s::json),
+               json_array_elements_text(%(address)s::json),
+               json_array_elements_text(%(city)s::json),
+               json_array_elements_text(%(country_code)s::json)
+           ) as sent (
+               key,
+               id,
+               name,
+               category,
+               latitude,
+               longitude,
+               address,
+               city,
+               country_code
+           )
+     order by sent.key collate "C"
+        on conflict (user_id, source, provider_key) do update
+       set name = excluded.name,
+           category = excluded.category,
+           latitude = excluded.latitude,
+           longitude = excluded.longitude,
+           address = excluded.address,
+           city = excluded.city,
+           country_code = excluded.country_code
+     where (
+               place.name,
+               place.category,
+               place.latitude,
+               place.longitude,
+               place.address,
+               place.city,
+               place.country_code
+           ) is distinct from (
+               excluded.name,
+               excluded.category,
+               excluded.latitude,
+               excluded.longitude,
+               excluded.address,
+               excluded.city,
+               excluded.country_code
+           )
+    returning provider_key,
+              xmax = 0 as is_new
+)
+select provider_key,
+       is_new
+  from written
+
+-- name: places
+-- The places of these keys.
+select place_id,
+       provider_key
+  from location.place
+ where user_id = %(user_id)s
+   and source = %(source)s
+   and provider_key = any (%(keys)s::text[])
+
+-- name: add_points
+-- Writes points; the number of rows is that of the new ones. The first wins: where a person was does not change.
+insert into location.point (
+    user_id,
+    point_id,
+    source,
+    provider_key,
+    import_id,
+    device_id,
+    recorded_at,
+    latitude,
+    longitude,
+    accuracy_m,
+    altitude_m,
+    vertical_accuracy_m,
+    speed_mps,
+    course_deg,
+    battery_percent,
+    activity
+)
+select %(user_id)s,
+       sent.id::uuid,
+       %(source)s,
+       sent.key,
+       %(import_id)s,
+       (%(device_ids)s::uuid[])[sent.device::integer],
+       timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
+       sent.latitude::double precision,
+       sent.longitude::double precision,
+       sent.accuracy_m::double precision,
+       sent.altitude_m::double precision,
+       sent.vertical_accuracy_m::double precision,
+       sent.speed_mps::double precision,
+       sent.course_deg::double precision,
+       sent.battery_percent::smallint,
+       sent.activity
+  from rows from (
+           json_array_elements_text(%(key)s::json),
+           json_array_elements_text(%(id)s::json),
+           json_array_elements_text(%(device)s::json),
+           json_array_elements_text(%(recorded_at)s::json),
+           json_array_elements_text(%(latitude)s::json),
+           json_array_elements_text(%(longitude)s::json),
+           json_array_elements_text(%(accuracy_m)s::json),
+           json_array_elements_text(%(altitude_m)s::json),
+           json_array_elements_text(%(vertical_accuracy_m)s::json),
+           json_array_elements_text(%(speed_mps)s::json),
+           json_array_elements_text(%(course_deg)s::json),
+           json_array_elements_text(%(battery_percent)s::json),
+           json_array_elements_text(%(activity)s::json)
+       ) as sent (
+           key,
+           id,
+           device,
+           recorded_at,
+           latitude,
+           longitude,
+           accuracy_m,
+           altitude_m,
+           vertical_accuracy_m,
+           speed_mps,
+           course_deg,
+           battery_percent,
+           activity
+       )
+ order by sent.key collate "C"
+    on conflict (user_id, source, provider_key) do nothing
+
+-- name: put_place_events
+-- Writes check-ins and visits. The newer wins: a visit is confirmed or declined later, and its end may be corrected.
+with written as (
+    insert into location.event (
+        user_id,
+        event_id,
+        source,
+        provider_key,
+        import_id,
+        type,
+        status,
+        started_at,
+        ended_at,
+        utc_offset,
+        place_id,
+        note
+    )
+    select %(user_id)s,
+           sent.id::uuid,
+           %(source)s,
+           sent.key,
+           %(import_id)s,
+           sent.type,
+           sent.status,
+           timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
+           timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
+           sent.utc_offset,
+           (%(place_ids)s::uuid[])[sent.place::integer],
+           sent.note
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(id)s::json),
+               json_array_elements_text(%(type)s::json),
+               json_array_elements_text(%(status)s::json),
+               json_array_elements_text(%(started_at)s::json),
+               json_array_elements_text(%(ended_at)s::json),
+               json_array_elements_text(%(utc_offset)s::json),
+               json_array_elements_text(%(place)s::json),
+               json_array_elements_text(%(note)s::json)
+           ) as sent (
+               key,
+               id,
+               type,
+               status,
+               started_at,
+               ended_at,
+               utc_offset,
+               place,
+               note
+           )
+     order by sent.key collate "C"
+        on conflict (user_id, source, provider_key) do update
+       set type = excluded.type,
+           status = excluded.status,
+           started_at = excluded.started_at,
+           ended_at = excluded.ended_at,
+           utc_offset = excluded.utc_offset,
+           place_id = excluded.place_id,
+           note = excluded.note
+     where (
+               event.type,
+               event.status,
+               event.started_at,
+               event.ended_at,
+               event.utc_offset,
+               event.place_id,
+               event.note
+           ) is distinct from (
+               excluded.type,
+               excluded.status,
+               excluded.started_at,
+               excluded.ended_at,
+               excluded.utc_offset,
+               excluded.place_id,
+               excluded.note
+           )
+    returning provider_key,
+              xmax = 0 as is_new
+)
+select provider_key,
+       is_new
+  from written

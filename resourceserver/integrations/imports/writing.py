@@ -1,0 +1,460 @@
+"""Writing records: one writer for each type, each of which adds a batch in one statement or a few.
+
+A statement gets its batch as a JSON array for each column, as ingest's do. Within a transaction types are
+written in the order of ``WRITERS``, and rows in that of their keys, so that two imports of one person may
+wait for each other, and never deadlock. Each writer says how many records were new and how many changed a
+row; all others were known.
+
+Which record wins where one comes again is said in the SQL files, with the reason.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import psycopg
+
+from resourceserver.ingest import events, route
+from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Stream
+from resourceserver.integrations import records
+from resourceserver.integrations.records import KEY_LENGTH, METRICS, Sensor, Title
+from shared import queries
+
+HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(
+    *(HERE / f"{name}.sql" for name in ("code", "content", "health", "location", "music"))
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MS: Final = timedelta(milliseconds=1)
+
+Rows = Sequence[Any]
+"""Records of one type."""
+
+
+class Written(NamedTuple):
+    """What became of the records of a batch."""
+
+    added: int
+    """How many were new."""
+    changed: int = 0
+    """How many changed a row that was there."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Reason and example of each that was refused while it was written."""
+
+
+@dataclass
+class Target:
+    """Whose rows are written, and what is known of them already."""
+
+    connection: psycopg.Connection[Any]
+    user_id: UUID
+    import_id: UUID
+    zone: ZoneInfo
+    full_urls: bool
+    ids: dict[str, dict[Any, UUID]] = field(default_factory=dict)
+    """Ids of what records refer to, by its kind, source and name."""
+
+    def execute(
+        self, statement: str, source: str, /, **values: Any
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Execute one of SQL for rows of ``source``."""
+        common = {"user_id": self.user_id, "import_id": self.import_id, "source": source}
+        return self.connection.execute(SQL[statement], common | values)
+
+
+Writer = Callable[[Target, str, Rows], Written]
+
+compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def new_ids(count: int) -> list[str]:
+    """Return new ids in the order in which they are written: UUIDs of version 7 (RFC 9562, section 5.7).
+
+    An index on ids then grows at its end. Random ones would change a page of it for each row.
+    """
+    at, rest = time.time_ns() // 1_000_000, os.urandom(6).hex()
+    return [f"{at:012x}7{n >> 12 & 0xFFF:03x}8{n & 0xFFF:03x}{rest}" for n in range(count)]
+
+
+def instants(column: Iterable[datetime | None]) -> list[int | None]:
+    """Return milliseconds since 1970."""
+    return [None if at is None else (at - _EPOCH) // _MS for at in column]
+
+
+def texts(column: Iterable[Sequence[str]]) -> list[str]:
+    """Return arrays of texts as Postgres writes them."""
+    return ["{" + ",".join(map(_quoted, each)) + "}" if each else "{}" for each in column]
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def numbers(column: Iterable[Sequence[int]]) -> list[str]:
+    """Return arrays of numbers as Postgres writes them."""
+    return ["{" + ",".join(map(str, each)) + "}" for each in column]
+
+
+def days(column: Iterable[Any]) -> list[str | None]:
+    """Return dates as ISO 8601 writes them."""
+    return [None if day is None else day.isoformat() for day in column]
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[Iterable[Any]], list[Any]]]] = {
+    **dict.fromkeys(
+        (
+            *("listened_at", "started_at", "ended_at", "recorded_at", "watched_at"),
+            *("starts_at", "ends_at", "updated_at", "occurred_at"),
+        ),
+        instants,
+    ),
+    "artists": texts,
+    "rr_intervals_ms": numbers,
+    "start_date": days,
+    "end_date": days,
+}
+
+
+def columns(rows: Rows, skip: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return a JSON array for each field of ``rows`` but those of ``skip``, and one of new ids."""
+    named = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
+    values = {
+        name: compact(_CONVERTERS.get(name, list)(column))
+        for name, column in named.items()
+        if name not in skip
+    }
+    return values | {"id": compact(new_ids(len(rows)))}
+
+
+def newest(rows: Rows) -> list[Any]:
+    """Return the last record of each key, since a statement changes a row once."""
+    return list({row.key: row for row in rows}.values())
+
+
+def _places(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
+    """Return each value once, and for each of ``values`` its place among these, counted from 1."""
+    known: dict[Any, int] = {}
+    indexes = [known.setdefault(value, len(known) + 1) for value in values]
+    return list(known), indexes
+
+
+def _counted(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Written:
+    """Count the rows of a statement that returns key and ``is_new``."""
+    written = cursor.fetchall()
+    added = sum(is_new for _, is_new in written)
+    return Written(added, len(written) - added)
+
+
+def add_listens(target: Target, source: str, rows: Rows) -> Written:
+    """Write plays of tracks."""
+    return Written(target.execute("add_listens", source, **columns(rows)).rowcount)
+
+
+def _sensor_ids(target: Target, source: str, sensors: Sequence[Sensor]) -> list[UUID]:
+    """Return the ids of what measured, which is added where it is new."""
+    known = target.ids.setdefault(f"sensor {source}", {})
+    if any((sensor.name, sensor.device) not in known for sensor in sensors):
+        given = [sensor._asdict() for sensor in sensors]
+        target.execute("add_sensors", source, sensors=compact(given))
+        for source_id, name, device in target.execute("sensors", source):
+            known[name, device] = source_id
+    return [known[sensor.name, sensor.device] for sensor in sensors]
+
+
+def _measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
+    sensors, indexes = _places(row.sensor for row in rows)
+    return {
+        "sensor_ids": _sensor_ids(target, source, sensors),
+        "sensor": compact(indexes),
+    }
+
+
+def add_samples(target: Target, source: str, rows: Rows) -> Written:
+    """Write measurements, and totals of days."""
+    known = target.ids.setdefault("metric", {})
+    new = {row.metric_type for row in rows} - known.keys()
+    if new:
+        metrics = [
+            {"metric_type": name, "unit": METRICS[name][0], "aggregation": METRICS[name][1]}
+            for name in sorted(new)
+        ]
+        target.execute("add_metrics", source, metrics=compact(metrics))
+        known.update(dict.fromkeys(new, target.import_id))
+    added = changed = 0
+    plain = [row for row in rows if not row.is_daily_total]
+    totals = newest([row for row in rows if row.is_daily_total])
+    if plain:
+        values = columns(plain, skip=("sensor",)) | _measured(target, source, plain)
+        added += target.execute("add_samples", source, **values).rowcount
+    if totals:
+        values = columns(totals, skip=("sensor",)) | _measured(target, source, totals)
+        written = _counted(target.execute("put_daily_totals", source, **values))
+        added, changed = added + written.added, written.changed
+    return Written(added, changed)
+
+
+def add_heart_rates(target: Target, source: str, rows: Rows) -> Written:
+    """Write heart rates."""
+    values = columns(rows, skip=("sensor",)) | _measured(target, source, rows)
+    return Written(target.execute("add_heart_rates", source, **values).rowcount)
+
+
+def put_sleeps(target: Target, source: str, rows: Rows) -> Written:
+    """Write sleeps, each with the recovery and the cycle that belong to it."""
+    rows = [
+        row
+        if row.utc_offset is not None
+        else row._replace(utc_offset=_offset(target.zone, row.ended_at))
+        for row in newest(rows)
+    ]
+    values = columns(rows, skip=("sensor", "recovery", "cycle")) | _measured(target, source, rows)
+    written = target.execute("put_sleeps", source, **values).fetchall()
+    added = {key for key, is_new in written if is_new}
+    changed = {key for key, _ in written}
+    for name, statement in (("recovery", "put_recoveries"), ("cycle", "put_cycles")):
+        keyed = [(row.key, getattr(row, name)) for row in rows if getattr(row, name) is not None]
+        if keyed:
+            values = columns([each for _, each in keyed]) | {"key": compact([k for k, _ in keyed])}
+            changed |= {key for (key,) in target.execute(statement, source, **values)}
+    return Written(len(added), len(changed - added))
+
+
+def _offset(zone: ZoneInfo, at: datetime) -> str:
+    """Return the offset from UTC in ``zone``, such as ``+02:00``."""
+    minutes = (at.astimezone(zone).utcoffset() or timedelta()) // timedelta(minutes=1)
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"
+
+
+def add_points(target: Target, source: str, rows: Rows) -> Written:
+    """Write where the person was."""
+    names, indexes = _places(row.device for row in rows)
+    known = target.ids.setdefault("location device", {None: None})  # type: ignore[dict-item] # no device
+    new = [name for name in names if name not in known]
+    if new:
+        target.execute("add_location_devices", source, names=new)
+        for device_id, name in target.execute("location_devices", source, names=new):
+            known[name] = device_id
+    values = columns(rows, skip=("device",)) | {
+        "device_ids": [known[name] for name in names],
+        "device": compact(indexes),
+    }
+    return Written(target.execute("add_points", source, **values).rowcount)
+
+
+def _parents(
+    target: Target, source: str, kind: str, statements: tuple[str, str], rows: Rows
+) -> dict[str, UUID]:
+    """Return the ids of what records refer to, by key; new and changed rows are written first."""
+    seen = target.ids.setdefault(f"{kind} {source} seen", {})
+    known = target.ids.setdefault(f"{kind} {source}", {})
+    new = [row for row in newest(rows) if row not in seen]
+    if new:
+        put, find = statements
+        target.execute(put, source, **columns(new, skip=("genres",)))
+        keys = [row.key for row in new]
+        for row_id, key in target.execute(find, source, keys=keys):
+            known[key] = row_id
+        seen.update({row: known[row.key] for row in new})
+    return known
+
+
+def put_place_events(target: Target, source: str, rows: Rows) -> Written:
+    """Write check-ins and visits, and their places."""
+    rows = newest(rows)
+    known = _parents(target, source, "place", ("put_places", "places"), [r.place for r in rows])
+    keys, indexes = _places(row.place.key for row in rows)
+    values = columns(rows, skip=("place",)) | {
+        "place_ids": [known[key] for key in keys],
+        "place": compact(indexes),
+    }
+    return _counted(target.execute("put_place_events", source, **values))
+
+
+class _KeyedTitle(NamedTuple):
+    """A title, whose key is what it is called."""
+
+    key: str
+    kind: str
+    name: str
+    genres: tuple[str, ...]
+
+
+def add_plays(target: Target, source: str, rows: Rows) -> Written:
+    """Write what was watched, and its titles with their genres."""
+    keyed = [_KeyedTitle(_title_key(row.title), *row.title) for row in rows]
+    known = _parents(target, source, "title", ("add_titles", "titles"), keyed)
+    genres = target.ids.setdefault(f"genre {source}", {})
+    pairs = {(known[title.key], genre) for title in keyed for genre in title.genres} - genres.keys()
+    if pairs:
+        target.execute(
+            "add_genres",
+            source,
+            title_id=compact([str(title_id) for title_id, _ in pairs]),
+            genre=compact([genre for _, genre in pairs]),
+        )
+        genres.update({pair: pair[0] for pair in pairs})
+    keys, indexes = _places(title.key for title in keyed)
+    values = columns(rows, skip=("title",)) | {
+        "title_ids": [known[key] for key in keys],
+        "title": compact(indexes),
+    }
+    return Written(target.execute("add_plays", source, **values).rowcount)
+
+
+def _title_key(title: Title) -> str:
+    """Return what a title is known by: its name, or the digest of one that is longer than a key."""
+    key = f"{title.kind}:{title.name}"
+    return (
+        key if len(key) <= KEY_LENGTH else f"{title.kind}:{sha256(title.name.encode()).hexdigest()}"
+    )
+
+
+def put_calendar_events(target: Target, source: str, rows: Rows) -> Written:
+    """Write events, and their calendars."""
+    rows = newest(rows)
+    calendars = [row.calendar for row in rows]
+    known = _parents(target, source, "calendar", ("put_calendars", "calendars"), calendars)
+    keys, indexes = _places(calendar.key for calendar in calendars)
+    values = columns(rows, skip=("calendar",)) | {
+        "calendar_ids": [known[key] for key in keys],
+        "calendar": compact(indexes),
+    }
+    return _counted(target.execute("put_calendar_events", source, **values))
+
+
+def put_recordings(target: Target, source: str, rows: Rows) -> Written:
+    """Write recordings with their transcripts."""
+    rows = newest(rows)
+    status = ["none" if row.transcript is None else "ready" for row in rows]
+    segments = [compact([part._asdict() for part in row.segments]) for row in rows]
+    values = columns(rows, skip=("segments",)) | {
+        "transcript_status": compact(status),
+        "transcript_segments": compact(segments),
+    }
+    return _counted(target.execute("put_recordings", source, **values))
+
+
+def put_code_events(target: Target, source: str, rows: Rows) -> Written:
+    """Write what happened in repositories."""
+    return _counted(target.execute("put_code_events", source, **columns(newest(rows))))
+
+
+def add_app_sessions(target: Target, source: str, rows: Rows) -> Written:
+    """Write app sessions as ingest does."""
+    return _add_sessions(target, source, APP_SESSIONS, rows)
+
+
+def add_coding_sessions(target: Target, source: str, rows: Rows) -> Written:
+    """Write coding sessions as ingest does."""
+    return _add_sessions(target, source, CODING_SESSIONS, rows)
+
+
+_EVENT_NAMES: Final = {"key": "idempotency_key", "is_idle": "idle"}
+
+
+def _event(row: Any) -> dict[str, Any]:
+    """Return a session as the event that a tracker would send."""
+    event = {
+        _EVENT_NAMES.get(name, name): value
+        for name, value in zip(row._fields, row, strict=True)
+        if value is not None
+    }
+    return event | {"started_at": row.started_at.isoformat(), "ended_at": row.ended_at.isoformat()}
+
+
+def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Written:
+    """Write sessions by ingest's own checks and statements, so that rollups and summaries stay true."""
+    verdict = events.judge(
+        stream,
+        events.Batch([_event(row) for row in rows], "default", source),
+        now_ms=time.time_ns() // 1_000_000,
+        full_urls=target.full_urls,
+    )
+    refused = [(each["code"], example(rows[each["index"]])) for each in verdict.rejected]
+    if not verdict.rows:
+        return Written(0, refused=tuple(refused))
+    values: dict[str, Any] = route.columns_of(stream, verdict.rows) | {
+        "user_id": target.user_id,
+        "source": source[: events.MAX_SOURCE],
+        "import_id": target.import_id,
+        "most_devices": events.MAX_DEVICES,
+        "stream": stream.name,
+    }
+    target.connection.execute(_ingest("lock_new_devices"), values)
+    beyond = {name for (name,) in target.connection.execute(_ingest("add_devices"), values)}
+    new = {key for (key,) in target.connection.execute(_ingest(f"add_{stream.name}"), values)}
+    kept = [row for row in verdict.rows if row["device"] not in beyond]
+    refused += [
+        ("too_many_devices", example(rows[index]))
+        for row in verdict.rows
+        if row["device"] in beyond
+        for index in row["indexes"]
+    ]
+    values |= route.consequences(kept, new)
+    for name in ("mark_days", "count_up"):
+        target.connection.execute(_ingest(name), values)
+    return Written(len(new), refused=tuple(refused))
+
+
+_INGEST: Final = queries.load(Path(route.__file__).with_name("ingest.sql"))
+
+
+def _ingest(name: str) -> Any:
+    return _INGEST[name]
+
+
+EXAMPLE: Final = 200
+"""Most characters of an example."""
+
+
+def example(record: Any) -> str:
+    """Return the beginning of a record as text, by which the person finds it in the file."""
+    parts = (
+        f"{name}={value.isoformat() if isinstance(value, datetime) else value}"
+        for name, value in zip(record._fields, record, strict=True)
+        if name != "key" and value not in (None, "", ())
+    )
+    return ", ".join(parts)[:EXAMPLE]
+
+
+WRITERS: Final[dict[type, Writer]] = {
+    records.Listen: add_listens,
+    records.Sample: add_samples,
+    records.HeartRate: add_heart_rates,
+    records.Sleep: put_sleeps,
+    records.Point: add_points,
+    records.PlaceEvent: put_place_events,
+    records.Play: add_plays,
+    records.CalendarEvent: put_calendar_events,
+    records.Recording: put_recordings,
+    records.CodeEvent: put_code_events,
+    records.AppSession: add_app_sessions,
+    records.CodingSession: add_coding_sessions,
+}
+
+STARTS: Final[dict[type, str]] = {
+    records.Listen: "listened_at",
+    records.Sample: "started_at",
+    records.HeartRate: "recorded_at",
+    records.Sleep: "started_at",
+    records.Point: "recorded_at",
+    records.PlaceEvent: "started_at",
+    records.Play: "watched_at",
+    records.CalendarEvent: "starts_at",
+    records.Recording: "recorded_at",
+    records.CodeEvent: "occurred_at",
+    records.AppSession: "started_at",
+    records.CodingSession: "started_at",
+}
+"""The field with the instant of each type of record."""
