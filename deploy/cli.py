@@ -35,6 +35,8 @@ _COMMANDS: Final = {
     "event": "authserver.cli.people:event",
     "goal": "deploy.operators.people:goal",
     "grant": "authserver.cli.grants:grant",
+    "import": "deploy.operators.imports:import_files",
+    "imports": "deploy.operators.imports:imports",
     "ingest": "resourceserver.trackers.commands:ingest",
     "janitor": "authserver.cli.people:clean",
     "org": "deploy.operators.people:org",

@@ -50,6 +50,9 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "resourceserver.integrations": set(),
     "resourceserver.integrations.formats": {"resourceserver.integrations"},
+    "resourceserver.integrations.imports": {
+        *("resourceserver.ingest", "resourceserver.integrations", "shared"),
+    },
     "resourceserver.trackers": {"resourceserver.ingest", "shared"},
     "resourceserver.app": {
         *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),
@@ -60,8 +63,9 @@ ROOMS: Final[dict[str, set[str]]] = {
     "deploy": {"shared"},
     "deploy.postgres": set(),
     "deploy.operators": {
-        *("authserver.cli", "authserver.pages", "authserver.people", "resourceserver.timeline"),
-        "shared",
+        *("authserver.cli", "authserver.pages", "authserver.people"),
+        *("resourceserver.integrations", "resourceserver.integrations.formats"),
+        *("resourceserver.integrations.imports", "resourceserver.timeline", "shared"),
     },
     "deploy.demo": {"authserver.cli", "authserver.people", "resourceserver.timeline", "shared"},
     "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},

@@ -11,6 +11,18 @@ select user_id
   from identity.user
  where email = %(email)s
 
+-- name: timezone
+-- The time zone of a person.
+select timezone
+  from identity.user
+ where user_id = %(user_id)s
+
+-- name: person_of_import
+-- Whose import this is; no row: there is none.
+select user_id
+  from profile.import
+ where import_id = %(import_id)s
+
 -- name: accounts
 -- All accounts with their addresses.
 select user_id,

@@ -1,0 +1,345 @@
+"""``svc import`` and ``svc imports``: files of other services become records, with a receipt.
+
+The command logs in twice: as the owner of the database, to begin and to end an import, and as the importer,
+which does everything between and reaches the rows of that one import's person alone.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import click
+import psycopg
+
+from authserver.cli import terminal
+from authserver.cli.terminal import Column
+from deploy.operators import people
+from resourceserver.integrations.format import Format, Person
+from resourceserver.integrations.formats import FORMATS
+from resourceserver.integrations.imports import files, receipts, running, undo
+from resourceserver.integrations.imports.files import CannotOpen
+from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
+from resourceserver.integrations.imports.running import Database, DryRun, Interrupted, Over
+from shared import database
+from shared.settings import Settings
+
+_COLUMNS: Final = (
+    *(Column("IMPORT"), Column("STARTED AT"), Column("FILE", longest=40), Column("STATUS")),
+    Column("FORMATS", separator=", "),
+    *map(Column, ("READ", "NEW", "KNOWN", "CHANGED", "REFUSED")),
+)
+_MOST_REASONS: Final = 10
+"""How many reasons of refusals are printed; the receipt has all of them."""
+
+
+class _Account(NamedTuple):
+    user_id: UUID
+    zone: ZoneInfo
+
+
+@click.command("import")
+@click.argument("paths", metavar="FILE...", nargs=-1, callback=lambda *given: given[2])
+@click.option(
+    "--user", "email", metavar="EMAIL", callback=terminal.text, help="Whose files they are."
+)
+@click.option(
+    "--as", "format_name", metavar="FORMAT", help="The format, where several are possible."
+)
+@click.option("--dry-run", is_flag=True, help="Read and check everything, and write nothing.")
+@click.option("--json", "is_json", is_flag=True, help="Print the receipt as JSON.")
+@click.option("--undo", "undone", metavar="IMPORT_ID", help="Remove what an import brought.")
+@click.pass_obj
+def import_files(
+    chosen: Settings,
+    *,
+    paths: tuple[str, ...],
+    email: str | None,
+    format_name: str | None,
+    dry_run: bool,
+    is_json: bool,
+    undone: str | None,
+) -> None:
+    """Bring each FILE, folder or archive of another service into the account of EMAIL.
+
+    The format is recognised by content. Bringing a file again, or a newer export, adds only what is new. A
+    run that was interrupted goes on where it stopped when the same file is brought again. The exit status
+    is 0 if something usable was in the files, and 1 if nothing was.
+    """
+    if undone is not None:
+        if paths:
+            raise click.ClickException("--undo takes no files")
+        _undo(chosen, undone)
+        return
+    if not paths or email is None:
+        raise click.UsageError("name the files, and the account with --user")
+    form = _format(format_name)
+    outcomes = [
+        _bring(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json) for path in paths
+    ]
+    if is_json:
+        found = [receipt for receipt, _ in outcomes if receipt is not None]
+        click.echo(json.dumps(found[0] if len(outcomes) == 1 and found else found, indent=2))
+    if not any(is_usable for _, is_usable in outcomes):
+        sys.exit(1)
+
+
+def _format(name: str | None) -> Format | None:
+    """Return the format of this name. Raises ClickException if there is none."""
+    if name is None:
+        return None
+    found = next((each for each in FORMATS if each.name == name), None)
+    if found is None:
+        names = ", ".join(sorted(each.name for each in FORMATS))
+        raise click.ClickException(f"there is no format {terminal.plain(name)}; there are {names}")
+    return found
+
+
+@contextmanager
+def _connected(chosen: Settings) -> Iterator[Connection]:
+    """A connection of the owner's login. Raises ClickException."""
+    if chosen.database_url is None:
+        raise database.no_database(chosen)
+    try:
+        with closing(
+            psycopg.connect(chosen.database_url, autocommit=True, connect_timeout=5)
+        ) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise terminal.failure(error) from error
+
+
+def _account(connection: Connection, email: str) -> _Account:
+    with receipts.as_owner(connection):
+        user_id = people.account(connection, email)
+        row = connection.execute(people.SQL["timezone"], {"user_id": user_id}).fetchone()
+    return _Account(user_id, ZoneInfo("UTC" if row is None else row[0]))
+
+
+def _bring(
+    chosen: Settings, email: str, path: Path, form: Format | None, *, is_dry: bool, is_json: bool
+) -> tuple[Receipt | None, bool]:
+    """Bring one file and report; return its receipt and whether anything usable was in it."""
+    name = terminal.plain(str(path))
+    try:
+        with _connected(chosen) as owner, ExitStack() as within:
+            account = _account(owner, email)
+            digest, size = files.digest(path)
+            brought = files.bring(path, within)
+            planned = running.plan(brought, FORMATS, form)
+            with _progress(planned.size, name) as on_read:
+                for part in planned.parts:
+                    part.member.on_read = on_read
+                if is_dry:
+                    receipt = _read_only(planned, account, path, size, digest)
+                    problem = running.failure(receipt, planned)
+                else:
+                    begun = receipts.begin(
+                        owner,
+                        account.user_id,
+                        file_name=_file_name(path),
+                        file_size=size,
+                        digest=digest,
+                        chosen_format=None if form is None else form.name,
+                    )
+                    receipt, problem = _write(chosen, owner, account, planned, begun)
+    except CannotOpen as error:
+        click.echo(f"{name}: {error}", err=True)
+        return None, False
+    except AlreadyRunning as error:
+        click.echo(f"{name}: {error.__doc__}", err=True)
+        return None, False
+    if not is_json:
+        _report(name, receipt)
+    if problem is not None:
+        click.echo(f"{name}: {problem}", err=True)
+    return receipt, problem is None
+
+
+def _read_only(
+    planned: running.Plan, account: _Account, path: Path, size: int, digest: bytes
+) -> Receipt:
+    dry = DryRun()
+    running.run(planned, Person(account.zone, datetime.now(UTC)), dry)
+    return dry.receipt(_file_name(path), size, digest)
+
+
+def _write(
+    chosen: Settings,
+    owner: Connection,
+    account: _Account,
+    planned: running.Plan,
+    begun: Import,
+) -> tuple[Receipt, str | None]:
+    """Import what is planned; return the receipt and why it is not done, if so. Raises ClickException."""
+    status = "interrupted"
+    problem: str | None = "interrupted: bring the same file again to go on"
+    ledger = Database(
+        database.login(chosen, "importer"),
+        begun,
+        account.zone,
+        chosen.full_urls,
+        _to_stderr,
+        prepare=chosen.prepare,
+    )
+    try:
+        with closing(ledger):
+            running.run(planned, Person(account.zone, begun.started_at), ledger)
+        receipt = _receipt(owner, account, begun.import_id)
+        failure = running.failure(receipt, planned)
+        status, problem = ("done", None) if failure is None else ("failed", failure)
+    except KeyboardInterrupt:
+        pass
+    except Interrupted as error:
+        problem = f"{error}: bring the same file again to go on"
+    except Over as error:
+        raise click.ClickException(str(error.__doc__)) from error
+    receipts.end(owner, begun, status, problem)
+    return _receipt(owner, account, begun.import_id), problem
+
+
+def _receipt(owner: Connection, account: _Account, import_id: UUID) -> Receipt:
+    receipt = receipts.read(owner, account.user_id, import_id)
+    if receipt is None:
+        raise click.ClickException(str(Over.__doc__))
+    return receipt
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _file_name(path: Path) -> str:
+    """Return the name of a file as the receipt has it."""
+    name = path.resolve().name or str(path)
+    return name.encode("utf-8", "replace").decode().replace("\0", "")[:1024]
+
+
+@contextmanager
+def _progress(size: int, name: str) -> Iterator[files.OnRead]:
+    """A bar on a terminal that shows bytes, rate and the time that is left."""
+    started, count = time.monotonic(), 0
+
+    def rate(_: object) -> str:
+        spent = time.monotonic() - started
+        return f"{count / 1e6:.0f} MB, {count / 1e6 / spent:.1f} MB/s" if spent > 0.5 else ""
+
+    with click.progressbar(
+        length=max(size, 1),
+        label=name[-40:],
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+        item_show_func=rate,
+        show_eta=True,
+    ) as bar:
+
+        def on_read(more: int) -> None:
+            nonlocal count
+            count += more
+            bar.update(more, more)
+
+        yield on_read
+
+
+def _report(name: str, receipt: Receipt) -> None:
+    """Print a receipt for people."""
+    counts = receipt["records"]
+    formats = ", ".join(receipt["formats"]) or "nothing that can be read"
+    head = f"{name}: {formats}"
+    if receipt["import_id"] is not None:
+        head += f" (import {receipt['import_id']}, {receipt['status']})"
+    click.echo(head)
+    sums = [f"{counts['read']} records read"]
+    sums += [
+        f"{counts[each]} {each}"
+        for each in ("new", "known", "changed", "refused")
+        if counts[each] is not None
+    ]
+    click.echo(f"  {', '.join(sums)}")
+    if receipt["first_at"] is not None:
+        click.echo(f"  from {receipt['first_at']} to {receipt['last_at']}")
+    for refusal in receipt["refused"][:_MOST_REASONS]:
+        click.echo(f"  refused {refusal['count']}: {refusal['reason']}")
+        for example in refusal["examples"]:
+            click.echo(terminal.plain(f"    {example}"))
+    for part in receipt["parts"]:
+        if part["problem"] is not None:
+            click.echo(terminal.plain(f"  {part['name']}: {part['problem']}"))
+    if receipt["ignored"]["count"]:
+        names = ", ".join(receipt["ignored"]["names"][:3])
+        count = terminal.counted(receipt["ignored"]["count"], "file")
+        click.echo(terminal.plain(f"  {count} of no known format: {names}"))
+    unproven = [
+        each.title for each in FORMATS if each.name in receipt["formats"] and not each.is_proven
+    ]
+    for title in unproven:
+        click.echo(f"  {title}: never tested with a file that the service itself has made")
+
+
+def _undo(chosen: Settings, text: str) -> None:
+    with _connected(chosen) as owner:
+        user_id, import_id = _find(owner, text)
+        try:
+            undo.undo(owner, user_id, import_id)
+        except AlreadyRunning as error:
+            raise click.ClickException(str(error.__doc__)) from error
+    click.echo(f"removed what import {import_id} brought")
+
+
+def _find(owner: Connection, text: str) -> tuple[UUID, UUID]:
+    """Return person and id of an import. Raises ClickException if there is none."""
+    try:
+        import_id = UUID(text)
+        with receipts.as_owner(owner):
+            row = owner.execute(people.SQL["person_of_import"], {"import_id": import_id}).fetchone()
+    except ValueError:
+        row = None
+    if row is None:
+        raise click.ClickException(f"there is no import {terminal.plain(text)}")
+    return row[0], import_id
+
+
+@click.group()
+def imports() -> None:
+    """Imports of files, and their receipts."""
+
+
+@imports.command("list")
+@click.argument("email", callback=terminal.text)
+@terminal.json_option
+@click.pass_obj
+def list_imports(chosen: Settings, email: str, *, is_json: bool) -> None:
+    """List the imports of EMAIL, newest first."""
+    with _connected(chosen) as owner:
+        account = _account(owner, email)
+        with receipts.as_owner(owner):
+            rows: Sequence[Any] = owner.execute(
+                receipts.SQL["imports"], {"user_id": account.user_id}
+            ).fetchall()
+    terminal.print_list(_COLUMNS, rows, is_json=is_json)
+
+
+@imports.command("show")
+@click.argument("import_id", callback=terminal.text)
+@click.option("--json", "is_json", is_flag=True, help="Print the receipt as JSON.")
+@click.pass_obj
+def show(chosen: Settings, import_id: str, *, is_json: bool) -> None:
+    """Print the receipt of an import."""
+    with _connected(chosen) as owner:
+        user_id, found = _find(owner, import_id)
+        receipt = receipts.read(owner, user_id, found)
+    if receipt is None:
+        raise click.ClickException(f"there is no import {terminal.plain(import_id)}")
+    if is_json:
+        click.echo(json.dumps(receipt, indent=2))
+    else:
+        _report(terminal.plain(receipt["file"]), receipt)
+
+
+COMMANDS: Final[tuple[click.Command, ...]] = (import_files, imports)

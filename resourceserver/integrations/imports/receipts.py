@@ -1,0 +1,124 @@
+"""The receipt of an import: what became of each record, kept in the transaction that wrote it.
+
+So a run that was killed at any moment has a receipt that says exactly what it has written. The next run of
+the same file goes on under the same import, and skips as many records of each member as the receipt counts.
+
+    begin ──► running ──┬──► done        something usable was in it
+                ▲       ├──► failed      nothing was
+                │       └──► interrupted by Ctrl-C, a database that is gone, or a disk that is full
+                └─ the same file again ─┘
+
+The owner's login begins and ends imports. All else happens in the import's own session, with the login of
+the importer, which can begin none. Its key is random; a run that takes over has another one, so that the
+earlier run writes nothing any more.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+import psycopg
+
+from shared import queries, schema
+
+SQL: Final = queries.load(Path(__file__).with_name("receipts.sql"))
+EXAMPLES: Final = 3
+"""How many examples of each reason are kept."""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Receipt = dict[str, Any]
+"""A receipt as JSON (``receipt`` in receipts.sql)."""
+
+
+class AlreadyRunning(Exception):
+    """another process is importing this file right now"""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import that runs."""
+
+    user_id: UUID
+    import_id: UUID
+    key_hash: bytes
+    started_at: datetime
+    """When its first run began: a later run reads the file as that one did."""
+
+
+@contextmanager
+def as_owner(connection: Connection) -> Iterator[None]:
+    """A transaction with the rights of the owner of the tables, on a schema that fits this code."""
+    with connection.transaction():
+        connection.execute(SQL["become_owner"])
+        schema.check(connection)
+        yield
+
+
+def begin(
+    owner: Connection,
+    user_id: UUID,
+    *,
+    file_name: str,
+    file_size: int,
+    digest: bytes,
+    chosen_format: str | None,
+) -> Import:
+    """Begin an import, or go on with one of this very file; ``owner`` holds its lock until it is closed.
+
+    Raises AlreadyRunning.
+    """
+    values = {
+        "user_id": user_id,
+        "digest": digest,
+        "chosen_format": chosen_format,
+        "file_name": file_name,
+        "file_size": file_size,
+        "key_hash": hashlib.sha256(secrets.token_bytes(32)).digest(),
+    }
+    # Two processes that bring the same file at the same moment must not both begin.
+    lock(owner, f"{user_id} {digest.hex()}")
+    with as_owner(owner):
+        unfinished = owner.execute(SQL["unfinished"], values).fetchone()
+    import_id = uuid4() if unfinished is None else unfinished[0]
+    lock(owner, str(import_id))
+    statement = "begin_import" if unfinished is None else "take_over"
+    with as_owner(owner):
+        row = owner.execute(SQL[statement], values | {"import_id": import_id}).fetchone()
+    if row is None:
+        raise AlreadyRunning
+    return Import(user_id, row[0], values["key_hash"], row[1])  # type: ignore[arg-type] # bytes, as above
+
+
+def lock(connection: Connection, what: str) -> None:
+    """Lock an import or a file until the connection is closed. Raises AlreadyRunning.
+
+    By the login's own right: on a server of ours, other roles may not keep locks (sql/embedded/database.sql).
+    """
+    if connection.execute(SQL["try_lock"], {"what": what}).fetchone() != (True,):
+        raise AlreadyRunning
+
+
+def end(owner: Connection, running: Import, status: str, problem: str | None) -> bool:
+    """End a run; return False if it is over already."""
+    values = {
+        "user_id": running.user_id,
+        "import_id": running.import_id,
+        "key_hash": running.key_hash,
+        "status": status,
+        "problem": problem,
+    }
+    with as_owner(owner):
+        return owner.execute(SQL["end_import"], values).fetchone() is not None
+
+
+def read(owner: Connection, user_id: UUID, import_id: UUID) -> Receipt | None:
+    """Return the receipt of an import, or None."""
+    with as_owner(owner):
+        row = owner.execute(SQL["receipt"], {"user_id": user_id, "import_id": import_id}).fetchone()
+    return None if row is None else row[0]

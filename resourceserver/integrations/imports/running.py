@@ -1,0 +1,560 @@
+"""One import: each member is read by its format, and its records are checked and written in batches.
+
+    member ──format.read──► records ──checks──► batch ──one transaction──► rows and counts of the receipt
+
+While the database writes a batch, the next one is read. Each transaction opens the import's session and is
+whole in itself, so nothing is lost and nothing is doubled wherever a run ends. Where the database is away
+for a moment, the batch is written again, unless the receipt says that it was written.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final, Protocol
+from zoneinfo import ZoneInfo
+
+import psycopg
+from psycopg import errors
+
+from resourceserver.integrations.format import Format, Person, Unreadable
+from resourceserver.integrations.imports import checks, receipts, recognition, writing
+from resourceserver.integrations.imports.files import Brought, Member, Refusal
+from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
+from resourceserver.integrations.imports.recognition import Recognised
+from resourceserver.integrations.imports.writing import STARTS, WRITERS, Target
+from resourceserver.integrations.records import Refused
+from shared import SCHEMA_VERSION
+
+ROWS: Final = 1000
+"""Most rows of a statement."""
+BATCH: Final = 4000
+"""Records and refused ones of a transaction."""
+PATIENCE_S: Final = 60.0
+"""How long a batch waits for a database that is away."""
+_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+_MOST_NAMES: Final = 20
+"""How many names of members that no format recognises a receipt has."""
+
+
+class Interrupted(Exception):
+    """The import cannot go on now, and can later; the message is one line."""
+
+
+class Over(Exception):
+    """another run has taken this import over, or the account is deleted"""
+
+
+class _Behind(Exception):
+    """The receipt is not where this run left it: the server lost its last transactions, or has one more."""
+
+
+@dataclass
+class Batch:
+    """What is written in one transaction."""
+
+    rows: dict[type, list[Any]] = field(default_factory=dict)
+    refused: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    """How many were refused by reason, with the first examples."""
+    count: int = 0
+    """Records and refused ones."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    def refuse(self, reason: str, example: str) -> None:
+        """Count one that was refused."""
+        count, examples = self.refused.setdefault(reason, (0, []))
+        if len(examples) < EXAMPLES:
+            examples.append(_storable(example))
+        self.refused[reason] = (count + 1, examples)
+
+
+def _storable(text: str) -> str:
+    """Return an example as it can be stored and printed."""
+    return "".join(
+        each if each.isprintable() and not "\ud800" <= each <= "\udfff" else "\ufffd"
+        for each in text[: writing.EXAMPLE]
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One member that is read."""
+
+    member: Member
+    format: Format
+    position: int
+
+    @property
+    def name(self) -> str:
+        """Its path in what was brought."""
+        return self.member.name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to become of all members."""
+
+    parts: tuple[Part, ...]
+    refused: tuple[Refusal, ...]
+    """Members that cannot be read, or whose format the person has to choose."""
+    ignored: tuple[str, ...]
+    """Names of members that no format recognises."""
+    likeness: str | None
+    """What the largest of these looks like."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that will be read."""
+        return sum(part.member.size for part in self.parts)
+
+
+def plan(brought: Brought, formats: Sequence[Format], chosen: Format | None = None) -> Plan:
+    """Return which members are read, and by which format; ``chosen`` is the person's word."""
+    parts: list[Part] = []
+    refused = list(brought.refused)
+    ignored: list[Member] = []
+    for member in brought.files:
+        try:
+            head = member.head()
+        except Unreadable as error:
+            refused.append(Refusal(member.name, str(error)))
+            continue
+        if chosen is not None:
+            is_chosen = len(brought.files) == 1 or chosen.recognise(head) > 0
+            found = Recognised(chosen if is_chosen else None)
+        else:
+            found = recognition.recognise(head, formats)
+        if found.format is not None:
+            parts.append(Part(member, found.format, len(parts)))
+        elif found.ties:
+            problem = f"it may be {' or '.join(found.ties)}: choose one with --as"
+            refused.append(Refusal(member.name, problem))
+        else:
+            ignored.append(member)
+    largest = max(ignored, key=lambda member: member.size, default=None)
+    return Plan(
+        tuple(parts),
+        tuple(refused),
+        tuple(member.name for member in ignored),
+        None if largest is None else recognition.likeness(largest.head()),
+    )
+
+
+class Ledger(Protocol):
+    """Where batches go."""
+
+    def begin_part(self, part: Part) -> int | None:
+        """Return how many records of a member are done, None if all are."""
+
+    def write(self, part: Part, batch: Batch, before: int) -> None:
+        """Take a batch, which comes after ``before`` records."""
+
+    def end_part(self, part: Part, problem: str | None) -> None:
+        """Take note that a member is done."""
+
+    def note_others(self, planned: Plan) -> None:
+        """Take note of the members that are not read."""
+
+
+def run(planned: Plan, person: Person, ledger: Ledger) -> None:
+    """Import all members. Raises Interrupted, Over and what ``ledger`` does."""
+    ledger.note_others(planned)
+    for part in planned.parts:
+        done = ledger.begin_part(part)
+        while done is not None:
+            try:
+                problem = _import(part, person, ledger, done)
+                ledger.end_part(part, problem)
+                break
+            except _Behind:
+                done = ledger.begin_part(part)
+
+
+def _import(part: Part, person: Person, ledger: Ledger, done: int) -> str | None:
+    """Import one member from its record ``done`` on; return why it was not read to its end, if so."""
+    with ThreadPoolExecutor(1) as writer:
+        pending: Future[None] | None = None
+        problem: list[str] = []
+        for batch in _batches(part.format, part.member, person, done, problem):
+            if pending is not None:
+                pending.result()
+            pending = writer.submit(ledger.write, part, batch, done)
+            done += batch.count
+        if pending is not None:
+            pending.result()
+    return problem[0] if problem else None
+
+
+def _batches(
+    form: Format, member: Member, person: Person, done: int, problem: list[str]
+) -> Iterator[Batch]:
+    """Yield the records of a member in batches; ``problem`` gets why it cannot be read to its end."""
+    batch = Batch()
+    try:
+        for item in islice(form.read(member, person), done, None):
+            if isinstance(item, Refused):
+                batch.refuse(_reason(item.reason), item.example)
+            else:
+                reason = checks.refusal(item)
+                if reason is None:
+                    _take(batch, item)
+                else:
+                    batch.refuse(reason, writing.example(item))
+            batch.count += 1
+            if batch.count >= BATCH:
+                yield batch
+                batch = Batch()
+    except Unreadable as error:
+        problem.append(str(error))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except Exception as error:
+        # A reader may meet anything. What it yielded before stays.
+        problem.append(f"the reader of {form.name} failed: {type(error).__name__}: {error}"[:500])
+    if batch.count:
+        yield batch
+
+
+def _take(batch: Batch, item: Any) -> None:
+    kind = type(item)
+    rows = batch.rows.get(kind)
+    if rows is None:
+        rows = batch.rows[kind] = []
+    rows.append(item)
+    at = getattr(item, STARTS[kind])
+    if batch.first_at is None or at < batch.first_at:
+        batch.first_at = at
+    if batch.last_at is None or at > batch.last_at:
+        batch.last_at = at
+
+
+def _reason(text: str) -> str:
+    """Return a reason as a code, whatever a reader has written."""
+    code = "".join(each if each.isascii() and each.isalnum() else "_" for each in text.lower())
+    return code[:64] if code[:1].isalpha() else "unreadable"
+
+
+@dataclass
+class Database:
+    """Writes batches with the login of the importer."""
+
+    login: str
+    running: Import
+    zone: ZoneInfo
+    full_urls: bool
+    say: Callable[[str], None]
+    prepare: bool = True
+    _connection: psycopg.Connection[Any] | None = None
+    _target: Target | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._target = None
+
+    def begin_part(self, part: Part) -> int | None:
+        """Return how many records of a member are done, None if all are. Raises Interrupted and Over."""
+
+        def begin(target: Target) -> int | None:
+            self._execute(
+                target,
+                "begin_part",
+                name=part.name,
+                position=part.position,
+                format=part.format.name,
+                source=part.format.source,
+                size=part.member.size,
+                problem=None,
+                is_finished=False,
+            )
+            row = self._execute(target, "part", name=part.name).fetchone()
+            if row is None:
+                raise Over
+            return None if row[1] else int(row[0])
+
+        done: int | None = self._transact(begin)
+        return done
+
+    def write(self, part: Part, batch: Batch, before: int) -> None:
+        """Write a batch and count it. Raises Interrupted, Over and _Behind."""
+        source = part.format.source
+
+        def write(target: Target) -> None:
+            row = self._execute(target, "part", name=part.name).fetchone()
+            if row is None or row[0] != before:
+                raise _Behind
+            added, changed = 0, 0
+            refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
+            late = Batch(refused=refused)
+            for kind, writer in WRITERS.items():
+                rows = batch.rows.get(kind, ())
+                for start in range(0, len(rows), ROWS):
+                    written = writer(target, source, rows[start : start + ROWS])
+                    added += written.added
+                    changed += written.changed
+                    for reason, example in written.refused:
+                        late.refuse(reason, example)
+            count = sum(n for n, _ in late.refused.values())
+            counted = self._execute(
+                target,
+                "add_counts",
+                name=part.name,
+                before=before,
+                added=added,
+                changed=changed,
+                refused=count,
+                known=batch.count - added - changed - count,
+                first_at=batch.first_at,
+                last_at=batch.last_at,
+            )
+            if counted.rowcount != 1:
+                raise _Behind
+            for reason, (n, examples) in late.refused.items():
+                self._execute(
+                    target,
+                    "add_refusals",
+                    name=part.name,
+                    reason=reason,
+                    count=n,
+                    examples=examples,
+                )
+
+        self._transact(write)
+
+    def end_part(self, part: Part, problem: str | None) -> None:
+        """Note that a member is done. Raises Interrupted and Over."""
+        said = None if problem is None else _storable_line(problem)
+        self._transact(
+            lambda target: self._execute(target, "end_part", name=part.name, problem=said)
+        )
+
+    def note_others(self, planned: Plan) -> None:
+        """Note the members that are not read. Raises Interrupted and Over."""
+
+        def note(target: Target) -> None:
+            for place, (name, problem) in enumerate(planned.refused, len(planned.parts)):
+                self._execute(
+                    target,
+                    "begin_part",
+                    name=name,
+                    position=place,
+                    format=None,
+                    source=None,
+                    size=0,
+                    problem=_storable_line(problem),
+                    is_finished=True,
+                )
+            names = list(planned.ignored[:_MOST_NAMES])
+            self._execute(target, "note_ignored", count=len(planned.ignored), names=names)
+
+        self._transact(note)
+
+    def _execute(self, target: Target, statement: str, /, **values: Any) -> psycopg.Cursor[Any]:
+        common = {"user_id": self.running.user_id, "import_id": self.running.import_id}
+        return target.connection.execute(receipts.SQL[statement], common | values)
+
+    def _transact(self, work: Callable[[Target], Any]) -> Any:
+        """Do ``work`` in a session of the import, again where the database was away for a moment."""
+        waited, attempt = 0.0, 0
+        while True:
+            try:
+                target = self._connected()
+                with target.connection.transaction():
+                    self._execute(
+                        target,
+                        "open_import",
+                        key_hash=self.running.key_hash,
+                        version=SCHEMA_VERSION,
+                    )
+                    return work(target)
+            except psycopg.Error as error:
+                self._forget()
+                self._judge(error)
+                if waited >= PATIENCE_S:
+                    raise Interrupted(_problem(error)) from error
+                if attempt == len(_PAUSES_S):
+                    self.say(f"{_problem(error)}; trying again")
+                pause_s = _PAUSES_S[min(attempt, len(_PAUSES_S) - 1)]
+                time.sleep(pause_s)
+                waited, attempt = waited + pause_s, attempt + 1
+
+    def _judge(self, error: psycopg.Error) -> None:
+        """Raise what ends the run; return where another attempt may succeed."""
+        if error.sqlstate == "SV401":
+            raise Over from error
+        if error.sqlstate in ("57SV1", "57SV2"):
+            raise Interrupted(f"this version does not fit the schema: {_line(error)}") from error
+        if isinstance(error, errors.InsufficientPrivilege):
+            # The session ended in the middle of the transaction: the account was deleted.
+            raise Over from error
+        if isinstance(
+            error,
+            psycopg.OperationalError | psycopg.InternalError | errors.ForeignKeyViolation,
+        ):
+            return
+        raise Interrupted(f"the database refuses a batch: {_line(error)}") from error
+
+    def _connected(self) -> Target:
+        if self._target is None:
+            connection = psycopg.connect(
+                self.login, autocommit=True, prepare_threshold=0 if self.prepare else None
+            )
+            self._connection = connection
+            self._target = Target(
+                connection,
+                self.running.user_id,
+                self.running.import_id,
+                self.zone,
+                self.full_urls,
+            )
+        return self._target
+
+    def _forget(self) -> None:
+        """Forget what was written in a transaction that is no more, and a connection that is broken."""
+        if self._target is not None:
+            self._target.ids.clear()
+        if self._connection is not None and self._connection.broken:
+            self.close()
+
+
+def _line(error: psycopg.Error) -> str:
+    return " ".join((error.diag.message_primary or str(error)).split())[:300]
+
+
+def _problem(error: psycopg.Error) -> str:
+    if isinstance(error, errors.DiskFull):
+        return "the disk of the database is full"
+    return f"the database does not answer: {_line(error)}"
+
+
+def _storable_line(text: str) -> str:
+    return "".join(
+        each if each.isprintable() and not "\ud800" <= each <= "\udfff" else "\ufffd"
+        for each in text
+    )[:1000]
+
+
+@dataclass
+class DryRun:
+    """Counts what an import would write, and writes nothing."""
+
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
+
+    def begin_part(self, part: Part) -> int | None:
+        """Return 0."""
+        self._add(part.name, part.format.name, None)
+        return 0
+
+    def _add(self, name: str, form: str | None, problem: str | None) -> None:
+        self.parts.append(
+            {
+                "name": name,
+                "format": form,
+                "read": 0,
+                "new": None,
+                "known": None,
+                "changed": None,
+                "refused": 0,
+                "first_at": None,
+                "last_at": None,
+                "finished": problem is not None,
+                "problem": problem,
+            }
+        )
+
+    def write(self, part: Part, batch: Batch, before: int) -> None:
+        """Count a batch."""
+        counts = next(each for each in reversed(self.parts) if each["name"] == part.name)
+        counts["read"] = before + batch.count
+        for reason, (n, examples) in batch.refused.items():
+            counts["refused"] += n
+            count, kept = self.refused.setdefault(reason, (0, []))
+            self.refused[reason] = (count + n, (kept + examples)[:EXAMPLES])
+        for name, choose, at in (
+            ("first_at", min, batch.first_at),
+            ("last_at", max, batch.last_at),
+        ):
+            if at is not None:
+                counts[name] = at if counts[name] is None else choose(counts[name], at)
+
+    def end_part(self, part: Part, problem: str | None) -> None:
+        """Note that a member was read."""
+        counts = next(each for each in reversed(self.parts) if each["name"] == part.name)
+        counts |= {"finished": True, "problem": problem}
+
+    def note_others(self, planned: Plan) -> None:
+        """Note the members that are not read."""
+        for name, problem in planned.refused:
+            self._add(name, None, problem)
+        self.ignored = planned.ignored
+
+    def receipt(self, file_name: str, size: int, digest: bytes) -> Receipt:
+        """Return a receipt as that of an import; what was new or known is null."""
+
+        def instant(at: datetime | None) -> str | None:
+            return None if at is None else f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+
+        firsts = [each["first_at"] for each in self.parts if each["first_at"] is not None]
+        lasts = [each["last_at"] for each in self.parts if each["last_at"] is not None]
+        return {
+            "import_id": None,
+            "file": file_name,
+            "size": size,
+            "digest": f"sha256:{digest.hex()}",
+            "status": "dry_run",
+            "problem": None,
+            "formats": sorted({each["format"] for each in self.parts if each["format"]}),
+            "records": {
+                "read": sum(each["read"] for each in self.parts),
+                "new": None,
+                "known": None,
+                "changed": None,
+                "refused": sum(each["refused"] for each in self.parts),
+            },
+            "refused": [
+                {"reason": reason, "count": count, "examples": examples}
+                for reason, (count, examples) in sorted(
+                    self.refused.items(), key=lambda each: (-each[1][0], each[0])
+                )
+            ],
+            "first_at": instant(min(firsts, default=None)),
+            "last_at": instant(max(lasts, default=None)),
+            "ignored": {"count": len(self.ignored), "names": list(self.ignored[:_MOST_NAMES])},
+            "started_at": None,
+            "finished_at": None,
+            "parts": [
+                each | {"first_at": instant(each["first_at"]), "last_at": instant(each["last_at"])}
+                for each in self.parts
+            ],
+        }
+
+
+def usable(receipt: Receipt) -> int:
+    """Return how many records of a receipt were taken, or known."""
+    return int(receipt["records"]["read"] - receipt["records"]["refused"])
+
+
+def failure(receipt: Receipt, planned: Plan) -> str | None:
+    """Return why nothing usable was in a file, or None."""
+    if usable(receipt):
+        return None
+    problems = [each["problem"] for each in receipt["parts"] if each["problem"] is not None]
+    if receipt["records"]["read"]:
+        first = receipt["refused"][0]
+        return (
+            f"none of its {receipt['records']['read']} records can be used"
+            f" ({first['reason']}: {first['examples'][0] if first['examples'] else ''})"
+        )
+    if problems:
+        return f"nothing in it can be read: {problems[0]}"
+    if receipt["formats"]:
+        return f"it is {' and '.join(receipt['formats'])}, and has no records"
+    if planned.likeness is not None:
+        return f"no format recognises it; it looks like {planned.likeness}"
+    return "there is no file in it"

@@ -1,0 +1,241 @@
+"""Each type of record: what its row is, and what comes again."""
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from resourceserver.integrations.records import (
+    AppSession,
+    Calendar,
+    CalendarEvent,
+    CodeEvent,
+    CodingSession,
+    Cycle,
+    HeartRate,
+    Listen,
+    Place,
+    PlaceEvent,
+    Play,
+    Point,
+    Record,
+    Recording,
+    Recovery,
+    Sample,
+    Sensor,
+    Sleep,
+    Title,
+    TranscriptSegment,
+)
+from tests.integrations.bringing import Importer, counts
+
+Rows = psycopg.Connection[Any]
+
+AT: Final = datetime(2025, 6, 16, 7, 30, 0, 123_000, tzinfo=UTC)
+HOUR: Final = timedelta(hours=1)
+WATCH: Final = Sensor("Apple Watch", "Watch6,2", "watch", "watchos")
+CAFE: Final = Place("cafe", "Café X", "Café", 52.371, 4.891, "Street 1", "Amsterdam", "NL")
+
+EXAMPLES: Final[dict[str, tuple[Record, Record | None]]] = {
+    "music.listen": (
+        Listen(
+            *("a", AT, "Andromeda", "Gorillaz", ("Gorillaz", 'D"R\\A'), "Humanz", 178_778, 197_000),
+            *(False, "spotify:track:1", "GB", "6b4e1b26-9f4c-4d3c-8a93-0d1e2f3a4b5c"),
+        ),
+        None,
+    ),
+    "health.sample": (Sample("a", "steps", AT, AT + HOUR, 212, WATCH, "+02:00"), None),
+    "health.heart_rate": (HeartRate("a", AT, 61, WATCH, (982, 975)), None),
+    "health.sleep": (
+        Sleep(
+            *("a", AT, AT + 8 * HOUR, WATCH, 28_800_000, 26_100_000, None),
+            recovery=Recovery("pending"),
+            cycle=Cycle(AT, None, 11.4, 21),
+        ),
+        Sleep(
+            *("a", AT, AT + 8 * HOUR, WATCH, 28_800_000, 26_100_000, None),
+            recovery=Recovery("scored", 66, 52, 48.2, 96.1, 33.7),
+            cycle=Cycle(AT, None, 11.4, 21),
+        ),
+    ),
+    "location.point": (
+        Point("a", AT, 52.37, 4.89, 12, 3.1, 4, 1.4, 210, 81, "walking", "phone"),
+        None,
+    ),
+    "location.event": (
+        PlaceEvent("a", "visit", "suggested", AT, None, CAFE, "+02:00", "note"),
+        PlaceEvent("a", "visit", "confirmed", AT, AT + HOUR, CAFE._replace(name="Y"), "+02:00"),
+    ),
+    "content.play": (
+        Play("a", Title("show", "Dark", ("drama", "mystery")), AT, 3_600_000, 1, 2),
+        None,
+    ),
+    "content.calendar_event": (
+        CalendarEvent(
+            *("a", Calendar("work", "Work", "Europe/Berlin"), AT, AT + HOUR, "confirmed", "Review"),
+            start_date=date(2025, 6, 16),
+            end_date=date(2025, 6, 17),
+            updated_at=AT,
+        ),
+        CalendarEvent(
+            *("a", Calendar("work", "Office"), AT, AT + HOUR, "cancelled", "Review"),
+            updated_at=AT + HOUR,
+        ),
+    ),
+    "content.recording": (
+        Recording(
+            "a", AT, 184_000, "Notes", "en", "hello", (TranscriptSegment(0, 9, None, "hello"),)
+        ),
+        Recording(
+            "a", AT, 184_000, "Notes", "en", "Hello", (TranscriptSegment(0, 9, None, "Hello"),)
+        ),
+    ),
+    "code.event": (
+        CodeEvent("a", "commit", "pushed", AT, "me/svc", True, "Fix", None, "main", "9fceb02"),
+        CodeEvent("a", "commit", "pushed", AT, "me/svc", True, "Fix", additions=41, deletions=7),
+    ),
+    "activity.app_session": (AppSession("a", AT, AT + HOUR, "laptop", "Code", "main.py"), None),
+    "activity.coding_session": (CodingSession("a", AT, AT + HOUR, "laptop", "svc", "Python"), None),
+}
+"""For the table of each type a record, and a later version of it where the newer wins."""
+
+
+@pytest.mark.parametrize("table", EXAMPLES)
+def test_a_record_is_written_once(
+    importer: Importer, owner: Rows, tmp_path: Path, table: str
+) -> None:
+    record, later = EXAMPLES[table]
+
+    first = importer.take(tmp_path / "first", record, record)
+    again = importer.take(tmp_path / "again", record)
+    newer = None if later is None else importer.take(tmp_path / "later", later, later)
+
+    in_one_batch = (2, 1, 1, 0, 0)
+    assert counts(first) == in_one_batch
+    assert first["first_at"] == "2025-06-16T07:30:00.123Z"
+    assert counts(again) == (1, 0, 1, 0, 0)
+    if newer is not None:
+        assert counts(newer) == (2, 0, 1, 1, 0)
+    rows = owner.execute(f"select import_id::text from {table}").fetchall()  # noqa: S608 -- named above
+    assert rows == [(first["import_id"],)]
+
+
+def test_an_older_version_of_a_calendar_event_changes_nothing(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    older, newer = EXAMPLES["content.calendar_event"]
+    assert newer is not None
+    importer.take(tmp_path / "newer", newer)
+
+    receipt = importer.take(tmp_path / "older", older)
+
+    assert counts(receipt) == (1, 0, 1, 0, 0)
+    assert owner.execute("select status from content.calendar_event").fetchall() == [("cancelled",)]
+
+
+def test_totals_of_a_day_grow_and_single_measurements_do_not_change(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    total = Sample("day", "steps", AT, AT + HOUR, 100, WATCH, is_daily_total=True)
+    single = Sample("one", "steps", AT, AT + HOUR, 100, WATCH)
+    importer.take(tmp_path / "first", total, single)
+
+    receipt = importer.take(
+        tmp_path / "later", total._replace(value=200.5), single._replace(value=200.5)
+    )
+
+    assert counts(receipt) == (2, 0, 1, 1, 0)
+    rows = owner.execute("select provider_key, value from health.sample order by 1").fetchall()
+    assert rows == [("day", 200.5), ("one", 100)]
+
+
+def test_all_values_of_a_record_reach_its_row(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    for table, (record, later) in EXAMPLES.items():
+        importer.take(tmp_path / table, later or record)
+
+    def row(statement: str) -> Any:
+        return owner.execute(statement).fetchone()
+
+    assert row(
+        "select listened_at, track, artist, artists, album, played_ms, duration_ms, is_skipped,"
+        " spotify_uri, isrc, recording_mbid::text, source from music.listen"
+    ) == (
+        *EXAMPLES["music.listen"][0][1:4],
+        ["Gorillaz", 'D"R\\A'],
+        *EXAMPLES["music.listen"][0][5:],
+        "any",
+    )
+    assert row(
+        "select metric_type, started_at, ended_at, value, utc_offset, name, device, kind, platform,"
+        " unit, aggregation from health.sample join health.source using (user_id, source_id)"
+        " join health.metric using (user_id, metric_type)"
+    ) == ("steps", AT, AT + HOUR, 212, "+02:00", *WATCH, "count", "sum")
+    assert row("select recorded_at, bpm, rr_intervals_ms from health.heart_rate") == (
+        *(AT, 61, [982, 975]),
+    )
+    assert row(
+        "select sleep.started_at, sleep.ended_at, in_bed_ms, asleep_ms, utc_offset, state, score,"
+        " hrv_rmssd_ms, strain, strain_scale_max from health.sleep"
+        " join health.recovery using (user_id, sleep_id) join health.cycle using (user_id, sleep_id)"
+    ) == (AT, AT + 8 * HOUR, 28_800_000, 26_100_000, "+02:00", "scored", 66, 48.2, 11.4, 21)
+    assert (
+        row(
+            "select recorded_at, latitude, longitude, accuracy_m, altitude_m, vertical_accuracy_m,"
+            " speed_mps, course_deg, battery_percent, activity, name"
+            " from location.point join location.device using (user_id, device_id)"
+        )
+        == EXAMPLES["location.point"][0][1:]
+    )
+    assert row(
+        "select type, status, started_at, ended_at, note, name, category, latitude, country_code"
+        " from location.event join location.place using (user_id, place_id)"
+    ) == ("visit", "confirmed", AT, AT + HOUR, None, "Y", "Café", 52.371, "NL")
+    assert row(
+        "select kind, name, season, episode, watched_at, watch_ms,"
+        " (select array_agg(genre order by genre) from content.title_genre)"
+        " from content.play join content.title using (user_id, title_id)"
+    ) == ("show", "Dark", 1, 2, AT, 3_600_000, ["drama", "mystery"])
+    assert row(
+        "select title, status, starts_at, start_date, updated_at, name, calendar.timezone, provider"
+        " from content.calendar_event join content.calendar using (user_id, calendar_id)"
+    ) == ("Review", "cancelled", AT, None, AT + HOUR, "Office", "UTC", "any")
+    assert row(
+        "select recorded_at, duration_ms, title, language, transcript, transcript_status,"
+        " transcript_segments from content.recording"
+    ) == (
+        *(AT, 184_000, "Notes", "en", "Hello", "ready"),
+        [{"start_ms": 0, "end_ms": 9, "speaker": None, "text": "Hello"}],
+    )
+    assert row("select provider, action, additions, ref from code.event") == (
+        "any",
+        "pushed",
+        41,
+        None,
+    )
+    assert row(
+        "select started_at, ended_at, app, title, source, name"
+        " from activity.app_session join activity.device using (user_id, device_id)"
+    ) == (AT, AT + HOUR, "Code", "main.py", "any", "laptop")
+    assert row("select project, language from activity.coding_session") == ("svc", "Python")
+
+
+def test_sessions_are_marked_and_counted_as_those_of_trackers(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    late = AppSession("late", AT + 16 * HOUR, AT + 17 * HOUR, "laptop", "Code")
+    too_long = AppSession("long", AT, AT + 25 * HOUR, "laptop", "Code")
+
+    receipt = importer.take(tmp_path / "file", late, too_long)
+
+    assert counts(receipt) == (2, 1, 0, 0, 1)
+    assert receipt["refused"][0]["reason"] == "duration_too_long"
+    for table in ("activity.summary_due", "activity.rollup_due"):
+        rows = owner.execute(f"select date::text from {table} order by 1").fetchall()  # noqa: S608
+        assert rows == [("2025-06-16",), ("2025-06-17",)]
+    assert owner.execute("select stream, event_count from activity.device_stream").fetchall() == [
+        ("app_sessions", 1)
+    ]
