@@ -15,22 +15,22 @@ from shared.settings import Settings
 from tests.faults.proxy import Proxy, proxy
 from tests.waiting import wait_for
 
-# What it holds the database against is shown where they differ, as in the tests themselves.
+# pytest shows the compared values of assertions in this module too.
 pytest.register_assert_rewrite("tests.faults.tracker")
 
 CUTS = {"suite": 6, "bounded": 27, "proof": 120}
-"""Cuts of each kind, of which there are eight between server and database alone."""
+"""The number of cuts of each kind, of which there are eight between server and database alone."""
 
 
 @pytest.fixture
 def count(request: pytest.FixtureRequest) -> int:
-    """How many cuts there are of each kind."""
+    """The number of cuts of each kind."""
     return CUTS[str(request.config.getoption("--hypothesis-profile") or "suite")]
 
 
 @pytest.fixture
 def way(deployment: Settings) -> Iterator[Proxy]:
-    """A way to the database of this worker."""
+    """A proxy to the database of this worker."""
     with proxy(database.role_url(deployment, "reader")) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""A way to Postgres that can stop, break and come back, between a server and its database."""
+"""A proxy to Postgres that can stop, break and recover, between a server and its database."""
 
 import socket
 import tempfile
@@ -17,16 +17,16 @@ Direction = Literal["asked", "answered"]
 
 @dataclass
 class Trap:
-    """Something that happens once, when so many bytes have gone one way."""
+    """An action that runs once, after a number of bytes in one direction."""
 
     direction: Direction
     after: int
     spring: Callable[[], None]
     passed: int = 0
-    """How many have gone that way."""
+    """The bytes that have passed in that direction."""
 
     def take(self, size: int) -> int | None:
-        """Count ``size`` more bytes; return how many of them pass before it springs, None for all."""
+        """Count ``size`` more bytes; return how many of them pass before the action, None for all."""
         left = self.after - self.passed
         self.passed += min(size, left)
         return left if size >= left else None
@@ -34,41 +34,41 @@ class Trap:
 
 @dataclass
 class Proxy:
-    """Hands bytes on in both directions, as long as nobody says otherwise."""
+    """Forwards bytes in both directions until a test stops it."""
 
     database_url: str
     directory: Path
-    """Holds the socket, as Postgres' own directory does; its path is short."""
+    """The directory of the socket, like Postgres' own; its path is short."""
     flows: list[threading.Event] = field(default_factory=lambda: [threading.Event()])
-    """Set where bytes are handed on; the last one is for connections that are still to come."""
+    """Set while bytes are forwarded; the last one is for future connections."""
     is_cut: bool = False
     open_sockets: list[socket.socket] = field(default_factory=list)
     trap: Trap | None = None
-    """What waits for its moment; gone when that has come."""
+    """The actions that have not run yet."""
     round_trips: int = 0
-    """How often something was asked after something was answered."""
+    """The number of times that a request followed an answer."""
     _last: Direction = "answered"
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self, url: str) -> str:
-        """Return ``url`` with the way through here."""
+        """Return ``url`` with the socket of this proxy."""
         return make_conninfo(url, host=str(self.directory), port=5432)
 
     def stop(self) -> None:
-        """Hand nothing on any more, and say nothing of it: a cable without a machine at its end."""
+        """Forward nothing any more, without closing anything: a cable without a machine at its end."""
         for flow in self.flows:
             flow.clear()
 
     def hang(self) -> None:
-        """Hand nothing on any more for the connections that there are; new ones are not affected."""
+        """Forward nothing any more on the current connections; new ones are not affected."""
         self.stop()
         flow = threading.Event()
         flow.set()
         self.flows.append(flow)
 
     def cut(self) -> None:
-        """End all connections and refuse new ones: a machine without a Postgres."""
-        # Who is cut off comes again at once, and must not be forgotten with those that were here.
+        """Close all connections and refuse new ones: a machine without a Postgres."""
+        # A client reconnects at once. Under the lock, its new connection is closed with the others or refused.
         with self._lock:
             self.is_cut = True
             sockets, self.open_sockets = self.open_sockets, []
@@ -76,18 +76,18 @@ class Proxy:
             _shut(each)
 
     def break_off(self) -> None:
-        """End all connections, and take new ones at once."""
+        """Close all connections, and accept new ones at once."""
         self.cut()
         self.restore()
 
     def restore(self) -> None:
-        """Be a way again. What was under way arrives late."""
+        """Forward again. Bytes that were held back arrive late."""
         self.is_cut = False
         for flow in self.flows:
             flow.set()
 
     def accept(self, listener: socket.socket) -> None:
-        """Take connections until ``listener`` is closed."""
+        """Accept connections until ``listener`` is closed."""
         while True:
             try:
                 near, _ = listener.accept()
@@ -105,7 +105,7 @@ class Proxy:
                 ).start()
 
     def _connect(self) -> socket.socket | None:
-        """Return a connection to Postgres, None where nobody listens."""
+        """Return a connection to Postgres, None if it does not listen."""
         where = conninfo_to_dict(self.database_url)
         host, port = str(where["host"]), where.get("port") or 5432
         if not host.startswith("/"):
@@ -142,7 +142,7 @@ class Proxy:
             each.close()
 
     def _take(self, direction: Direction, size: int) -> tuple[Trap | None, int]:
-        """Return the trap that ``size`` more bytes spring, and how many of them come before it does."""
+        """Return the action that ``size`` more bytes start, and how many of them come before it."""
         with self._lock:
             self.round_trips += (direction, self._last) == ("asked", "answered")
             self._last = direction
@@ -163,8 +163,8 @@ def _shut(each: socket.socket) -> None:
 
 @contextmanager
 def proxy(database_url: str) -> Iterator[Proxy]:
-    """Run a way to the database of ``database_url`` to the end of the block."""
-    # A socket's path may have a hundred characters, and those of pytest are longer.
+    """Run a proxy to the database of ``database_url`` to the end of the block."""
+    # The path of a socket may have a hundred characters, and pytest's directories have longer ones.
     with (
         tempfile.TemporaryDirectory(prefix="svc-way-") as directory,
         socket.socket(socket.AF_UNIX) as listener,
@@ -175,7 +175,7 @@ def proxy(database_url: str) -> Iterator[Proxy]:
         listener.listen()
         threading.Thread(target=way.accept, args=(listener,), daemon=True).start()
         yield way
-        # Accepting ends only with the socket shut down; closing it alone wakes nobody.
+        # Accepting ends only when the socket is shut down; closing it does not interrupt a thread.
         listener.shutdown(socket.SHUT_RDWR)
         way.restore()
         way.cut()

@@ -1,6 +1,6 @@
-"""An export that is under way when its client, its database or its server gets into trouble.
+"""Exports whose client, database or server fails.
 
-Its client is a socket, so that a test decides what is read and when, and sees how the answer ends.
+Their client is a socket, so that a test decides when to read how much, and sees how the answer ends.
 """
 
 import json
@@ -30,7 +30,7 @@ END = b"\r\n0\r\n\r\n"
 
 @pytest.fixture
 def much(owner: Rows, alice: Person) -> None:
-    """More than sockets hold: 30 MB of sessions."""
+    """More than sockets buffer: 30 MB of sessions."""
     owner.execute(
         """
         with laptop as (
@@ -56,13 +56,13 @@ def much(owner: Rows, alice: Person) -> None:
 
 @dataclass
 class Download:
-    """A client that has asked for an export, and what it has read of the answer."""
+    """A client that has requested an export, and the part of the answer that it has read."""
 
     connection: socket.socket
     taken: bytearray = field(default_factory=bytearray)
 
     def read_until(self, mark: bytes) -> None:
-        """Read until ``mark`` has come."""
+        """Read until ``mark`` has arrived."""
         while mark not in self.taken:
             piece = self.connection.recv(4096)
             assert piece, "the answer ended"
@@ -98,9 +98,9 @@ class Download:
 def download(
     port: int, person: Person, format_: str = "json", encoding: str = "identity"
 ) -> Iterator[Download]:
-    """Ask for everything, and read nothing yet."""
+    """Request everything, and read nothing yet."""
     with socket.socket() as connection:
-        # Little room, so that the server soon notices that nobody reads.
+        # A small buffer, so that the server soon notices that the client does not read.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(20)
         connection.connect(("127.0.0.1", port))
@@ -128,7 +128,7 @@ def under_way(owner: Rows) -> list[int]:
 
 
 def is_idle(owner: Rows) -> bool:
-    """Tell whether an export is under way and has asked for nothing for a while."""
+    """Tell whether an export is running and has sent no statement for a while."""
     found = owner.execute(
         """
         select
@@ -290,7 +290,7 @@ def test_one_person_has_two_exports_at_once_and_others_have_places_left(
         with download(port, alice) as third, download(port, bob) as other:
             other.read_all()
             soon(owner, 2)
-            # She has the next one when she has taken one whole.
+            # She gets the next one after she has read one to its end.
             first.read_all()
             third.read_all()
     soon(owner, 0)
@@ -330,7 +330,7 @@ def test_a_slow_export_is_broken_off_only_while_another_person_waits(
     owner: Rows,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Whatever rate there is, it is slow.
+    # Any rate counts as slow.
     monkeypatch.setattr(route, "SLOW_S", 0.0)
     monkeypatch.setattr(route, "LOWEST_RATE", 1e12)
     chosen = replace(deployment, export_connections=1)
@@ -400,7 +400,7 @@ def test_exports_one_after_the_other_share_a_connection_and_nothing_else(
     with download(port, bob) as other:
         other.read_all()
 
-    # Whichever tests came before may have left several connections.
+    # Earlier tests may have left several connections.
     assert len(used) < 5
     assert used <= connected(owner)
     assert other.body["user"]["id"] == str(bob.user_id)

@@ -1,4 +1,4 @@
-"""One person's load is that person's: what alice does keeps bob from nothing."""
+"""The load of one person does not delay another: alice sends too much, and bob is served."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ def ask_at_once(
 
 
 def read(client: httpx2.Client, headers: dict[str, str]) -> httpx2.Response:
-    """Ask a long question."""
+    """Send a long read."""
     day = {"from": "2025-06-16T00:00:00Z", "to": "2025-06-17T00:00:00Z"}
     return client.get("/api/v1/sessions/apps", params=day, headers=headers)
 

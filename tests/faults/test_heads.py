@@ -25,7 +25,7 @@ GET = f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\n".encode()
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the server writes."""
+    """The messages of the server."""
     return tmp_path_factory.mktemp("heads") / "resource.log"
 
 
@@ -76,7 +76,7 @@ def is_answered(port: int) -> bool:
 
 
 def is_over(connection: socket.socket) -> bool:
-    """Whether an answer or the end has come."""
+    """Whether an answer or the end has arrived."""
     return bool(select.select([connection], [], [], 0.05)[0])
 
 
@@ -121,7 +121,7 @@ def test_a_head_on_a_kept_connection_has_its_own_time(port: int) -> None:
 def test_a_head_of_65_kib_is_refused_before_its_end(port: int, line: bytes) -> None:
     with connected(port) as connection:
         connection.sendall(line + b"a" * (MAX_HEAD_BYTES + 1024 - len(line)))
-        # What still comes does not reset the connection before the answer has arrived.
+        # The rest does not reset the connection before the answer has arrived.
         connection.sendall(b"a" * 64 * MAX_HEAD_BYTES)
 
         status, body = split(received(connection))

@@ -1,4 +1,4 @@
-"""Batches whose way to the database is cut, silent or blocked: nothing is lost, nothing there twice."""
+"""Batches whose connection to the database is cut, silent or blocked: nothing is lost or stored twice."""
 
 import socket
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
-    """The resource server, which reads and writes that way alone."""
+    """The resource server, which reaches the database only through the proxy."""
     with serving(deployment, way) as opened:
         yield opened
 
@@ -43,7 +43,7 @@ def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
 def impatient_client(
     deployment: Settings, way: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TestClient]:
-    """The same, but it gives answers of the database half a second to come."""
+    """The same, but an answer of the database may take only half a second."""
     monkeypatch.setattr(resourceserver.app, "PATIENT_S", 0.5)
     monkeypatch.setattr(session, "QUICK_S", 0.5)
     with serving(deployment, way) as opened:
@@ -73,7 +73,7 @@ def test_a_connection_cut_after_any_number_of_bytes_loses_and_doubles_nothing(
 
     record_property("cuts between server and database", count)
     assert_whole(alice.connection, alice.user_id, [sender])
-    # What is asked is not whole before its end; what is answered at the end has been done.
+    # A request is complete only with its last byte; with the last byte of the answer it has been executed.
     assert sender.first_attempts["lost" if direction == "asked" else "written"] >= count // 4
 
 
@@ -161,7 +161,7 @@ def test_a_vanished_server_locks_its_rows_no_longer_than_a_transaction_may_last(
     with limited(alice.connection, "transaction_timeout = '1s'"):
         sender.send(0)
         length = length_of_exchange(way, "asked", sender, 1)
-        # All of it has arrived but the end of its last message, the one that says: now.
+        # Everything has arrived except the end of the last message, the sync.
         way.trap = Trap("asked", length - 1, way.hang)
         try:
             became = sender.send(2)
@@ -271,7 +271,7 @@ def test_a_batch_cut_after_any_number_of_bytes_is_written_whole_or_not_at_all(
 
     record_property("clients gone before the answer", count)
     assert_whole(alice.connection, alice.user_id, [sender])
-    # Of the last one all had come, so it may be either.
+    # The last one had arrived completely, so it may have been written or not.
     assert sender.first_attempts["lost"] >= count - 1
 
 
@@ -324,7 +324,7 @@ select
    and datname = current_database()
    and wait_event_type = 'Lock'
 """
-# What devices have sent comes last.
+# The counters of devices are written last.
 SOMEBODY_HAS_WRITTEN_ALL: LiteralString = """
 select
   from pg_locks

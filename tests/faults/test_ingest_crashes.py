@@ -1,4 +1,4 @@
-"""Batches whose database or server is killed, or whose database has no room left."""
+"""Batches whose database or server is killed, or whose database has a full volume."""
 
 import os
 import resource
@@ -46,7 +46,7 @@ each_direction = pytest.mark.parametrize("direction", ["asked", "answered"])
 
 @dataclass
 class Cluster:
-    """A Postgres of our own, to be killed and to run out of room."""
+    """A Postgres of this module, to be killed and to run out of space."""
 
     directory: Path
     has_volume: bool
@@ -55,8 +55,8 @@ class Cluster:
     settings: Settings = field(init=False)
 
     def __post_init__(self) -> None:
-        """Take note of the server. Processes die here and no machine does, so it need not sync."""
-        # Little of the log is kept for later, so that a small volume has room for a large table.
+        """Store the server. Processes die here and no machine does, so it need not sync."""
+        # Little of the write-ahead log is kept, so that a small volume has room for a large table.
         settings = {
             "fsync": "off",
             "autovacuum": "off",
@@ -67,11 +67,11 @@ class Cluster:
 
     @property
     def filler(self) -> Path:
-        """What takes all the room that is left, while it is there."""
+        """The file that fills the rest of the volume."""
         return self.directory / "filler"
 
     def kill(self) -> None:
-        """End all processes of Postgres at once, so that none of them does anything more."""
+        """Kill all processes of Postgres at once, so that none of them does anything more."""
         main = postmaster.read_pid_file(self.postgres.cluster)
         if main is None:
             return
@@ -81,8 +81,8 @@ class Cluster:
                 os.kill(pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start Postgres again, however it ended or goes on."""
-        # Asked politely it would first write everything out, for which there may be no room.
+        """Start Postgres again, in any state."""
+        # A regular stop would first write everything out, for which there may be no room.
         with suppress(FileNotFoundError):
             self.kill()
         self.postgres.stop()
@@ -102,18 +102,18 @@ class Cluster:
             yield opened
 
     def assert_whole(self, user_id: UUID, sender: Tracker) -> None:
-        """Hold what is there against what was answered."""
+        """Compare the stored rows with the answers."""
         with self.owner() as opened:
             assert_whole(opened, user_id, [sender])
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A Postgres of this module's own, on a small volume of its own where we may mount one."""
+    """A Postgres of this module's own, on a small volume of its own if the tests may mount one."""
     directory = Path(tempfile.mkdtemp(prefix="svc-crash-"))
     mount = ["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(directory)]
     has_volume = os.geteuid() == 0 and subprocess.run(mount, check=False).returncode == 0
-    # The server runs as an account of its own where the tests run as root.
+    # The server runs as another account if the tests run as root.
     directory.chmod(0o755)
     made = Cluster(directory, has_volume)
     try:
@@ -141,7 +141,7 @@ def dweller(cluster: Cluster) -> Iterator[Person]:
 
 @pytest.fixture
 def way_there(cluster: Cluster) -> Iterator[Proxy]:
-    """A way to that Postgres."""
+    """A proxy to that Postgres."""
     with proxy(database.role_url(cluster.settings, "reader")) as opened:
         yield opened
 
@@ -179,7 +179,7 @@ def test_a_server_killed_after_any_number_of_bytes_leaves_only_whole_batches(
     (port,) = processes.free_ports(1)
     chosen = replace(deployment, base_url=f"http://127.0.0.1:{port}")
     logins = {role: way.url(database.role_url(chosen, role)) for role in ("reader", "ingester")}
-    # The marks of days are looked at, so nobody shall work them off.
+    # The test reads the marks of days, so the jobs must not remove them.
     logins["worker"] = "host=127.0.0.1 port=1 dbname=nowhere"
     headers = {"Content-Type": "application/json"} | alice.headers(*SCOPES)
     pids: list[int] = []
@@ -242,7 +242,7 @@ def test_a_full_volume_fails_only_the_batch(
         sender.send(60)
 
     record_property("volumes without room", 1)
-    # What still found a place in a table that had some was written; and then there was none.
+    # Batches were written while tables had free space, and then there was none.
     assert became == ["answered"] * (len(became) - 1) + ["lost"]
     cluster.assert_whole(dweller.user_id, sender)
 
@@ -268,7 +268,7 @@ def test_a_database_that_stopped_on_a_full_volume_continues_with_all_data(
         cluster.fill()
         became: list[str] = []
         while cluster.filler.exists():
-            # What is written next needs a file of the log, and some may be there already.
+            # The next write needs a file of the write-ahead log, and some may exist already.
             with suppress(psycopg.OperationalError), cluster.owner() as opened:
                 opened.execute("select pg_switch_wal()")
             became.append(sender.send(1 + len(became)))
@@ -307,7 +307,7 @@ def test_a_file_that_may_not_grow_fails_only_the_batch(
 
 @contextmanager
 def files_up_to(most: int) -> Iterator[None]:
-    """Have no file of ours grow beyond ``most`` bytes, and none of a process that starts meanwhile."""
+    """Limit files of this process to ``most`` bytes, and those of processes that start meanwhile."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
     try:

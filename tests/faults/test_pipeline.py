@@ -30,7 +30,7 @@ SLEEP = pipeline.statement("select pg_sleep(60)::text")
 HANG_S = 20
 """A request without an answer for this long counts as hanging."""
 PATIENCE_S = 6 * HANG_S
-"""Longer than a test waits: no connection may depend on giving up answers that take too long."""
+"""Longer than a test waits: no test may pass because a slow answer was given up."""
 
 RESTARTS = {"suite": 10, "bounded": 10, "proof": 50}
 
@@ -90,8 +90,8 @@ async def until_asleep(owner: psycopg.Connection[Any], pid: int) -> None:
 
 @pytest.fixture
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """A Postgres of our own."""
-    # Root's system user must reach it, and pytest's own directories are closed to it.
+    """A Postgres of this test."""
+    # Root's system user must reach the directory, and pytest's own directories are closed to it.
     directory = Path(tempfile.mkdtemp(prefix="svc-test-", dir="/tmp"))
     directory.chmod(0o755)
     try:
@@ -108,7 +108,7 @@ def test_no_request_hangs_while_the_database_restarts(
     record_property: Callable[[str, object], None],
 ) -> None:
     restarts = RESTARTS[str(request.config.getoption("--hypothesis-profile") or "suite")]
-    # A few are longer than what a server process reads at once, so that it ends with requests unread.
+    # A few are longer than what a server process reads at once, so that it ends with unread requests.
     text = "x" * 4000
     count = Counter[str]()
 
@@ -183,7 +183,7 @@ def test_without_a_free_file_descriptor_a_request_fails_as_without_a_database(
     async def main() -> None:
         with to(deployment.database_url) as shared:
             with monkeypatch.context() as system:
-                # The connection took the last one.
+                # The connection took the last free descriptor.
                 system.setattr(selectors, "DefaultSelector", refuse)
                 with pytest.raises(psycopg.OperationalError, match="Too many open files"):
                     await echo(shared, "refused")

@@ -1,4 +1,4 @@
-"""Pools whose way to the database is cut or silent: refused in time, and good again by themselves."""
+"""Pools whose connection to the database is cut or silent: they refuse in time and recover."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def url(deployment: Settings) -> str:
 
 @pytest.fixture
 def worker_way(url: str) -> Iterator[Proxy]:
-    """A way to the database."""
+    """A proxy to the database."""
     with proxy(url) as opened:
         yield opened
 

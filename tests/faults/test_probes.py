@@ -1,4 +1,4 @@
-"""What balancers are told while the database is away, and that nobody has to restart anything after."""
+"""The probes while the database is unreachable, and their recovery without a restart."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
-    """The resource server, which reaches its database that way alone."""
+    """The resource server, which reaches its database only through the proxy."""
     urls = {role: way.url(database.role_url(deployment, role)) for role in RESOURCE_ROLES}
     app = resourceserver.app.create(
         replace(deployment, base_url="http://testserver", role_urls=urls)

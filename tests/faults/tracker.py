@@ -1,4 +1,4 @@
-"""A tracker that sends a batch until it is answered, and what must be there afterwards."""
+"""A tracker that sends a batch until it is answered, and the check of the stored rows."""
 
 import json
 import random
@@ -24,7 +24,7 @@ from tests.faults.proxy import Direction, Proxy, Trap
 Rows = psycopg.Connection[Any]
 
 STREAMS = {"app_sessions": "app", "coding_sessions": "project"}
-"""What can be sent, and the field that says what somebody did."""
+"""The streams, and the field of each with the activity."""
 
 each_stream = pytest.mark.parametrize("stream", list(STREAMS))
 
@@ -34,14 +34,14 @@ RETRIES = 40
 
 
 class Answer(NamedTuple):
-    """What came back to a request."""
+    """The answer to a request."""
 
     status: int
     body: Any
 
 
 Post = Callable[[str, bytes], Answer | None]
-"""Posts a body to a path; None where no answer came."""
+"""Posts a body to a path; returns None without an answer."""
 
 
 def path(stream: str) -> str:
@@ -54,10 +54,10 @@ def day(number: int) -> date:
 
 
 def body(stream: str, number: int, padding: int = 0) -> bytes:
-    """Return a batch: four events of its own, one that all batches have, and one that is none.
+    """Return a batch: four events of its own, one that all batches share, and an invalid one.
 
-    They are of three devices, one of which nobody has seen before. ``padding`` is how many characters
-    of noise each holds, which no compression makes much of.
+    They are of three devices, one of which is new. ``padding`` is the number of characters of noise in each,
+    which compression hardly shortens.
     """
     noise = random.Random(number).randbytes(padding // 2).hex()  # noqa: S311 - to be repeatable
     what = STREAMS[stream]
@@ -87,7 +87,7 @@ class Tracker:
     stream: str
     post: Post
     mend: Callable[[], object] = lambda: None
-    """What is done after a failure and before the next attempt."""
+    """Runs after a failure and before the next attempt."""
     padding: int = 0
     numbers: list[int] = field(default_factory=list)
     """The batches that were answered, in the end."""
@@ -95,7 +95,7 @@ class Tracker:
     """How many of them were answered, written without an answer, or lost."""
 
     def send(self, number: int) -> str:
-        """Send a batch until it is answered; return what became of the first attempt."""
+        """Send a batch until it is answered; return the result of the first attempt."""
         content = body(self.stream, number, self.padding)
         failures = 0
         while (answer := self.post(path(self.stream), content)) is None or answer.status != 200:
@@ -104,7 +104,7 @@ class Tracker:
             assert failures <= RETRIES, answer
             self.mend()
         counts = answer.body["accepted"], answer.body["duplicates"]
-        # Whether it is new that all batches share an event is known from the first one on.
+        # The shared event of all batches is new only in the first one.
         news = 4 if self.numbers else 5
         assert counts in ((news, 5 - news), (0, 5))
         assert [each["index"] for each in answer.body["rejected"]] == [5]
@@ -118,7 +118,7 @@ class Tracker:
 
 @contextmanager
 def serving(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
-    """A resource server that reads and writes ``way`` alone."""
+    """A resource server that reaches the database only through ``way``."""
     urls = {role: way.url(database.role_url(deployment, role)) for role in ("reader", "ingester")}
     urls["worker"] = database.role_url(deployment, "worker")
     chosen = replace(deployment, base_url="http://testserver", role_urls=urls)
@@ -128,7 +128,7 @@ def serving(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
 
 
 def through(client: TestClient, person: Person, stream: str) -> Tracker:
-    """Return a tracker of somebody's that posts through ``client``."""
+    """Return a tracker of a person that posts through ``client``."""
     headers = {"Content-Type": "application/json"} | person.headers(*SCOPES)
 
     def post(where: str, content: bytes) -> Answer:
@@ -140,7 +140,7 @@ def through(client: TestClient, person: Person, stream: str) -> Tracker:
 
 
 def length_of_exchange(way: Proxy, direction: Direction, sender: Tracker, number: int) -> int:
-    """Return how many bytes go one way while a batch is written."""
+    """Return the number of bytes in one direction while a batch is written."""
     way.trap = Trap(direction, 2**60, never)
     assert sender.send(number) == "answered"
     passed, way.trap = way.trap.passed, None
@@ -154,7 +154,7 @@ def never() -> None:
 def spread(length: int, count: int) -> list[int]:
     """Return ``count`` numbers from 0 to ``length``: half of them all over, half close to the end.
 
-    There, within a few bytes, it is decided what becomes of a batch.
+    There, a few bytes decide whether a batch is written.
     """
     first, second = count // 2, count - count // 2
     return [
@@ -168,7 +168,7 @@ def refusal(answer: Answer) -> tuple[int, str]:
 
 
 def assert_whole(owner: Rows, user_id: UUID, trackers: Iterable[Tracker]) -> None:
-    """Hold what is there of somebody against what was answered: events, counters, days and devices."""
+    """Compare a person's stored rows with the answers: events, counters, days and devices."""
     days = {date(2019, 12, 31)}
     devices = {"laptop", "phone"}
     for tracker in trackers:

@@ -35,7 +35,7 @@ def numbered(numbers: Iterable[int]) -> list[dict[str, Any]]:
 
 @dataclass
 class Exchange:
-    """One request whose body is made while the server reads it."""
+    """One request whose body is generated while the server reads it."""
 
     api: TestClient
     headers: dict[str, str]
@@ -44,11 +44,11 @@ class Exchange:
     """Whether the body has an end; else the client is gone after its last piece."""
     path: str = PATH
     taken: int = 0
-    """How many bytes the server has asked for before it answered."""
+    """The bytes that the server had requested before it answered."""
     sent: list[Message] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Let the application answer."""
+        """Run the application until it answers."""
         await self.api.app(
             {
                 "type": "http",
@@ -99,7 +99,7 @@ class Exchange:
 
 @pytest.fixture
 def exchange(api: TestClient) -> Any:
-    """Posts a body that is made while the server reads it."""
+    """Posts a body that is generated while the server reads it."""
 
     def post(headers: dict[str, str], chunks: Iterable[bytes], *, ends: bool = True) -> Exchange:
         made = Exchange(api, {"Content-Type": "application/json"} | headers, iter(chunks), ends)

@@ -1,4 +1,4 @@
-"""What becomes of the events of a batch: counts, rows, devices, and whose they are."""
+"""POST /api/v1/ingest/app-sessions: counts, rows, devices, and their owners."""
 
 import json
 from datetime import UTC, datetime, timedelta

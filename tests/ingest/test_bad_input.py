@@ -1,4 +1,4 @@
-"""Whatever is sent: three counts that add up or the one right refusal, and no row that breaks a limit."""
+"""Arbitrary input: three counts that add up or the one right refusal, and no row that breaks a limit."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def values(floats: st.SearchStrategy[float]) -> st.SearchStrategy[Any]:
 
 anything = values(st.floats(allow_nan=False, allow_infinity=False))
 anything_in_python = values(st.floats())
-"""The same with NaN and Infinity, for which there is no JSON."""
+"""The same with NaN and Infinity, which JSON does not have."""
 
 
 def nested(levels: int) -> Any:
@@ -45,7 +45,7 @@ def nested(levels: int) -> Any:
 
 
 def about(limit: int) -> st.SearchStrategy[str]:
-    """Texts around a limit, of characters that take one byte or four, or that composing makes fewer."""
+    """Texts around a limit, of characters with one or four bytes, or that become fewer when composed."""
     characters = st.sampled_from(["x", "x", "\U0001f4bb", "e\u0301", "\u0390", " "])
     return st.builds(lambda each, by: each * (limit + by), characters, st.integers(0, 1))
 
@@ -126,7 +126,7 @@ clients = st.none() | st.builds(lambda name: {"name": name}, names)
 
 @dataclass(frozen=True)
 class Tracker:
-    """Sends what it likes, as somebody's tracker of one stream."""
+    """Sends any bytes as the tracker of one stream."""
 
     api: TestClient
     person: Person
@@ -134,15 +134,15 @@ class Tracker:
     headers: dict[str, str]
 
     def post(self, body: bytes) -> Any:
-        """Post ``body`` as JSON, whatever it is."""
+        """Post ``body`` as JSON without any check."""
         path = f"/api/v1/ingest/{self.stream.name.replace('_', '-')}"
         headers = {"Content-Type": "application/json"} | self.headers
         return self.api.post(path, content=body, headers=headers)
 
     def assert_answered_rightly(self, body: Any) -> None:
-        """Post ``body`` where nothing is yet, and hold the answer and the rows against it.
+        """Post ``body`` to an empty account, and check the answer and the rows.
 
-        If it has events, a valid one comes with them, which is written whatever the others are.
+        If it has events, a valid one is added to them, which is written in any case.
         """
         self.person.connection.execute("delete from activity.device")
         refusal = refusal_of(body)
@@ -169,7 +169,7 @@ class Tracker:
             assert_within_limits(row)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what is there of this stream."""
+        """Return the stored rows of this stream."""
         return (
             self.person.connection.cursor(row_factory=dict_row)
             .execute(
@@ -237,7 +237,7 @@ def refusal_of(body: Any) -> tuple[str, str | None] | None:
 
 
 def has_no_json(value: Any) -> bool:
-    """Tell whether a value holds what Python spells NaN or Infinity."""
+    """Tell whether a value contains NaN or Infinity, which JSON does not have."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""POST /api/v1/ingest/coding-sessions: what is stored of the events of a batch, and what is counted."""
+"""POST /api/v1/ingest/coding-sessions: stored rows and counts of a batch."""
 
 import json
 from dataclasses import replace

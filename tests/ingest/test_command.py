@@ -154,7 +154,7 @@ def export(address: str, token: str) -> bytes:
 
 
 def events_of(content: bytes) -> dict[str, list[dict[str, Any]]]:
-    """Return the sessions of an export without what each account has of its own."""
+    """Return the sessions of an export without the members that differ between accounts."""
     resources = json.loads(content)["resources"]
     return {
         stream: [
@@ -370,12 +370,12 @@ def test_an_unreachable_server_is_retried_as_often_as_the_option_says(alice: Per
     )
 
 
-# Against a server that behaves as the test says
+# Against a server whose answers a test chooses
 
 
 @dataclass
 class Script:
-    """What a server answers, one after the other, and what it was asked."""
+    """The answers of a server, one after the other, and the requests that it received."""
 
     answers: list[tuple[int, dict[str, str], Any]] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)

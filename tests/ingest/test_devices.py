@@ -1,4 +1,4 @@
-"""What a batch leaves behind beside its events: devices, what each has sent, and days to sum up again."""
+"""Other effects of a batch: devices, their counts, and days to sum up again."""
 
 import asyncio
 import random
@@ -248,7 +248,7 @@ def test_a_token_revoked_between_the_events_and_the_counters_writes_nothing(
         login = database.login(deployment, "ingester")
         with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             with owner.transaction(force_rollback=True):
-                # The events are written, and then their day has to wait for somebody else's mark.
+                # The events are written, and then the mark of their day waits for another transaction.
                 owner.execute(HOLD_DAY)
                 later = asyncio.create_task(write(writers, who, rows))
                 await asyncio.to_thread(wait_for_rivals, owner, 1)
@@ -334,7 +334,7 @@ def test_concurrent_batches_stay_within_the_limit_of_devices(
     async def run() -> list[Any]:
         login = database.login(deployment, "ingester")
         with closing(Pipelines.to(login, size=2, depth=1, patience_s=30, prepare=True)) as writers:
-            # To prepare a statement takes a lock on its tables.
+            # Preparing a statement takes a lock on its tables.
             await asyncio.gather(*(write(writers, who, [row]) for row in known))
             with owner.transaction():
                 # The first has added its device and waits here, while the second looks for room.
@@ -425,7 +425,7 @@ def test_rivals_with_the_same_events_count_them_once(api: TestClient, alice: Per
 def in_opposite_order(
     api: TestClient, person: Person, hold: LiteralString, days: list[str]
 ) -> None:
-    """Have two batches of three devices come while somebody holds the middle one of what they change.
+    """Post two batches of three devices while another transaction locks the middle row that both change.
 
     ``days`` are those of the first batch and those of the second, three each.
     """

@@ -1,4 +1,4 @@
-"""One key, one event, of both streams: what is sent later under the same key changes nothing."""
+"""Idempotency keys of both streams: a later event with the same key changes nothing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The batch as a whole: who may post, in which form, and in which order a request is judged."""
+"""The batch as a whole: its rights, its form, and the order of the checks."""
 
 import asyncio
 import gzip
@@ -298,8 +298,8 @@ def test_a_body_that_ends_early_is_refused(exchange: Any, headers: dict[str, str
 def test_a_full_batch_at_every_limit_fits(
     api: TestClient, headers: dict[str, str], alice: Person
 ) -> None:
-    # Every character is of the basic plane: six bytes where it is escaped. Those beyond take twelve,
-    # and a thousand events full of them may exceed 40 MiB; svc ingest then sends them in halves.
+    # All characters are in the basic plane, with six bytes if escaped. Others take twelve, and a thousand
+    # events full of them may exceed 40 MiB; svc ingest then sends them in halves.
     events = [
         {
             "idempotency_key": f"{number:04}" + "\u00e9" * 196,
@@ -428,7 +428,7 @@ def test_a_gzip_body_may_come_byte_by_byte(exchange: Any, headers: dict[str, str
         gzip.compress(b'{"events":[]}') + b"x",
         gzip.compress(b'{"events":') + gzip.compress(b"[]}"),
     ],
-    # Compressed bytes hold the time, and names of tests must not.
+    # Compressed bytes contain the time of the test, which the name of a test must not.
     ids=["empty", "plain", "zlib", "cut", "checksum", "followed", "two members"],
 )
 def test_a_body_that_is_not_one_gzip_member_is_refused(

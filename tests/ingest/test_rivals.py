@@ -32,7 +32,7 @@ def servers(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
         for port in processes.free_ports(2):
             chosen = replace(deployment, base_url=f"http://127.0.0.1:{port}")
             logins = processes.role_urls(chosen, ("reader", "ingester"))
-            # The marks of days are looked at, so nobody shall work them off.
+            # The test reads the marks of days, so the jobs must not remove them.
             logins["worker"] = "host=127.0.0.1 port=1 dbname=nowhere"
             url, log = f"{chosen.base_url}/healthz", logs / f"{port}.log"
             arguments = ["resource", "serve"]
@@ -42,7 +42,8 @@ def servers(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def event(stream: str, number: int) -> dict[str, Any]:
-    """Return what everybody means by the event of this number: one of three devices, on one of nine days."""
+    """Return the event of a number, the same for every client: of one of three devices, on one of nine
+    days."""
     return {
         "idempotency_key": f"{number:03}",
         "device": f"device {number % 3}",
@@ -115,7 +116,7 @@ def test_two_trackers_that_post_the_same_days_at_once_do_not_block_each_other(
                     for number in range(90)
                 ]
                 together.wait()
-                # One goes through the days forwards and the other one backwards.
+                # One tracker goes through the days forwards and the other one backwards.
                 answer = http.post(path(stream), json={"events": events[:: 1 - 2 * tracker]})
                 answers.append((answer.status_code, answer.json().get("accepted")))
         return answers
@@ -123,7 +124,7 @@ def test_two_trackers_that_post_the_same_days_at_once_do_not_block_each_other(
     with ThreadPoolExecutor(2) as trackers:
         answers = list(trackers.map(send, range(2)))
 
-    # Not one of them was sent away to try again, as who loses in a deadlock would be.
+    # None of them was refused and repeated, as the loser of a deadlock would be.
     assert answers == [[(200, 90)] * ROUNDS] * 2
     assert sum(counted(alice, stream).values()) == 2 * 90 * ROUNDS
 
@@ -133,7 +134,7 @@ def path(stream: str) -> str:
 
 
 def post(http: httpx2.Client, stream: str, batch: Any) -> dict[str, Any]:
-    """Post a batch until it is answered: who comes too often at once is asked to come again."""
+    """Post a batch until it is answered: a refusal because of too many requests is repeated."""
     for _ in range(RETRIES):
         answer = http.post(path(stream), json=batch)
         if answer.status_code == 200:

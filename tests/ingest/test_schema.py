@@ -1,4 +1,4 @@
-"""What trackers find out before they send anything, held against what becomes of what they then send."""
+"""The published schema of events, compared with what ingest accepts."""
 
 import json
 from datetime import datetime
@@ -34,7 +34,7 @@ each_pair = pytest.mark.parametrize(
 
 
 def post(api: TestClient, person: Person, stream: dict[str, Any], *sent: Any) -> Any:
-    """What becomes of events that are sent as the document says."""
+    """The results of events that were sent according to the document."""
     answer = api.request(
         stream["endpoint"]["method"],
         stream["endpoint"]["path"],
@@ -286,7 +286,7 @@ offsets = st.sampled_from(["+02:00", "-23:59", "+02:00\n", "+24:00", "+2", "", "
 
 
 def texts(limit: int) -> st.SearchStrategy[str]:
-    """Texts at the limit or just beyond it; an e and an acute compose to one character."""
+    """Texts at the limit or just beyond it; an e and an acute accent compose to one character."""
     most = "a" * limit
     edges = [most, f"{most}a", f" {most}\n", f" {most}a\n", "e\u0301" * limit, f"{most[1:]} a"]
     return st.sampled_from([*edges, "", " \n", "a\0", "a\x85b", "\x9f"])
@@ -312,7 +312,7 @@ def values(kind: fields.Kind) -> st.SearchStrategy[Any]:
 
 
 def judged(stream: Stream, event: Any) -> tuple[str | None, str]:
-    """Return code and message with which ``event`` is rejected, None and nothing where it is accepted."""
+    """Return code and message of the rejection of ``event``; None and nothing if it is accepted."""
     batch = read_batch({"events": [event]})
     rejected = judge(stream, batch, now_ms=NOON_MS, full_urls=False).rejected
     return (rejected[0]["code"], rejected[0]["message"]) if rejected else (None, "")

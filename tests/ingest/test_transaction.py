@@ -1,4 +1,4 @@
-"""One batch, one transaction: what happens when rivals, revocations and failures come between."""
+"""One batch, one transaction: rivals, revocations and failures during it."""
 
 import asyncio
 import json
@@ -39,13 +39,13 @@ def encoded(*events: Any) -> bytes:
 def write(
     writers: Pipelines, who: session.Credential, rows: list[Row]
 ) -> Coroutine[Any, Any, route.Written]:
-    """Write app sessions as a request does whose body was judged."""
+    """Write app sessions as a request does after its body was validated."""
     columns = route.columns_of(APP_SESSIONS, rows)
     return route.write(writers, who, APP_SESSIONS, rows, columns)
 
 
 def interrupted(body: bytes, interrupt: Callable[[], object]) -> Iterator[bytes]:
-    """A body in whose middle, after the credential was checked, something happens."""
+    """A body in whose middle, after the check of the credential, a function is called."""
     yield body[:10]
     interrupt()
     yield body[10:]
@@ -126,7 +126,8 @@ def test_a_device_deleted_between_two_statements_fails_the_batch_and_drops_no_ev
         with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             assert (await write(writers, who, [first])).new == 1
             with owner.transaction():
-                # The device is found, and then the sessions have to wait until it is gone.
+                # The statement has read the device, and then waits with the sessions until the device is
+                # deleted.
                 owner.execute("lock table activity.app_session in exclusive mode")
                 later = asyncio.create_task(write(writers, who, [second]))
                 await asyncio.to_thread(wait_for_rivals, owner, 1)
@@ -154,7 +155,7 @@ def test_a_token_revoked_while_the_batch_waits_writes_nothing(
         login = database.login(deployment, "ingester")
         with closing(Pipelines.to(login, size=1, depth=1, patience_s=30, prepare=True)) as writers:
             with owner.transaction():
-                # The session is open, and then the batch waits for somebody else's device.
+                # The session is open, and then the batch waits for a device of another transaction.
                 owner.execute(HOLD_DEVICE_NAMED, ["default"])
                 later = asyncio.create_task(write(writers, who, rows))
                 await asyncio.to_thread(wait_for_rivals, owner, 1)
@@ -203,7 +204,7 @@ def test_rivals_in_opposite_order_do_not_deadlock(
     back = Exchange(api, headers, iter([encoded(*reversed(events))]), ends=True)
 
     async def run() -> None:
-        # The middle one of three is held, so that each rival has its first before any its last.
+        # The middle one of three is locked, so that each rival has its first before any has its last.
         owner.execute("begin")
         owner.execute(hold)
         rivals = asyncio.gather(there.run(), back.run())
@@ -240,7 +241,7 @@ def test_rivals_with_overlapping_batches_in_any_order_write_their_union(
 
 
 def together(api: TestClient, posts: list[tuple[dict[str, str], bytes]]) -> list[Any]:
-    """The answers to requests that are made at the same time."""
+    """The answers to concurrent requests."""
     exchanges = [
         Exchange(api, {"Content-Type": "application/json"} | headers, iter([body]), ends=True)
         for headers, body in posts

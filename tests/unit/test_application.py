@@ -1,4 +1,4 @@
-"""What every request to an application goes through, whatever its route."""
+"""The layers of an application that every request passes."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from tests.client import AppClient
 
 
 class Known(Exception):
-    """What the application has an answer for."""
+    """An exception with a handler."""
 
 
 class MoreThanKnown(Known):
@@ -61,7 +61,7 @@ class BrokenOff:
 
 
 class Outer:
-    """A middleware that says in a header which paths it has seen."""
+    """A middleware that adds a header with the paths that it has seen."""
 
     def __init__(self, app: ASGIApp, name: str) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""What becomes of coding events; the rules that they share with app events are tested there."""
+"""Validation of coding events; tests of app events cover the rules that both share."""
 
 import math
 from datetime import UTC, datetime

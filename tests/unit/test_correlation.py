@@ -188,7 +188,7 @@ def test_each_weekday_mean_but_one_costs_a_day() -> None:
         # Seven means of eight days leave one degree of freedom.
         ([*range(8)], [3, 1, 4, 1, 5, 9, 2, 6], "not_enough_days"),
         ([*range(14)], [None] * 14, "not_enough_days"),
-        # The weekday says everything; what is left is rounding errors.
+        # The weekday explains every value; the rest is rounding errors.
         ([0.1 * (n % 7) for n in range(21)], [n * n % 11 for n in range(21)], "no_variation"),
         ([7] * 21, [7] * 21, "no_variation"),
     ],
@@ -203,7 +203,7 @@ def test_too_little_may_remain_after_weekday_means(
 
 
 def test_unrelated_metrics_that_share_a_week_are_significant_as_often_as_chance_says() -> None:
-    """Both are lower at weekends, and each day is like the one before; else they have nothing in common."""
+    """Both are lower at weekends, and each day is like the one before; otherwise they are unrelated."""
     chance = random.Random(1935)  # noqa: S311 - a simulation
     weekdays = [n % 7 for n in range(90)]
 
@@ -233,13 +233,13 @@ def test_unrelated_metrics_that_share_a_week_are_significant_as_often_as_chance_
 @pytest.mark.parametrize(
     ("left", "right", "count"),
     [
-        # Each day is like the one before, but for one: ρ₁ is 1 / √3.
+        # Each day equals the one before, except one: ρ₁ is 1 / √3.
         ([0, 0, 0, 1, 1], [0, 0, 0, 1, 1], 2.5),
         # A day that is not known breaks the row.
         ([0, 0, 0, 1, 1, None, 7], [0, 0, 0, 1, 1, None, 3], 2.5),
         ([0, 0, 1, 1, 0], [0, 0, 0, 1, 1], 5.0),
         ([1, 2, 3, 4, 5], [5, 4, 3, 2, 1], 0.0),
-        # Where one goes up and down as the other goes on, days count as many as they are, and not more.
+        # Opposite autocorrelations do not make days count as more than there are.
         ([1, 2, 3, 4, 5], [1, 2, 1, 2, 1], 5.0),
         ([1, 1, 1, 1, 1], [1, 2, 3, 4, 5], 5.0),
         ([None] * 5, [1, 2, 3, 4, 5], 5.0),

@@ -1,4 +1,4 @@
-"""Durations in words, in answers of tools and in what describes them."""
+"""Durations in words, in answers of tools and in their schemas."""
 
 from typing import Any
 

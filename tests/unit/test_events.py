@@ -180,7 +180,7 @@ def test_the_client_gives_source_and_default_device(client: Any, device: str, so
     assert (batch.device, batch.source) == (device, source)
 
 
-# What is stored
+# Stored values
 
 
 def test_the_smallest_event_is_stored() -> None:
@@ -325,7 +325,7 @@ def test_instants_are_read_to_the_millisecond(written: str, at: int) -> None:
     assert stored({"started_at": written, "duration_ms": 0, "app": "Code"})["started_ms"] == at
 
 
-# What is rejected: each code's smallest example, and the borders
+# Rejections: the smallest example of each code, and the limits
 
 
 @pytest.mark.parametrize("event", [None, 5, "x", [], [HOUR], True])

@@ -1,4 +1,4 @@
-"""Addresses to listen on: how they are written, what they come from, and which two exclude each other."""
+"""Addresses to listen on: their spelling, their sources, and pairs that exclude each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What clients may write for instants, days and zones."""
+"""Instants, days and zones in query parameters."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -98,7 +98,7 @@ def test_a_statement_or_another_fragment_may_provide_what_a_fragment_needs(
     [
         ("", "a: spans needs slot.position"),
         ("slot as (\n    select 1 as position\n),\n", "a: spans needs slot.starts_at"),
-        # What stands in parentheses is not known behind them.
+        # A table within parentheses is not visible after them.
         (
             "outer as (\n    with slot as (\n        select 1 as position,\n               2 as starts_at\n"
             "    )\n    select 1\n),\n",

@@ -1,4 +1,4 @@
-"""What `make test-reach` runs for a change."""
+"""The tests that `make test-reach` runs for a change."""
 
 import ast
 from pathlib import Path

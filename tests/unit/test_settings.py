@@ -1,4 +1,4 @@
-"""What the environment may say, and how a mistake in it is named."""
+"""Settings from the environment, and messages about wrong ones."""
 
 import stat
 from dataclasses import fields
@@ -292,7 +292,7 @@ def test_a_public_address_is_spelled_as_browsers_spell_an_origin(
 def test_by_default_four_resource_processes_and_two_authorization_processes_fit_into_a_database() -> (
     None
 ):
-    # PostgreSQL takes 100 connections, 3 of them from superusers alone.
+    # PostgreSQL allows 100 connections, 3 of them only for superusers.
     connections = settings.read({}).connections
 
     resource = connections["reader"] + connections["ingester"] + connections["worker"]

@@ -15,7 +15,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 async def ask(places: Turns, served: list[str], *names: str) -> list[asyncio.Task[None]]:
-    """Ask for places in this order; each request notes its name when it gets one, and keeps it."""
+    """Request places in this order; each request notes its name when it gets one, and keeps it."""
 
     async def one(name: str) -> None:
         await places.take(name[0])
@@ -27,7 +27,7 @@ async def ask(places: Turns, served: list[str], *names: str) -> list[asyncio.Tas
 
 
 async def give_back(places: Turns, person: str) -> None:
-    """Give a place back, and let whoever gets it note so."""
+    """Give a place back, and let the request that gets it run."""
     places.give_back(person)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -50,7 +50,7 @@ def test_places_go_round_and_first_to_people_without_one() -> None:
         for person in ("a", "a", "b", "c", "b"):
             await give_back(places, person)
 
-        # carol has waited for least long, and has none; then who has fewest, and who was served longest ago.
+        # carol has waited least long and has none; then the fewest places decide, then the longest wait.
         assert served == ["a1", "a2", "b1", "c1", "a3", "b2", "a4", "b3"]
         assert all(task.done() for task in tasks)
         assert places.waiting == {}
