@@ -1,1 +1,1 @@
-"""What ``make bench`` measures: ratios between things that ran side by side, never bare figures."""
+"""The measurements of ``make bench``: ratios between programs that ran side by side, never bare figures."""

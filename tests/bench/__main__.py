@@ -1,7 +1,7 @@
 """The bench: starts a database and the servers, runs each contestant in turn, and prints ratios.
 
-Contestants take turns in short rounds, so that whatever else the machine does hits all of them; the
-median of the rounds counts. Nothing here asserts: a figure is for a reader.
+Contestants take turns in short rounds, so that other load of the machine affects all of them; the median of
+the rounds counts. Nothing here asserts: the figures are for a reader.
 """
 
 import json
@@ -62,7 +62,7 @@ def http(port: int, requests: Callable[[], list[str]]) -> Callable[[], float]:
 
 
 def getting(path: str, token: str | None = None) -> Callable[[], list[str]]:
-    """Return what asks for ``path`` on every connection."""
+    """Return a function with a request for ``path`` on every connection."""
     authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     return lambda: [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n"] * CONNECTIONS
 
@@ -141,7 +141,7 @@ def foreign_provider(url: str) -> Iterator[dict[str, Callable[[], float]]]:
 
 @dataclass(frozen=True)
 class RefusedSignIn:
-    """A contestant: wrong passwords per second, one after the other, which should be alike for all."""
+    """A contestant: wrong passwords per second, one after the other; all kinds should be equally fast."""
 
     client: httpx2.Client
     owner: psycopg.Connection[Any]
@@ -150,7 +150,7 @@ class RefusedSignIn:
     """Whether each comes before the delay of the one before it is over."""
 
     def __call__(self) -> float:
-        """Return how many were answered in a second."""
+        """Return the number of answers in a second."""
         visitor = Visitor(self.client)
         page = visitor.get("/sign-in")
         taken_s = 0.0
@@ -331,7 +331,7 @@ def bench(directory: Path) -> None:
 def table(
     title: str, figures: dict[str, float], labels: dict[str, str], *, of_first: bool = False
 ) -> None:
-    """Print what each contestant reached, and the first one's ratio to it, or its ratio ``of_first``."""
+    """Print the figure of each contestant, and the first one's ratio to it, or its ratio ``of_first``."""
     first = figures[next(iter(labels))]
     click.echo(f"{title:48}{'per second':>12}{'ratio':>8}")
     for name, label in labels.items():
@@ -341,7 +341,7 @@ def table(
 
 
 def person(owner: psycopg.Connection[Any]) -> Person:
-    """Return somebody with an account, in a service that knows the probe's client."""
+    """Return a person with an account, in a service that knows the probe's client."""
     owner.execute(
         "insert into oauth.client (client_id, redirect_uris) values (%s, %s)",
         [CLIENT_ID, ["https://app.example/callback"]],
@@ -369,7 +369,7 @@ def probe(chosen: Settings, directory: Path) -> Iterator[int]:
 def uvicorn(
     factory: str, chosen: Settings, role_urls: dict[str, str], directory: Path
 ) -> Iterator[int]:
-    """Run an application as our servers run theirs; yields its port."""
+    """Run an application as the servers run theirs; yields its port."""
     (port,) = processes.free_ports(1)
     with processes.running(
         [factory, "--factory", f"--port={port}", "--no-access-log"],
@@ -383,7 +383,7 @@ def uvicorn(
 
 
 if __name__ == "__main__":
-    # As by Ctrl-C: whoever ends it gets everything ended that it has started.
+    # As for Ctrl-C: every process that this one has started is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
     scratch.chmod(0o755)

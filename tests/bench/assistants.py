@@ -1,7 +1,7 @@
-"""What a call of a tool costs beside the same question asked over REST.
+"""The cost of a call of a tool beside the same read over REST.
 
-The resource server with one tool more than it has: one that asks what ``/api/v1/me`` asks, word for word. So
-what the one reaches beside the other is what the protocol costs.
+The resource server with one additional tool, which runs the statement of ``/api/v1/me``. So the difference
+between both is the cost of the protocol.
 """
 
 import json
@@ -50,7 +50,7 @@ LABELS: Final = {
 
 
 def create() -> Starlette:
-    """Return the application for what the environment says."""
+    """Return the application with the settings of the environment."""
     web.configure_logging()
     return resourceserver.app.create(settings.read(), tools=[*TOOLS, _WHO_AM_I])
 
@@ -71,7 +71,7 @@ def serving(chosen: Settings, directory: Path) -> Iterator[int]:
 
 
 def live(chosen: Settings, alice: Person) -> None:
-    """Give her five weeks of an invented life, of which there are rollups, so that a day has much to tell."""
+    """Give her five weeks of an invented life with rollups, so that the answer about a day is long."""
     done = CliRunner().invoke(demo, [alice.email, "--days=35"], obj=chosen)
     if done.exit_code != 0:
         raise click.ClickException(done.output)
@@ -81,7 +81,7 @@ def live(chosen: Settings, alice: Person) -> None:
 def contestants(
     alice: Person, ask: Callable[[Callable[[], list[str]]], Contestant], connections: int
 ) -> dict[str, Contestant]:
-    """Return what takes turns; ``ask`` makes one that sends what it is given on each connection."""
+    """Return the contestants; ``ask`` makes one that sends its request on each connection."""
     authorization = f"Host: localhost\r\nAuthorization: Bearer {alice.token()}\r\n"
     me = f"GET {_ME.path} HTTP/1.1\r\n{authorization}\r\n"
     return {

@@ -1,6 +1,6 @@
 """A bare application: one route of the same framework on the same web server, without middleware and log.
 
-What our servers reach beside it is what everything else in the path of a request costs.
+The difference between it and the servers is the cost of everything else in the path of a request.
 """
 
 from starlette.applications import Starlette

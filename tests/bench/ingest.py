@@ -1,8 +1,8 @@
 """Ingest beside ``COPY``: the same rows into the same table, by the same driver, in turns.
 
-``COPY`` gets its rows as text that is ready, judged by the server's own code beforehand, and writes each
-thousand in a transaction of its own, as the server does. Trackers' bodies are ready beforehand as well. Each
-run writes as somebody new, so that all begin alike.
+``COPY`` gets its rows as finished text, validated by the server's own code beforehand, and writes each
+thousand in a transaction of its own, as the server does. The bodies of trackers are finished beforehand as
+well. Each run writes to a new account, so that all have the same start.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.conftest import Person
 
 BATCHES: Final = 16
 MANY: Final = 8
-"""How many clients send while memory is measured."""
+"""The number of clients that send while memory is measured."""
 
 _WINDOWS: Final = (
     ("Code", "ingest.py - svc", None),
@@ -84,7 +84,7 @@ class People:
     count: int = 0
 
     def new(self) -> Person:
-        """Return somebody who has sent nothing yet."""
+        """Return a person who has sent nothing yet."""
         self.count += 1
         email = f"tracker-{self.count}@example.org"
         row = self.owner.execute(
@@ -125,7 +125,7 @@ class Copying:
     bodies: list[bytes]
 
     def __call__(self) -> float:
-        """Return how many rows were written in a second."""
+        """Return the number of rows that were written in a second."""
         person = self.people.new()
         row = person.connection.execute(
             "insert into activity.device (user_id, name) values (%s, 'laptop') returning device_id",
@@ -166,7 +166,7 @@ def _cell(row: Row, name: str) -> str:
 
 @dataclass
 class Posting:
-    """A contestant: events per second that so many clients send through HTTP."""
+    """A contestant: events per second that a number of clients send through HTTP."""
 
     people: People
     stream: Stream
@@ -174,14 +174,14 @@ class Posting:
     port: int
     clients: int
     before: "Posting | None" = None
-    """Who has sent the same before, where it is sent once more; else somebody new sends it."""
+    """The contestant whose events are sent once more; None for new events of a new person."""
     medians_ms: list[float] = field(default_factory=list)
-    """How long a batch took, in each run."""
+    """The times of batches, in each run."""
     person: Person | None = None
-    """Who sent it last."""
+    """The person of the last run."""
 
     def __call__(self) -> float:
-        """Return how many events were answered in a second; all are there then, once."""
+        """Return the number of events that were answered in a second; all are stored then, once."""
         person = self.person = self.before.person if self.before else self.people.new()
         assert person is not None
         described = route.operation(self.stream)
@@ -208,7 +208,7 @@ class Posting:
 
 @dataclass(frozen=True)
 class Contest:
-    """Everything that is measured of ingest, on the server that listens on ``port``."""
+    """The measurements of ingest, on the server that listens on ``port``."""
 
     app_copy: Copying
     posting: dict[str, Posting]
@@ -217,7 +217,7 @@ class Contest:
 
     @classmethod
     def on(cls, owner: psycopg.Connection[Any], port: int) -> "Contest":
-        """Return the contest; ``owner`` is a connection that may do everything."""
+        """Return the contest; ``owner`` is a connection with all rights."""
         people = People(owner)
         app, coding = batches(APP_SESSIONS), batches(CODING_SESSIONS)
         posting = {}
@@ -235,7 +235,7 @@ class Contest:
         )
 
     def contestants(self) -> dict[str, Callable[[], float]]:
-        """Return all that take turns, by their names; who repeats comes after who was first."""
+        """Return all contestants by their names; one that repeats comes after the one that it repeats."""
         return {
             "copy": self.app_copy,
             **self.posting,
@@ -244,7 +244,7 @@ class Contest:
         }
 
     def table(self, figures: dict[str, float]) -> None:
-        """Print what each contestant reached, and which part of ``COPY``'s rate that is."""
+        """Print the figure of each contestant, and its share of ``COPY``'s rate."""
         click.echo(f"{'ingest, 1000 events a batch':40}{'per second':>12}{'of COPY':>9}{'p50':>10}")
         _line("COPY, app sessions", figures["copy"], figures["copy"])
         for name, contestant in self.posting.items():
@@ -260,7 +260,7 @@ def _line(name: str, figure: float, copied: float, posting: Posting | None = Non
 
 
 def memory(owner: psycopg.Connection[Any], port: int, pid: int) -> None:
-    """Print what the server holds before it has taken any batch, and at most while many send at once."""
+    """Print the memory of the server before its first batch, and the most while many clients send."""
     before = _resident_mib(pid, "VmRSS")
     Posting(People(owner, count=1000), APP_SESSIONS, batches(APP_SESSIONS), port, clients=MANY)()
     most = _resident_mib(pid, "VmHWM")

@@ -26,17 +26,17 @@ _PRESENTED: Final = re.compile(rb"(?<=refresh_token=)[\w-]+")
 
 @dataclass(frozen=True)
 class Order:
-    """What to send."""
+    """The requests to send."""
 
     port: int
     requests: list[list[str]]
-    """For each connection, what it sends, one after the other. A refresh token in it gives way to the one
-    that came last, so that a refresh goes on as a client's would."""
+    """For each connection, its requests, one after the other. A refresh token in one is replaced by the last
+    one received, so that refreshes continue as a client's would."""
     seconds: float | None
-    """How long it sends them over and over again; None for once."""
+    """How long they are sent again and again; None for once."""
 
     def carried_out(self) -> "Report":
-        """Have a process carry the order out; returns what it reports."""
+        """Run a process with the order; returns its report."""
         completed = subprocess.run(
             [sys.executable, "-m", "tests.bench.load"],
             input=json.dumps(asdict(self)),
@@ -50,12 +50,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Report:
-    """What became of an order."""
+    """The result of an order."""
 
     per_second: float
-    """Answers that all connections got together."""
+    """The number of answers of all connections together."""
     median_ms: float
-    """From the sending of a request to its whole answer."""
+    """The times from sending a request to its whole answer."""
 
 
 class Client(asyncio.Protocol):
@@ -64,7 +64,7 @@ class Client(asyncio.Protocol):
     def __init__(
         self, requests: Iterator[bytes], until: float, done: asyncio.Future[list[float]]
     ) -> None:
-        """Take note of what to send, for how long, and where to leave how long each answer took."""
+        """Keep the requests, the duration, and the list for the time of each answer."""
         self.requests = requests
         self.until = until
         self.done = done

@@ -1,7 +1,7 @@
-"""A bare probe: the least that sends the statements of a refresh and of a look-up through HTTP.
+"""A bare probe: the smallest application with the statements of a refresh and of a look-up of a token.
 
-The same framework, web server, transport and SQL as our servers, and nothing else: no checks, no log
-line, no error is handled. What our servers reach beside it is what everything else in them costs.
+The same framework, web server, transport and SQL as the servers, and nothing else: no checks, no log line, no
+handling of errors. The difference between it and the servers is the cost of everything else in them.
 """
 
 import json
@@ -21,11 +21,11 @@ from shared.pipeline import Pipelines
 from shared.tokens import Token
 
 CLIENT_ID: Final = tokens.CLIENT + "0" * 22
-"""Whose refresh tokens it rotates."""
+"""The client whose refresh tokens it rotates."""
 
 
 def create() -> Starlette:
-    """Return the application for what the environment says."""
+    """Return the application with the settings of the environment."""
     chosen = settings.read()
     database_of_grants = rows.connect(chosen)
     database_of_data = Pipelines.to(
@@ -96,7 +96,7 @@ def create() -> Starlette:
 
 
 def _token(prefix: str, text: str) -> Token:
-    """Return the token that ``text`` is, since the user id is in it."""
+    """Return the token in ``text``, which contains the user id."""
     token = tokens.parse(prefix, text)
     if token is None:
         raise ValueError("this is no token")

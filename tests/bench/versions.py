@@ -1,10 +1,11 @@
-"""This version beside an older one: the same data, the same questions in turns, and the ratios.
+"""This version beside an older one: the same data, the same requests in turns, and the ratios.
 
 ``python -m tests.bench.versions COMMIT`` checks the commit out into a worktree, gives each version a database
 server of its own with a year of the demo and three years of a busy life, and asks both the same. Answers that
 must not differ are compared. Figures of a fresh server come from servers that are started for them alone.
 
-Nothing here asserts: a figure is for a reader. It takes about five minutes. The commit's schema must have the
+Nothing here asserts: the figures are for a reader. It takes about five minutes. The commit's schema must have
+the
 tables of this one.
 """
 
@@ -43,7 +44,7 @@ ROOT: Final = Path(__file__).parent.parent.parent
 ZONE: Final = "Europe/Berlin"
 ROUNDS: Final = 10
 ROUND_S: Final = 0.4
-"""How long a question is asked in each round, but at least once."""
+"""How long a request is repeated in each round; it is sent at least once."""
 FRESH_ROUNDS: Final = 5
 AT_ONCE: Final = 8
 YEARS: Final = 3
@@ -62,7 +63,7 @@ class Version:
     owner: psycopg.Connection[Any]
     directory: Path
     figures: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds by question."""
+    """Seconds by request."""
 
     def command(self, *arguments: str) -> None:
         """Run a command of ``svc`` with the owner's login."""
@@ -80,7 +81,7 @@ class Version:
 
     @contextmanager
     def server(self) -> Iterator[str]:
-        """Run its resource server; yields where it answers."""
+        """Run its resource server; yields its address."""
         (port,) = processes.free_ports(1)
         chosen = replace(self.settings, base_url=f"http://localhost:{port}")
         with processes.running(
@@ -108,18 +109,18 @@ class Version:
 
 @dataclass(frozen=True)
 class Question:
-    """A request that both versions answer, over and over again."""
+    """A request that both versions answer again and again."""
 
     label: str
     email: str
     path: str
-    """Of an endpoint, or the name of a tool."""
+    """The path of an endpoint, or the name of a tool."""
     params: dict[str, str] = field(default_factory=dict)
     is_compared: bool = True
-    """Whether both answer the same. Ids and new members of answers differ."""
+    """Whether both answers must be equal. Ids and new members of answers may differ."""
 
     def ask(self, client: httpx2.Client, headers: dict[str, str]) -> httpx2.Response:
-        """Return the answer. Raises ClickException where it is an error."""
+        """Return the answer. Raises ClickException for an error."""
         if self.path.startswith("/"):
             answer = client.get(self.path, params=self.params, headers=headers)
         else:
@@ -130,7 +131,7 @@ class Question:
 
 
 def questions(last: date) -> list[Question]:
-    """Return what is asked; ``last`` is the last day of both lives."""
+    """Return the requests; ``last`` is the last day of both lives."""
     midnight = datetime(last.year, last.month, last.day, tzinfo=UTC) + timedelta(days=1)
 
     def days(count: int) -> dict[str, str]:
@@ -180,7 +181,7 @@ def everything(last: date) -> Iterator[Question]:
 
 
 def warm(versions: list[Version], asked: list[Question]) -> list[str]:
-    """Ask in alternating rounds; returns the labels of answers that differ."""
+    """Send requests in alternating rounds; returns the labels of answers that differ."""
     different = []
     with ExitStack() as running:
         clients = [
@@ -219,7 +220,7 @@ def _median_s(ask: Callable[[], object]) -> float:
 
 
 def fresh(versions: list[Version], day: Question) -> None:
-    """Measure the first ``day`` of a fresh server, asked once and by several at once."""
+    """Measure the first ``day`` of a fresh server, for one request and for several at once."""
     for count in (1, AT_ONCE):
         label = f"{day.label}, {count} on a fresh server"
         with click.progressbar(range(FRESH_ROUNDS), label=label, file=sys.stderr) as rounds:
@@ -246,7 +247,7 @@ def _first_s(version: Version, day: Question, count: int) -> float:
 def memory(version: Version, last: date) -> tuple[float, int]:
     """Return the private memory of the largest backend of a server that has answered everything, in MiB.
 
-    Also returns how many backends it had. Questions are asked one after the other, so that one backend
+    Also returns how many backends it had. Requests are sent one after the other, so that one backend
     answers nearly all of them.
     """
     headers = version.headers(DEMO)
@@ -329,7 +330,7 @@ def table(old: Version, new: Version) -> None:
 
 
 def bench(commit: str, directory: Path) -> None:
-    """Prepare both versions, ask them, and print the table."""
+    """Prepare both versions, measure them, and print the table."""
     last = datetime.now(UTC).date() - timedelta(days=1)
     with ExitStack() as running:
         code = running.enter_context(worktree(commit, directory / "code"))
@@ -357,7 +358,7 @@ def bench(commit: str, directory: Path) -> None:
 @click.argument("commit")
 def main(commit: str) -> None:
     """Measure this version beside COMMIT."""
-    # As by Ctrl-C: whoever ends it gets everything ended that it has started.
+    # As for Ctrl-C: every process that this one has started is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
     scratch.chmod(0o755)

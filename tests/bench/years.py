@@ -1,4 +1,4 @@
-"""Years at a glance: each question answered from rollups, beside the same answer from sessions.
+"""Long ranges: each answer from rollups, beside the same answer from sessions.
 
 ``python -m tests.bench.years`` starts a database and the servers, invents ten years of a person's life, makes
 the rollups, and asks in turns while no day is marked and while all days are, so that whatever else the
@@ -50,9 +50,9 @@ YEARS: Final = 10
 ZONE: Final = "Europe/Berlin"
 ROUNDS: Final = 3
 ROUND_S: Final = 1.0
-"""How long a question is asked through HTTP in each round, but for three answers at least."""
+"""How long a request is repeated through HTTP in each round; there are at least three answers."""
 LONG_S: Final = 10.0
-"""What takes longer from sessions is asked once."""
+"""A request that takes longer from sessions is sent once."""
 INGEST_ROUNDS: Final = 5
 BATCHES: Final = 16
 PAUSE_S: Final = 0.05
@@ -60,18 +60,18 @@ PAUSE_S: Final = 0.05
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and how long the two ways of answering took."""
+    """A request, and the times of both ways to answer it."""
 
     label: str
     path: str
     params: dict[str, str]
     http_s: list[float] = field(default_factory=list)
     sessions_s: list[float] = field(default_factory=list)
-    """Empty where the server gives up."""
+    """Empty if the server refuses the request for its time."""
 
 
 def questions(last: date) -> list[Question]:
-    """Return what is asked; ``last`` is the last day of the life."""
+    """Return the requests; ``last`` is the last day of the life."""
 
     def instants(days: int) -> dict[str, str]:
         end = datetime(last.year, last.month, last.day, tzinfo=UTC) + timedelta(days=1)
@@ -94,7 +94,7 @@ def questions(last: date) -> list[Question]:
 
 
 def ask(client: httpx2.Client, question: Question) -> dict[str, Any]:
-    """Ask once, and keep how long it took. Raises ClickException."""
+    """Send the request once, and keep its time. Raises ClickException."""
     started = time.perf_counter()
     answer = client.get(question.path, params=question.params)
     question.http_s.append(time.perf_counter() - started)
@@ -107,15 +107,15 @@ def ask(client: httpx2.Client, question: Question) -> dict[str, Any]:
 def ask_sessions(
     client: httpx2.Client, owner: psycopg.Connection[Any], alice: Person, question: Question
 ) -> dict[str, Any] | None:
-    """Ask once while all days are marked, so that the answer is made of sessions alone.
+    """Send the request once while all days are marked, so that the answer comes from sessions alone.
 
-    Returns None where the server gives up.
+    Returns None if the server refuses the request for its time.
     """
     owner.execute(SQL["mark_days"], {"user_id": alice.user_id})
     started = time.perf_counter()
     answer = client.get(question.path, params=question.params)
     took_s = time.perf_counter() - started
-    # Nothing was written since the rollups were made, so that they are right without marks.
+    # Nothing was written since the rollups, so they are right without marks.
     owner.execute(SQL["forget_marks"])
     if answer.status_code == 503:
         return None
@@ -129,12 +129,12 @@ def ask_sessions(
 def take_turns(
     client: httpx2.Client, owner: psycopg.Connection[Any], alice: Person, asked: list[Question]
 ) -> None:
-    """Ask everything in turns. Raises ClickException where two answers are not the same."""
+    """Send all requests in turns. Raises ClickException if two answers differ."""
     for question in asked:
         summed, raw = ask(client, question), ask_sessions(client, owner, alice, question)
         if raw is not None and summed != raw:
             raise click.ClickException(f"{question.label}: sessions give another answer")
-        # A connection prepares a statement when it is first asked.
+        # A connection prepares a statement at its first use.
         question.http_s.clear()
     with click.progressbar(range(ROUNDS), label="rounds", file=sys.stderr) as rounds:
         for _ in rounds:
@@ -154,7 +154,7 @@ def percentile(figures: list[float], part: float) -> float:
 
 
 def table(asked: list[Question]) -> None:
-    """Print how long each took, and the ratio of the medians."""
+    """Print the times of each, and the ratio of the medians."""
     click.echo(
         f"{'from rollups, beside sessions':32}{'answers':>8}{'p50':>9}{'p99':>9}{'sessions p50':>14}"
         f"{'ratio':>8}"
@@ -175,7 +175,7 @@ def table(asked: list[Question]) -> None:
 
 
 def invent(owner: psycopg.Connection[Any], a_day: int, first: date) -> Person:
-    """Return somebody with ten years of sessions."""
+    """Return a person with ten years of sessions."""
     row = owner.execute(SQL["add_person"], {"email": "alice@example.org"}).fetchone()
     assert row is not None
     owner.execute(SQL["seed"])
@@ -194,7 +194,7 @@ def invent(owner: psycopg.Connection[Any], a_day: int, first: date) -> Person:
 
 
 def make_rollups(chosen: Settings) -> int:
-    """Make what is marked, as the job does; return how many days that were."""
+    """Roll up the marked days, as the job does; return their number."""
 
     async def make() -> int:
         async with rounds.connected(database.role_url(chosen, "worker")) as worker:
@@ -204,7 +204,7 @@ def make_rollups(chosen: Settings) -> int:
 
 
 def sizes(owner: psycopg.Connection[Any]) -> None:
-    """Print what rollups take on disk."""
+    """Print the size of rollups on disk."""
     cursor = owner.execute(SQL["sizes"])
     names = [column.name for column in cursor.description or ()]
     found = dict(zip(names, cursor.fetchone() or (), strict=True))
@@ -241,14 +241,14 @@ def batches() -> list[bytes]:
 
 
 def keep_making(chosen: Settings, is_ready: Event, is_wanted: Event) -> None:
-    """Make rollups of whatever is marked, again and again while that is wanted."""
+    """Roll up marked days, again and again while the event is set."""
 
     async def make() -> None:
         async with rounds.connected(database.role_url(chosen, "worker")) as worker:
             is_ready.set()
             while is_wanted.wait():
                 await rollups.make_due(worker, quiet=timedelta(0))
-                # To look in vain as fast as possible is no work that anybody has.
+                # Without a pause, empty runs would take processor time that the real job does not.
                 await asyncio.sleep(PAUSE_S)
 
     asyncio.run(make())
@@ -256,7 +256,7 @@ def keep_making(chosen: Settings, is_ready: Event, is_wanted: Event) -> None:
 
 @contextmanager
 def maker(chosen: Settings) -> Iterator[Event]:
-    """Run a process that makes rollups while the event is set that this yields."""
+    """Run a process that rolls days up while the event is set that this yields."""
     spawning = multiprocessing.get_context("spawn")
     is_ready, is_wanted = spawning.Event(), spawning.Event()
     process = spawning.Process(target=keep_making, args=(chosen, is_ready, is_wanted), daemon=True)
@@ -271,7 +271,7 @@ def maker(chosen: Settings) -> Iterator[Event]:
 
 
 def ingest(chosen: Settings, owner: psycopg.Connection[Any], port: int) -> None:
-    """Print how many events are taken in a second: without marks, with them, and beside the job."""
+    """Print the number of accepted events in a second: without marks, with them, and beside the job."""
     post = Posting(People(owner), APP_SESSIONS, batches(), port, clients=1)
     owner.execute(SQL["make_marks_void"])
     made: list[int] = []
@@ -286,7 +286,7 @@ def ingest(chosen: Settings, owner: psycopg.Connection[Any], port: int) -> None:
     with maker(chosen) as is_wanted:
 
         def beside_the_job() -> float:
-            # What others have sent is not its work now.
+            # Events of earlier contestants are not its work now.
             owner.execute(SQL["forget_marks"])
             is_wanted.set()
             rate = post()
@@ -321,7 +321,7 @@ def bench(directory: Path, a_day: int) -> None:
     """Run everything and print the tables."""
     last = datetime.now(UTC).date() - timedelta(days=1)
     with EmbeddedPostgres(directory / "postgres") as postgres:
-        # The job would make rollups of the days that are marked for a question.
+        # The job would roll up the days that are marked for a measurement.
         chosen = Settings(data_dir=directory / "deployment", database_url=postgres.url, jobs=False)
         migrate(chosen, lambda _: None)
         with closing(psycopg.connect(postgres.url, autocommit=True)) as owner:
@@ -347,7 +347,7 @@ def bench(directory: Path, a_day: int) -> None:
 @click.option("--sessions-a-day", default=300, show_default=True, help="How busy the life is.")
 def main(sessions_a_day: int) -> None:
     """Measure long ranges."""
-    # As by Ctrl-C: whoever ends it gets everything ended that it has started.
+    # As for Ctrl-C: every process that this one has started is ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
     scratch.chmod(0o755)

@@ -68,7 +68,7 @@ class Proxy:
 
     def cut(self) -> None:
         """Close all connections and refuse new ones: a machine without a Postgres."""
-        # A client reconnects at once. Under the lock, its new connection is closed with the others or refused.
+        # A client reconnects at once; its new connection must be closed with the others or refused.
         with self._lock:
             self.is_cut = True
             sockets, self.open_sockets = self.open_sockets, []
