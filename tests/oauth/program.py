@@ -61,7 +61,7 @@ class Program:
     service: Service
     browser: Visitor
     path: str
-    """Where it begins at the resource server."""
+    """The address of the resource server at which it begins."""
     kept: Kept = field(default_factory=Kept)
     decision: str = "allow"
     changes: dict[str, str | None] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Program:
     forms: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Make a provider as a program does that has just been started."""
+        """Create a provider like that of a program that has just been started."""
         self.provider = OAuthClientProvider(
             server_url=f"{self.service.base_url}{self.path}",
             client_metadata=OAuthClientMetadata(
@@ -85,7 +85,7 @@ class Program:
         )
 
     def get(self, *paths: str) -> list[httpx2.Response]:
-        """Ask the resource server for each path in turn."""
+        """Request each path from the resource server in turn."""
         return asyncio.run(self._get(paths))
 
     async def _get(self, paths: tuple[str, ...]) -> list[httpx2.Response]:

@@ -12,7 +12,7 @@ LINES = range(1, 61)
 
 
 def marked(file: Path) -> Iterator[tuple[str, list[int]]]:
-    """Yield each test of a file, and its ``pytestmark``, with the lines that are named there."""
+    """Yield each test of a file, and its ``pytestmark``, with the lines of the checklist."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield node.name, named_in(node.decorator_list)

@@ -1,4 +1,4 @@
-"""Security events: each thing that happens is one row and one line of the log, and neither holds a secret."""
+"""Security events: each is one row and one line of the log, and neither contains a secret."""
 
 import json
 import logging
@@ -70,7 +70,7 @@ class Journal:
         return [record.getMessage() for record in self.log.records if record.name == "svc.security"]
 
     def text(self) -> str:
-        """Return all of the table, and all of our lines."""
+        """Return all rows of the table, and all log lines of the service."""
         kept = self.owner.execute("select json_agg(security_event) from identity.security_event")
         written = [
             record.getMessage() for record in self.log.records if record.name.startswith("svc")

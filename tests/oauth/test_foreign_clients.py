@@ -51,7 +51,7 @@ def browser(service: Service, alice: Person, password_hash: str) -> Iterator[Vis
 
 
 def ask(service: Service, access_token: str) -> int:
-    """Ask the resource server without any client's help, and return the status of its answer."""
+    """Call the resource server without any client's help, and return the status of its answer."""
     headers = {"Authorization": f"Bearer {access_token}"}
     return httpx2.get(f"{service.base_url}{ME}", headers=headers).status_code
 
@@ -61,7 +61,7 @@ Authlib = Callable[..., OAuth2Client]
 
 @pytest.fixture
 def authlib(service: Service) -> Iterator[Authlib]:
-    """Makes clients of Authlib's that know nothing but the issuer, and register themselves."""
+    """Creates clients of Authlib's that know only the issuer, and register themselves."""
     opened: list[OAuth2Client] = []
 
     def make(scope: str = "read:activity read:profile") -> OAuth2Client:
@@ -251,7 +251,7 @@ def test_the_mcp_sdk_refreshes_by_itself_when_its_token_has_expired(
     assert first is not None
     expire_access_tokens(alice)
     assert ask(service, first.access_token) == 401
-    # The SDK looks at its own clock alone. On a 401 it asks the person again.
+    # The SDK relies on its own clock. On a 401 it starts the authorization again.
     assert mcp_client.provider.context.token_expiry_time is not None
     mcp_client.provider.context.token_expiry_time -= 3601
     mcp_client.sent.clear()

@@ -99,7 +99,7 @@ class Answer:
 
 
 def ask(client: TestClient, sent: Sent) -> Answer:
-    """Let an application answer."""
+    """Run an application until it answers."""
     answer = Answer()
     pieces = list(sent.pieces)
 
@@ -513,7 +513,7 @@ def check_any(sent: Sent, answer: Answer) -> None:
 
 
 def check_authorization(sent: Sent, answer: Answer) -> None:
-    """Assert that the authorization server answered as it may: an error, a page, or a way on."""
+    """Assert that the authorization server gave an allowed response: an error, a page, or a redirect."""
     check_any(sent, answer)
     location = answer.header("location")
     assert location is None or WAYS_ON.fullmatch(location), (sent, location)

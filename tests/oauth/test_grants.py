@@ -86,7 +86,7 @@ class Grant:
 
     @property
     def is_live(self) -> bool:
-        """Whether anything that came of it can still be used."""
+        """Whether any token of it can still be used."""
         return not self.is_revoked and not self.user.is_deleted
 
 
@@ -441,7 +441,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
             return "invalid_grant"
         return None if presented["resource"] == own["resource"] else "invalid_target"
 
-    # Refresh. Applications hold the newest pair; one rule presents whichever there was.
+    # Refresh. Applications have the newest pair; one rule presents any earlier one.
 
     @rule(target=pairs, pair=pairs)
     def refresh(self, pair: Pair) -> MultipleResults[Pair]:
@@ -611,13 +611,13 @@ class GrantLifeCycle(RuleBasedStateMachine):
 
     @invariant()
     def an_access_token_opens_a_session_exactly_while_it_should(self) -> None:
-        """Ask as the resource server does, for each resource, with each token that there ever was."""
+        """Send every token ever issued to the resource server, for each resource."""
         for pair in self.issued:
             if not pair.opens_something(self.clock):
                 assert session(self.world.reader, pair.access_token, *RESOURCES) is None, pair
                 continue
             for resource in RESOURCES:
-                # What the token was given and its grant still holds.
+                # The scopes of the token that its grant still has.
                 held = in_order(set(pair.scopes) & set(pair.grant.scopes))
                 expected = held if pair.grant.resource in (None, resource) else None
                 opened = session(self.world.reader, pair.access_token, resource)

@@ -65,7 +65,7 @@ async def connected(settings: Settings) -> Connection:
 
 @pytest.fixture
 def clean(settings: Settings, owner: Rows) -> Clean:
-    """Runs the janitor once and returns what it deleted."""
+    """Runs the janitor once and returns the numbers of deleted rows."""
     assert not owner.closed
 
     def run(**options: Any) -> dict[str, int]:
@@ -97,7 +97,7 @@ def let_pass(owner: Rows) -> Pass:
     assert len(columns) > 10
 
     def older(interval: str) -> None:
-        # Registration and sign-in are counted, and by then nothing of that would be left.
+        # Registration and sign-in are counted, and these counts expire sooner than other rows.
         owner.execute("delete from identity.throttle")
         for (statement,) in columns:
             owner.execute(statement.replace("$1", "%(interval)s::interval"), {"interval": interval})
@@ -112,7 +112,7 @@ def count(owner: Rows, table: str) -> int:
     return int(row[0])
 
 
-# What is deleted, and what is kept.
+# Deleted and kept rows.
 
 
 def test_an_expired_request_is_deleted(
@@ -522,7 +522,7 @@ def test_a_second_run_deletes_nothing(
     assert second == {}
 
 
-# What replay detection needs.
+# Rows that the detection of replays needs.
 
 
 def test_a_replayed_refresh_token_revokes_its_grant_after_any_number_of_runs(
@@ -622,7 +622,7 @@ def test_more_rows_than_a_batch_are_deleted_batch_by_batch(
     clean: Clean, owner: Rows, alice: Person, application: Application
 ) -> None:
     backlog(owner, alice, 901)
-    # Each transaction leaves its number on what it writes; a deleted row keeps it until it is vacuumed.
+    # Each transaction leaves its number on the rows that it writes; a deleted row keeps it until vacuumed.
     owner.execute(
         "create table identity.removal (transaction_id xid8 default pg_current_xact_id(), rows integer)"
     )
@@ -687,7 +687,7 @@ def three_of_each(
     server: TestClient,
     owner: Rows,
 ) -> None:
-    """Leaves three things of each kind that can go; the janitor's order is one in which they can."""
+    """Adds three deletable rows of each kind, in an order that the janitor's deletions allow."""
     for number in range(3):
         application = register()
         application.pair(alice_browser)
@@ -849,7 +849,7 @@ def test_concurrent_requests_are_not_disturbed(
         assert refreshed.status_code == 200
         assert status(refreshed.json()["access_token"]) == 200
         assert application.revoke(refreshed.json()["refresh_token"]).status_code == 200
-        # Two more are there, and some of the janitor's fewer.
+        # Two more exist, and some of the janitor's rows fewer.
         rounds_beside += count(owner, "oauth.refresh_token") < before + 2
         rounds += 1
     cleaner.join()
@@ -1034,7 +1034,7 @@ def test_concurrent_consents_and_janitors_leave_a_grant_or_an_expired_request(
 
 
 def consent_to(application: Application, browser: Visitor) -> int:
-    """Return the status of the last page on the way to a consent."""
+    """Return the status of the last page before a consent."""
     page = browser.get(application.authorize_path())
     if page.status_code == 303:
         page = browser.follow(page)
@@ -1081,8 +1081,8 @@ def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Perso
                 oauth.access_token
         """
     )
-    # Only one-time links are not many: operators make them one by one, and their table has no index but
-    # its key.
+    # Only one-time links are few: operators create them one by one, and their table has no index but its
+    # key.
     types = {"batch": "integer", "idle_lifetime": "interval"}
     values = {"batch": "200", "idle_lifetime": "'30 days'"}
     read: dict[str, int] = {}

@@ -170,7 +170,7 @@ def test_too_many_headers_are_refused(server: TestClient, path: str, value: str)
 def listening(
     settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, int]]:
-    """Where the authorization server listens, as an operator runs it."""
+    """The address of the authorization server, as an operator runs it."""
     (port,) = processes.free_ports(1)
     chosen = replace(settings, auth_url=f"http://localhost:{port}")
     with processes.running(

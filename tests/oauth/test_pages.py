@@ -201,7 +201,7 @@ def test_an_unknown_path_is_404_and_never_a_redirect(visitor: Visitor, path: str
 
 @pytest.fixture
 def unreachable(settings: Settings) -> Iterator[TestClient]:
-    """The server with a database that is not there."""
+    """The server without a database."""
     url = database.role_url(settings, "authserver")
     nowhere = make_conninfo(url, host="127.0.0.1", port=1, hostaddr="127.0.0.1")
     app = authserver.app.create(replace(settings, role_urls={"authserver": nowhere}))

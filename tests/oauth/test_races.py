@@ -1,5 +1,5 @@
-"""Rivals: one thing presented on several connections at once, to an authorization server with two
-workers, on data that is committed.
+"""Rivals: one secret presented on several connections at once, to an authorization server with two workers,
+on committed data.
 
 Each request is sent up to its body and waits there, in its handler; then all bodies go out together.
 """
@@ -41,7 +41,7 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def client(service: Service) -> Iterator[httpx2.Client]:
-    """Asks the authorization server one thing after another."""
+    """Sends one request after another to the authorization server."""
     with httpx2.Client(base_url=service.auth_url) as opened:
         yield opened
 
@@ -87,7 +87,7 @@ def at_once(url: str, requests: list[Request]) -> list[Answer]:
             )
             rivals.append((connection, body))
         for connection, _ in rivals:
-            # The server says so when the handler asks for the body, before its first statement.
+            # The server logs this when the handler reads the body, before its first statement.
             assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
         for connection, body in rivals:
             connection.sendall(body)
@@ -128,7 +128,7 @@ def revoke(pair: dict[str, Any]) -> Request:
 
 
 def only_winner(answers: list[Answer]) -> dict[str, Any]:
-    """Return the token pair of the one rival that has one; every other was refused as it should be."""
+    """Return the token pair of the only rival that got one; every other must be refused as expected."""
     told = sorted((answer.status, answer.body.get("error")) for answer in answers)
     assert told == [(200, None), *[(400, "invalid_grant")] * (RIVALS - 1)]
     return next(answer.body for answer in answers if answer.status == 200)

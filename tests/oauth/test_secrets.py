@@ -62,7 +62,7 @@ class Secrets:
         return text
 
     def see_request(self, request: httpx2.Request) -> None:
-        """Take down every token that a client sends."""
+        """Record every token that a client sends."""
         self._see([str(request.url), *request.headers.values(), request.read().decode("latin-1")])
 
     def see_response(self, response: httpx2.Response) -> None:
@@ -169,12 +169,12 @@ class Run:
         return printed
 
     def me(self, token: str, **headers: str) -> int:
-        """Ask the resource server with a token, and return the status of its answer."""
+        """Call the resource server with a token, and return the status of its answer."""
         asked = self.api.get(ME, headers={"Authorization": f"Bearer {token}"} | headers)
         return asked.status_code
 
     def sign_up(self) -> Visitor:
-        """Make the first account, and return its owner's browser."""
+        """Create the first account, and return its owner's browser."""
         note = self.secrets.note
         link = self.svc("user", "first-link")
         visitor = Visitor(self.auth)
@@ -197,7 +197,7 @@ class Run:
         assert signed_in.status_code == 303
 
     def fail_to_sign_in(self) -> None:
-        """Get address and password wrong in every way, with secrets in headers and cookies as well."""
+        """Try every wrong address and password, with secrets in headers and cookies as well."""
         note = self.secrets.note
         stranger = Visitor(
             self.auth, {"svc_session": note("forged cookie", "svc_ss_forged.signature")}
@@ -225,7 +225,7 @@ class Run:
         return code, verifier
 
     def exchange_and_refresh(self, visitor: Visitor, application: Application) -> list[str]:
-        """Let an application in, twice, and end each grant by a replay; return all its tokens."""
+        """Grant an application access, twice, and end each grant by a replay; return all its tokens."""
         code, verifier = self.authorize(visitor, application)
         wrong = self.secrets.note(
             "wrong verifier", "wrong-verifier-of-more-than-43-characters-in-all"
@@ -330,7 +330,7 @@ class Run:
                 assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
 
     def lose_the_database(self, directory: Path, token: str) -> None:
-        """Ask two more servers, whose database is not there."""
+        """Call two more servers without a database."""
         note, chosen = self.secrets.note, self.service.settings
         auth_port, base_port, closed_port = processes.free_ports(3)
         chosen = replace(
@@ -379,9 +379,9 @@ def observed(secrets: Secrets, url: str) -> Iterator[httpx2.Client]:
 
 
 def dump(deployment: Settings) -> str:
-    """Return everything that the database holds, as text."""
+    """Return the whole contents of the database as text."""
     completed = subprocess.run(
-        # Row-level security hides nothing from a superuser; another owner is shown what it may see.
+        # Row-level security hides nothing from a superuser; another owner's dump lacks hidden rows.
         [str(binaries() / "pg_dump"), "--enable-row-security"],
         env=os.environ | libpq_environment(deployment.database_url or ""),
         stdout=subprocess.PIPE,
@@ -393,7 +393,7 @@ def dump(deployment: Settings) -> str:
 
 
 def postgres_log(deployment: Settings) -> str:
-    """Return what the embedded Postgres of the tests wrote; nothing where another is used."""
+    """Return the log of the embedded Postgres of the tests; empty if another one is used."""
     cluster = deployment.data_dir.parent / "postgres" / "postgres"
     return "".join(log.read_text(errors="replace") for log in sorted(cluster.glob("log/*.log")))
 
@@ -431,7 +431,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     logs = {log.name: log.read_text(errors="replace") for log in sorted(tmp_path.glob("*.log"))}
     logs["postgres.log"] = postgres_log(deployment)
 
-    # What may be there is found where it is, so the search looks at the right things.
+    # Permitted copies are found, so the search covers the right places.
     public = {EMAIL: "address", application.client_id: "client"}
     assert len(found_in(stored, public)) == len(public)
     assert all(hashlib.sha256(token.encode()).hexdigest() in stored for token in given)

@@ -214,7 +214,7 @@ def test_line_40_a_refresh_that_races_a_revocation_leaves_no_valid_token(
             assert application.refresh(refreshed.json()["refresh_token"]).status_code == 400
 
 
-# What is kept of a grant that is refreshed often.
+# The rows of a grant that is refreshed often.
 
 
 def forget_rotated(owner: Rows) -> None:

@@ -18,7 +18,7 @@ CHALLENGE = (
 
 @dataclass
 class Form:
-    """A form of a page, with the values that it would send as it stands."""
+    """A form of a page, with the values that it would send unchanged."""
 
     action: str
     method: str
@@ -83,7 +83,7 @@ class Visitor:
         )
 
     def follow(self, response: Response) -> Response:
-        """Go where a redirect within the service leads."""
+        """Follow a redirect within the service."""
         location = response.headers["location"]
         assert location.startswith(("/", "http://localhost:8400/")), location
         return self.get(location)

@@ -220,7 +220,7 @@ def listening() -> Iterator[Issuer]:
                 self.close_connection = True
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()

@@ -68,7 +68,7 @@ def make_old(owner: Rows) -> None:
     )
 
 
-# Making one
+# Creating a token
 
 
 @pytest.mark.checklist(55)
@@ -219,7 +219,7 @@ def test_without_a_fitting_example_no_command_is_shown(alice_browser: Visitor) -
 @pytest.mark.parametrize(
     ("last_day", "end"),
     [
-        # One of them is on the other side of a change of clocks than today, whenever that is.
+        # One of them is on the other side of a change of clocks, on any day of the year.
         ("2099-01-15", datetime(2099, 1, 15, 23, 0, tzinfo=UTC)),
         ("2099-07-15", datetime(2099, 7, 15, 22, 0, tzinfo=UTC)),
         # That day has 25 hours.
@@ -472,7 +472,7 @@ def test_concurrent_submits_do_not_exceed_a_hundred_tokens(
     rivals = [threading.Thread(target=send, args=[page]) for page in pages]
     holder = connect_as("authserver")
     with holder.transaction():
-        # None of them gets further than the account's row before all are there.
+        # None of them can lock the account's row before all are waiting for it.
         holder.execute("select from identity.user where user_id = %s for update", [alice.user_id])
         for each in rivals:
             each.start()

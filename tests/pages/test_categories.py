@@ -35,7 +35,7 @@ PATH = "/settings/categories"
 
 
 def form(page: Response, action: str) -> tuple[int, Form]:
-    """Return the form of the page that is sent to ``action``, and which one it is."""
+    """Return the form of the page that is sent to ``action``, and its index."""
     for number, found in enumerate(forms(page)):
         if found.action.partition("#")[0] == f"{PATH}/{action}":
             return number, found
@@ -162,7 +162,7 @@ def test_a_value_that_no_button_sends_is_refused(
     assert stored(owner, alice) == []
 
 
-# A browser makes each of these line breaks a CR LF in what it sends, an LF in what it reads.
+# A browser sends each of these line breaks as CR LF, and shows it as LF.
 @pytest.mark.parametrize("name", ["Tide\nTable", "Tide\rTable", "Tide\r\nTable", "100%25 & more/"])
 def test_one_button_puts_exactly_the_recorded_name_into_a_category(
     alice_browser: Visitor, owner: Rows, alice: Person, name: str
@@ -409,7 +409,7 @@ def test_the_removal_of_a_rule_can_be_undone(
 
 
 SLOW = "[xy]*x[xy]{230}z|mystery"
-"""It takes a millisecond to read a long title of x and y."""
+"""Reading a long title of x and y takes a millisecond."""
 
 
 def old_rules(owner: Rows, person: Person, *given: tuple[str, str]) -> list[str]:
@@ -536,7 +536,7 @@ def test_the_addition_of_a_rule_can_be_undone(
     page = alice_browser.follow(added)
     both = patterns(owner, alice)
 
-    # The first form after the menu is the one that undoes it.
+    # The first form after the menu is the one that undoes the change.
     (undo,) = re.findall(r'class="link" name="remove" value="([^"]+)">Undo', page.text)
     undone = alice_browser.submit(page, form=1, remove=undo)
 
@@ -727,7 +727,7 @@ def test_a_timeout_leaves_the_rest_of_the_page(
     hurried = pipeline.statement("set local statement_timeout = '50ms'")
     monkeypatch.setitem(categories.SQL, "limit_time", hurried)
 
-    # Nobody can read sessions for a while.
+    # No connection can read sessions for a while.
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as holding:
         holding.execute("lock activity.app_session")
         page = alice_browser.get(PATH)

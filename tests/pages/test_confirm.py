@@ -44,7 +44,7 @@ def give(visitor: Visitor, password: str | None, path: str = CONFIRM) -> Respons
 
 
 def confirming(page: Response) -> int:
-    """Which form of the page is the one for the password."""
+    """The index of the form for the password."""
     return next(
         number
         for number, form in enumerate(forms(page))

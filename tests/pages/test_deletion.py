@@ -1,4 +1,4 @@
-"""Settings → Account → Delete: what ends at once, what is deleted afterwards, and what is kept."""
+"""Settings → Account → Delete: tokens and sessions end at once, rows are deleted later, and some are kept."""
 
 import asyncio
 import threading
@@ -169,7 +169,7 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
 
 
 def fill(owner: Rows, person: Person) -> None:
-    """Insert a minimal row of a person into each table that has none of theirs."""
+    """Insert a minimal row of a person into each table without one."""
     for name in tables_of_people(owner):
         if name in KEPT or name in left(owner, person):
             continue
@@ -240,7 +240,7 @@ def test_the_e_mail_address_is_deleted_everywhere(
 
 
 def holding(owner: Rows, text: str) -> set[str]:
-    """Return the tables with a row in which ``text`` stands."""
+    """Return the tables with a row that contains ``text``."""
     tables = owner.execute(
         """
         select nspname,
@@ -516,8 +516,8 @@ def test_rows_of_a_concurrent_ingest_are_deleted(
     send(api, alice, 1)
     writing = threading.Thread(target=send_whatever, args=(api, alice.headers()))
 
-    # The tracker's transaction has its session open already, and waits for a device that is just being
-    # made under the same name.
+    # The tracker's transaction has its session open already, and waits for a device with the same name that
+    # another transaction is adding.
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as holder:
         holder.execute(
             "insert into activity.device (user_id, name) values (%s, 'tablet')", [alice.user_id]

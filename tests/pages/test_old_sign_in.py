@@ -263,7 +263,7 @@ def sent(page: Response, filling: Filling) -> Form:
     return forms(page)[filling.form(page)]
 
 
-# Whose forms a session takes
+# Forms of other sessions
 
 
 def test_a_form_of_an_anonymous_session_is_refused_after_sign_in(

@@ -1,4 +1,4 @@
-"""Passkeys over HTTP: added, used to sign in and to confirm, and every answer that is worth nothing."""
+"""Passkeys over HTTP: adding them, signing in and confirming with them, and every invalid response."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ UNREADABLE = "What the browser sent could not be read."
 
 
 def passkey_form(page: Response) -> int:
-    """Which form of a page is the one for passkeys, which stands after all others of its action."""
+    """The index of the form for passkeys, which comes after all others of its action."""
     return max(
         number
         for number, form in enumerate(forms(page))
@@ -578,7 +578,7 @@ def test_passkeys_are_not_offered_if_the_host_is_an_ip_address(
     assert "passkey" not in sign_in_page.text
     assert "the address of this service is a number" in methods.text
     assert "maximum number of passkeys" not in methods.text
-    # One that was added under another address is still listed, and can go.
+    # One that was added under another address is still listed, and can be removed.
     assert "<bdi>Phone</bdi>" in methods.text
     assert "Remove this passkey" in methods.text
 

@@ -38,8 +38,8 @@ SUBJECT = "248289761001"
 METADATA = "/.well-known/openid-configuration"
 
 
-# What a server knows of the provider it keeps for an hour, and one server is enough for all tests; so each
-# of them begins hours after the one before it.
+# The server caches the provider's metadata for an hour, and all tests share one server; so each of them
+# begins hours after the one before it.
 TESTS = count(1)
 APART_S = 10_000
 
@@ -148,7 +148,7 @@ def rows_of(owner: Rows, table: str) -> int:
 
 
 def failed(owner: Rows) -> list[UUID]:
-    """Return whose sign-ins failed."""
+    """Return the accounts of failed sign-ins."""
     noted = "select user_id from identity.security_event where event = 'sign_in_failed'"
     return [user_id for (user_id,) in owner.execute(noted)]
 
@@ -158,7 +158,7 @@ def event_names(owner: Rows) -> list[str]:
     return [event for (event,) in rows]
 
 
-# Where none is configured.
+# Without a provider
 
 
 def test_without_a_provider_there_is_no_button_and_no_callback(visitor: Visitor) -> None:
@@ -179,7 +179,7 @@ def test_only_pages_with_a_provider_button_allow_form_redirects_to_it(
     assert "/sign-in/provider" not in without.text
 
 
-# The way there.
+# The request to the provider
 
 
 def test_the_button_leads_to_the_provider_with_pkce_nonce_and_state(
@@ -262,7 +262,7 @@ def test_redirects_to_the_provider_are_throttled_by_address(browser: Visitor, ow
     assert "too many attempts" in refused.text
 
 
-# Whose account it is.
+# The account of an identity
 
 
 def test_a_known_identity_is_signed_in(
@@ -629,7 +629,7 @@ def test_an_address_that_cannot_be_invited_is_reported(
     assert said in result.output
 
 
-# The way back.
+# The response of the provider
 
 
 def refused(response: Response, status: int = 400) -> str:
@@ -643,7 +643,7 @@ def test_a_callback_works_once(browser: Visitor, issuer: Issuer, known: Person) 
     back = issuer.authorize(location(start_sign_in(browser)))
 
     first = browser.get(back)
-    # In the browser it is signed in by now, so it ends where it wanted to be.
+    # The browser has signed in by now, so it ends at the page that it requested.
     again = browser.get(back)
     browser.cookies.clear()
     elsewhere = browser.get(back)
@@ -668,7 +668,7 @@ def test_of_eight_concurrent_callbacks_one_signs_in(
     assert rows_of(owner, "identity.session") == 1
 
 
-# Two tabs of one browser, both of which are away at the provider.
+# Two tabs of one browser, both at the provider.
 
 
 def test_the_second_of_two_tabs_continues_to_its_own_page(
@@ -774,7 +774,7 @@ def test_signing_out_cancels_the_sign_in_of_a_tab_at_the_provider(
 def test_the_state_of_another_browser_is_refused(
     browser: Visitor, issuer: Issuer, known: Person
 ) -> None:
-    # Mallory would have alice use the account that mallory came back for.
+    # Mallory wants alice to use the account for which mallory has come back.
     mallory = Visitor(browser.client)
     back = issuer.authorize(location(start_sign_in(mallory)))
     browser.get("/sign-in")
@@ -1303,7 +1303,7 @@ def test_the_log_has_the_reason_and_no_secret(
         assert secret not in ours
 
 
-# Settings: one more way in, or one less.
+# Settings: adding and removing the provider
 
 METHODS = "/settings/account/sign-in"
 CONNECT = "/settings/account/provider/connect"

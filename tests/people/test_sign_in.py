@@ -65,7 +65,7 @@ def test_line_56_wrong_password_and_unknown_user_get_the_same_page(
 ) -> None:
     def page(email: str, password: str) -> tuple[int, str]:
         response = enter(visitor, email, password)
-        # Each page asks for passkeys with a challenge of its own.
+        # Each page has a challenge of its own for passkeys.
         text = re.sub(r'data-options="[^"]+"', "", response.text)
         return response.status_code, text.replace(email, "EMAIL")
 
@@ -460,7 +460,7 @@ def test_cookies_are_read_without_unquoting(
 
 
 def in_cookies(settings: Settings, person: Person, cookies: str) -> UUID | None:
-    """Return whose session is read from a header that holds a good one of ``person`` at {}."""
+    """Return the person whose session is read from a header with a valid one of ``person`` at {}."""
     signer = sessions.signer(settings)
     text = signer.cookies.sign(tokens.mint(tokens.SESSION, person.user_id).text).decode()
     header = (b"cookie", cookies.replace("{}", text).encode())
@@ -471,7 +471,7 @@ def in_cookies(settings: Settings, person: Person, cookies: str) -> UUID | None:
 
 
 class CountingHasher(PasswordHasher):
-    """The real one, which counts how often it verifies."""
+    """The real hasher, which counts its verifications."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -47,7 +47,7 @@ WRONG: Final = "not the password"
 NEW: Final = "a heron waits beside the weir"
 
 
-# How the delay grows, on the database, in a transaction whose time stands still.
+# The growth of the delay, on the database, in a transaction whose time stands still.
 
 
 def attempt(db: Rows, *free: int, forgotten_after: str = "1 hour") -> list[tuple[Any, ...]]:
@@ -236,7 +236,7 @@ def home(proxied: TestClient, alice: Person, owner: Rows, password_hash: str) ->
 
 @pytest.fixture
 def elsewhere(home: Place) -> Place:
-    """Where strangers live."""
+    """The address of strangers."""
     return Place(home.client, ELSEWHERE)
 
 
@@ -267,7 +267,7 @@ def guess_each(settings: Settings, owner: Rows, guesses: Sequence[tuple[str, str
 
 
 def turn_back(owner: Rows) -> None:
-    """Make it a minute ago, so that no delay is over before a slow machine has looked at it."""
+    """Date it back by a minute, so that no delay ends before a slow machine has read it."""
     hours_pass(owner, -1 / 60)
 
 
@@ -612,7 +612,7 @@ def test_keys_cannot_be_computed_without_the_key_of_the_deployment(
     assert len({row[0] for row in everything(owner)}) == 6
 
 
-# The work of a sign-in, and how many are under way at once.
+# The work of a sign-in, and the number of concurrent ones.
 
 
 class Watched(PasswordHasher):
@@ -631,7 +631,7 @@ class Watched(PasswordHasher):
 
 @asynccontextmanager
 async def serving_with(settings: Settings, hasher: Hasher) -> AsyncIterator[Server]:
-    """A server with a hasher of ours."""
+    """A server with a hasher of the test."""
     async with rows.connected(settings) as connection:
         yield replace(
             server(settings),
@@ -717,7 +717,8 @@ def test_a_fifth_concurrent_sign_in_of_one_address_or_account_is_refused_and_not
 
             assert refusal.value.retry_after_s == 1
             assert everything(owner) == before
-            # Who knows the password of one account must not fill the queue from many addresses either.
+            # An attacker who knows the password of one account must not fill the queue from many addresses
+            # either.
             with pytest.raises(TooManyRequests):
                 await enter(ELSEWHERE)
             waiting.start_soon(enter, ELSEWHERE, "bob@example.org")
@@ -793,7 +794,7 @@ def test_48_delayed_attempts_from_twelve_addresses_take_no_place_in_the_queue(
                 refused.append(refusal.value.retry_after_s)
 
             await hasher.verify(None, WRONG)
-            # Nothing can be hashed, and yet all delayed attempts get their answer.
+            # No password can be hashed, and yet all delayed attempts get their answer.
             with anyio.fail_after(60):
                 async with hasher.limiter, anyio.create_task_group() as attempts:
                     for address in addresses * 4:
@@ -829,7 +830,7 @@ def test_a_delayed_attempt_waits_for_the_queue_and_the_median_hash() -> None:
 
 @pytest.fixture
 def known_cookie(home: Place) -> str:
-    """What alice's browser keeps after she has signed in and out."""
+    """The cookies that remain in alice's browser after she has signed in and out."""
     visitor = signed_in(home.client, "alice@example.org", PASSWORD)
     visitor.submit(visitor.get("/"))
     assert visitor.get("/").status_code == 303
@@ -1165,7 +1166,7 @@ def test_registrations_and_sign_ins_are_counted_separately(
     assert home.enter("alice@example.org", PASSWORD).status_code == 303
 
 
-# Processes of their own: whose word about an address is taken, and rivals.
+# Processes of their own: forwarded addresses, and rivals.
 
 
 @contextmanager
