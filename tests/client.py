@@ -1,7 +1,7 @@
 """Starlette's test client, with one change of threads a request.
 
 Starlette's own takes eight, because it hands the parts of an answer over one by one, and a request takes four
-times as long with it. Nearly all tests look at whole answers.
+times as long with it. Nearly all tests need whole answers.
 """
 
 import ssl
@@ -16,7 +16,7 @@ NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class AppClient(TestClient):
-    """Asks an application that runs in a thread of its own; ``stream`` alone gives an answer in parts."""
+    """Calls an application that runs in a thread of its own; only ``stream`` gives an answer in parts."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class AppClient(TestClient):
         headers: dict[str, str] | None = None,
         client: tuple[str, int] = ("testclient", 50000),
     ) -> None:
-        """Take what Starlette's client takes."""
+        """Take the arguments of Starlette's client."""
         super().__init__(
             app,
             base_url,
@@ -51,7 +51,7 @@ class AppClient(TestClient):
 
 
 class _Whole(httpx2.BaseTransport):
-    """Asks for whole answers at once, and leaves what is sent or wanted in parts to Starlette's transport."""
+    """Reads whole answers at once, and leaves requests and answers in parts to Starlette's transport."""
 
     def __init__(
         self, client: AppClient, whole: httpx2.ASGITransport, in_parts: httpx2.BaseTransport

@@ -1,7 +1,7 @@
-"""One Postgres a run, one template database, one clone a worker; and the people of our tests.
+"""One Postgres a run, one template database, one clone a worker; and the people of the tests.
 
 The server is the embedded one, or the one that TEST_DATABASE_URL names: a login that may create roles
-and databases. Nothing of ours is replaced by a stand-in anywhere.
+and databases. No part of the service is replaced by a stand-in.
 """
 
 import asyncio
@@ -57,18 +57,18 @@ MOST_WORKERS: Final = 8
 
 @dataclass
 class Server:
-    """The Postgres of this run and the template database on it, made when first asked for."""
+    """The Postgres of this run and the template database on it, created at the first use."""
 
     directory: Path | None = None
     embedded: EmbeddedPostgres | None = None
     url: str = ""
 
     def start(self) -> None:
-        """Start the server, unless one is named, and make the template."""
+        """Start the server, unless one is named, and create the template."""
         if self.directory is not None:
             return
         self.directory = Path(tempfile.mkdtemp(prefix="svc-test-"))
-        # The embedded server runs as an account of its own where the tests run as root.
+        # The embedded server runs as another account if the tests run as root.
         self.directory.chmod(0o755)
         self.url = os.environ.get("TEST_DATABASE_URL", "")
         if not self.url:
@@ -87,7 +87,7 @@ class Server:
         )
 
     def stop(self) -> None:
-        """Stop what was started and leave nothing behind."""
+        """Stop the server and remove its directory."""
         if self.directory is None:
             return
         if self.embedded is not None:
@@ -125,7 +125,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the hand-over, which only parallel runs have, and end in order when asked to."""
+    """Register the hand-over, which only parallel runs have, and end in order after a signal."""
     config.pluginmanager.register(WorkerSetup())
     if not hasattr(config, "workerinput"):
         signal.signal(signal.SIGTERM, partial(interrupt, config))
@@ -184,7 +184,7 @@ def interrupt(config: pytest.Config, *_: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how often what was counted has happened: cuts, and other faults that were survived."""
+    """Print how often each counted event has happened: cuts, and other faults that were survived."""
     counts = Counter[str]()
     for report in terminalreporter.stats.get("passed", []):
         counts.update(dict(report.user_properties) if report.when == "call" else {})
@@ -193,7 +193,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Stop the server where this process started it."""
+    """Stop the server if this process started it."""
     SERVER.stop()
 
 
@@ -218,7 +218,7 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
         yield Settings(
             database_url=make_conninfo(url, dbname=clone),
             data_dir=Path(directory) / "deployment",
-            # Nothing happens by itself: tests of jobs run them, or switch them on.
+            # Background jobs are off: tests of jobs run them, or switch them on.
             jobs=False,
             commit="abc1234",
         )
@@ -229,8 +229,8 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
 def drop(url: str, name: str) -> None:
     """Drop a database of which the servers' connections are closed by now.
 
-    Without force, which a login that is no superuser may not use on them. Postgres waits five seconds for
-    the last one to be gone; a statement whose client is gone may go on until its own limit of twenty.
+    Without force, which a login that is not a superuser may not use on them. Postgres waits five seconds for
+    the last one to close; a statement whose client is gone may run until its own limit of twenty.
     """
     for _ in range(6):
         with suppress(psycopg.errors.ObjectInUse):
@@ -265,15 +265,15 @@ class Owner:
                 _reset(self.kept)
                 return self.kept
         self.close()
-        # Tests alter tables, so what a prepared statement answers may change.
+        # Tests alter tables, so a prepared statement could be outdated.
         self.kept = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
         return self.kept
 
     def delete_everything(self) -> None:
-        """Delete all people and all that is theirs, and what servers keep about anybody else."""
+        """Delete all people and their data, and the rows about strangers."""
         connection = self.connection()
         if not self.deletions:
-            # What people measured refers to no account (sql/migrations/0011_account.sql).
+            # Data of people does not refer to the account (sql/migrations/0011_account.sql).
             tables = connection.execute("select svc.tables_of_people()::text").fetchall()
             of_people = ["identity.user", *(name for (name,) in tables)]
             # One string is one round trip; most of what it costs is the planning of its statements.
@@ -317,7 +317,7 @@ def kept_owner(deployment: Settings) -> Iterator[Owner]:
 
 @pytest.fixture
 def owner(kept_owner: Owner) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the owner that commits; all that the test has made is deleted after it."""
+    """A connection of the owner that commits; all rows of the test are deleted after it."""
     yield kept_owner.connection()
     kept_owner.delete_everything()
 
@@ -352,7 +352,8 @@ def connect_as(deployment: Settings) -> Iterator[Connect]:
 def ending_as(kept_owner: Owner, connect_as: Connect) -> Connect:
     """Opens connections that may end those of a role.
 
-    A role may end its own, whatever the login of the tests may; on a server that is ours it may not.
+    A role may end its own, even if the login of the tests may not; on the embedded server it is the other way
+    round.
     """
 
     def connect(role: str) -> psycopg.Connection[Any]:
@@ -378,7 +379,7 @@ def assign(
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with an account, and the means to give out tokens."""
+    """A person with an account, who can create tokens."""
 
     user_id: UUID
     email: str
@@ -416,7 +417,7 @@ class Person:
 
 
 def person(connection: psycopg.Connection[Any], name: str) -> Person:
-    """Make an account."""
+    """Create an account."""
     email = f"{name}@example.org"
     row = connection.execute(
         "insert into identity.user (email) values (%s) returning user_id", [email]
@@ -439,7 +440,7 @@ def bob(owner: psycopg.Connection[Any]) -> Person:
 
 @pytest.fixture(scope="session")
 def resource_client(deployment: Settings) -> Iterator[TestClient]:
-    """The resource server, asked without a network but with everything else."""
+    """The resource server, called without a network but with everything else."""
     chosen = replace(deployment, base_url="http://testserver")
     with AppClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as client:
         yield client
@@ -499,13 +500,13 @@ def rollup_worker(deployment: Settings) -> Iterator[RollupWorker]:
 
 @pytest.fixture
 def make_rollups(rollup_worker: RollupWorker) -> MakeRollups:
-    """Makes everybody's marked days at once, however long they have been quiet, and returns how many.
+    """Rolls up everybody's marked days at once, however long they have been quiet, and returns their number.
 
-    Ingest marks days; who writes sessions in SQL calls ``mark_all_days``.
+    Ingest marks days; tests that write sessions in SQL call ``mark_all_days``.
     """
     return rollup_worker.make_due
 
 
 def mark_all_days(owner: psycopg.Connection[Any]) -> None:
-    """Mark all days of everybody, as whoever wrote to them would have done."""
+    """Mark all days of everybody, as every writer of sessions must."""
     owner.execute("select svc.mark_all_days(user_id) from identity.user order by user_id")

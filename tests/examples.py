@@ -1,4 +1,4 @@
-"""How many random examples a property gets, as a share of what the profile in use gives to each."""
+"""The number of random examples of a property, as a share of that of the profile in use."""
 
 import hypothesis
 

@@ -1,7 +1,7 @@
-"""Our servers as an operator runs them: processes of their own, on free ports of this machine.
+"""The servers as an operator runs them: processes of their own, on free ports of this machine.
 
-Each finds in its environment the logins of its own roles and nobody else's. What it writes goes to a
-file, which a failing start shows.
+Each gets only the logins of its own roles in its environment. Its output goes to a file, which a failing
+start prints.
 """
 
 import os
@@ -33,7 +33,7 @@ _STOPS_WITHIN_S: Final = 20.0
 
 @dataclass(frozen=True)
 class Service:
-    """Both servers as people and applications reach them, and the files that hold what they wrote."""
+    """Both servers as people and applications reach them, and the files with their output."""
 
     settings: Settings
     auth_log: Path
@@ -42,12 +42,12 @@ class Service:
 
     @property
     def auth_url(self) -> str:
-        """Where the authorization server answers: the issuer."""
+        """The address of the authorization server: the issuer."""
         return self.settings.auth_url
 
     @property
     def base_url(self) -> str:
-        """Where the resource server answers."""
+        """The address of the resource server."""
         return self.settings.base_url
 
 
@@ -81,7 +81,7 @@ def service(deployment: Settings, directory: Path, *, workers: int = 1) -> Itera
 
 
 def role_urls(chosen: Settings, roles: Sequence[str]) -> dict[str, str]:
-    """Return where each of these roles logs in."""
+    """Return the connection string of each of these roles."""
     return {role: database.role_url(chosen, role) for role in roles}
 
 
@@ -98,9 +98,8 @@ def running(
 ) -> Iterator[int]:
     """Run ``svc``, or another module, until the end of the block; yields its process id.
 
-    ``directory`` holds the code, where that is not ours. The block begins when ``url`` has answered, with
-    whatever status. Raises RuntimeError with what the process wrote where it ends before, or does not answer
-    in time.
+    ``directory`` has the code, if it is another version. The block begins when ``url`` has answered, with any
+    status. Raises RuntimeError with the output of the process if it ends before, or does not answer in time.
     """
     # However the tests end, this pipe is closed then, which ends the server.
     lifeline, held = os.pipe()
@@ -128,7 +127,7 @@ def running(
 
 
 def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> str:
-    """Return what a command of ``svc`` prints. Raises CalledProcessError where it fails."""
+    """Return the output of a command of ``svc``. Raises CalledProcessError if it fails."""
     completed = subprocess.run(
         [sys.executable, "-m", "deploy.cli", *arguments],
         env=_environment(chosen, logins),
@@ -142,7 +141,7 @@ def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> st
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports that nobody listens on."""
+    """Return different ports on which no process listens."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -151,7 +150,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _environment(chosen: Settings, logins: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that may log in as these roles and as nobody else."""
+    """Return the environment of a process that may log in as these roles only."""
     foreign = {
         name: value
         for name, value in os.environ.items()
@@ -167,7 +166,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path
             try:
                 client.get(url)
             except httpx2.TransportError:
-                # Nothing tells when somebody begins to listen but asking again.
+                # A process that begins to listen sends no signal, so the port must be tried again and again.
                 time.sleep(0.02)
             else:
                 return
@@ -175,7 +174,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask for the end and wait; whoever does not come to it is ended, and that is an error."""
+    """Ask the process to end and wait; if it does not, it is killed, and that is an error."""
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(_STOPS_WITHIN_S)

@@ -1,9 +1,9 @@
-"""Which tests a change can reach: ``python -m tests.reach BASE`` prints files and folders for pytest.
+"""The tests that a change can reach: ``python -m tests.reach BASE`` prints files and folders for pytest.
 
 A file of tests that was removed stands for its folder.
 
-What counts is which package a changed file belongs to, since imports between packages are bounded
-(``test_repo.py``): nothing in ``tests/endpoints`` can notice a change of a page.
+The package of a changed file decides, since imports between packages are limited (``test_repo.py``): nothing
+in ``tests/endpoints`` can be affected by a change of a page.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The rooms of the packages, and which room may import which.
+"""The rooms of the packages, and the rooms that each may import.
 
 A room is a folder of modules, or a single module where it stands above the others, as the applications do. A
 module belongs to the room with the longest name that its own name begins with.
@@ -59,7 +59,7 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.export", "resourceserver.ingest", "resourceserver.mcp"),
         *("resourceserver.mcp.tools", "resourceserver.timeline", "shared"),
     },
-    # What runs them.
+    # The applications.
     "deploy": {"shared"},
     "deploy.postgres": set(),
     "deploy.operators": {
@@ -75,7 +75,7 @@ ROOMS: Final[dict[str, set[str]]] = {
 
 
 def room_of(module: str) -> str:
-    """Return the room of a module, by its dotted name. Raises LookupError where it has none."""
+    """Return the room of a module, by its dotted name. Raises LookupError if it has none."""
     rooms = [room for room in ROOMS if f"{module}.".startswith(f"{room}.")]
     if not rooms:
         raise LookupError(f"{module} is in no room")
@@ -95,12 +95,12 @@ def picture() -> str:
 
 
 def _ways(room: str) -> set[str]:
-    """Return all rooms that a room reaches, one edge after the other."""
+    """Return all rooms that a room reaches over any number of edges."""
     return ROOMS[room].union(*(_ways(other) for other in ROOMS[room]))
 
 
 def edges(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the room of the module at ``path`` with each room that it imports or takes SQL from."""
+    """Yield the room of the module at ``path`` with each room that it imports or loads SQL from."""
     own = room_of(_dotted(path))
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         for name in _named(node, path):

@@ -1,4 +1,4 @@
-"""Rules of the repository that a machine can hold."""
+"""Rules of the repository that a program can check."""
 
 import ast
 import re
@@ -58,7 +58,7 @@ def test_no_room_of_one_server_may_import_the_other_server() -> None:
 
 @each_module
 def test_imports_are_assigned_to_their_room(path: Path) -> None:
-    # Only so does the import of a room show that its SQL is used. sql/ is no package.
+    # The import of a room also stands for its SQL. sql/ is no package.
     if path == ROOT / "deploy" / "migrate.py":
         return
 
@@ -80,8 +80,8 @@ def test_the_architecture_shows_the_edges_between_rooms() -> None:
 
 @each_module
 def test_only_the_settings_read_the_environment(path: Path) -> None:
-    # Servers hand settings on to their workers, and psql takes its connection, through the
-    # environment; both write it and read nothing out of it.
+    # Servers pass settings on to their workers, and psql gets its connection, through the environment; both
+    # write it and read nothing from it.
     text = path.read_text()
     writers = {
         *("shared/settings.py", "shared/serving.py", "deploy/cli.py"),
@@ -129,7 +129,7 @@ def test_no_tracked_file_names_a_registry_or_a_path_of_a_machine() -> None:
         text=True,
         check=False,
     )
-    # 1 is for nothing found, and everything above for a search that did not take place.
+    # 1 means that nothing was found, and larger numbers that the search failed.
     assert tracked.returncode in (0, 1), tracked.stderr
     assert tracked.stdout == ""
 

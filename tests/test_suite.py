@@ -1,4 +1,4 @@
-"""The suite itself: what a run leaves behind, and that it bounds each test."""
+"""The suite itself: a run leaves nothing behind, and limits the time of each test."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def postmaster_of(directory: Path) -> int | None:
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A directory that the server's own account can reach, as it can none of pytest's."""
+    """A directory that the server's own account can reach; it cannot reach pytest's."""
     with tempfile.TemporaryDirectory(prefix="svc-run-") as name:
         made = Path(name)
         made.chmod(0o755)
@@ -55,7 +55,7 @@ def test_an_interrupted_run_leaves_no_server_and_no_directory(
         run.send_signal(number)
         status = run.wait(timeout=30)
 
-    # A signal may also come in the middle of what the test runner takes for an error of its own.
+    # A signal may also come while the test runner handles what it takes for an error of its own.
     ended = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
     assert status in ended, output.read_text()
     assert postmaster is not None, output.read_text()

@@ -1,7 +1,7 @@
-"""Waits for what another process, thread or task does, and no longer than it can take.
+"""Waits for an effect of another process, thread or task, with a time limit.
 
-A test must not sleep and hope: it waits for the row, the lock or the line in a log that shows that the
-other side is where the test wants it.
+A test must not sleep and hope: it waits for the row, the lock or the line in a log that shows that the other
+side has reached the point that the test needs.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ import pytest
 Found = TypeVar("Found")
 
 LIMIT_S: Final = 60.0
-"""Far longer than anything takes that is waited for, on a machine with much other work."""
+"""Far longer than any of these effects takes on a busy machine."""
 _PAUSE_S: Final = 0.01
 
 
 def wait_for(find: Callable[[], Found], what: str, limit_s: float = LIMIT_S) -> Found:
-    """Return the first true answer of ``find``, and fail with ``what`` where there is none in time."""
+    """Return the first true result of ``find``, and fail with ``what`` if there is none in time."""
     until = time.monotonic() + limit_s
     while not (found := find()):
         if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""A real ActivityWatch with nothing in it, our resource server as a process, and a bridge between them.
+"""A real and empty ActivityWatch, the resource server as a process, and a bridge between them.
 
 `make test` installs ActivityWatch into a separate environment.
 """
@@ -100,7 +100,7 @@ class Watch:
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            # What it holds is on disk already, and its end is not what is tested here.
+            # Its data is on disk already, and its regular end is not tested here.
             self.process.kill()
             self.process.wait()
 
@@ -117,7 +117,7 @@ class Watch:
             self.start()
 
     def delete(self, bucket: str) -> None:
-        """Take a bucket out."""
+        """Delete a bucket."""
         self.http.delete(f"{path(bucket)}?force=1").raise_for_status()
 
     def post(self, url: str, content: str) -> None:
@@ -128,17 +128,17 @@ class Watch:
     def make(
         self, bucket: str, kind: str, *, host: str = "laptop", client: str | None = None
     ) -> None:
-        """Make a bucket."""
+        """Create a bucket."""
         description = {"type": kind, "client": client or bucket.rsplit("_", 1)[0], "hostname": host}
         self.http.post(path(bucket), json=description).raise_for_status()
 
     def insert(self, bucket: str, *events: dict[str, Any]) -> None:
-        """Write events as they are."""
+        """Write events unchanged."""
         # In ASCII, which is the only way to send a lone surrogate.
         self.post(f"{path(bucket)}/events", json.dumps(events))
 
     def beat(self, bucket: str, time_of_day: str, **data: Any) -> None:
-        """Write one heartbeat, which prolongs the newest event if that is the same."""
+        """Write one heartbeat, which prolongs the newest event if both are equal."""
         self.has_beaten = True
         url = f"{path(bucket)}/heartbeat?pulsetime=70"
         self.http.post(url, json=event(time_of_day, 0, **data)).raise_for_status()
@@ -231,7 +231,7 @@ class Crossing:
         return sums
 
     def results(self, time_of_day: str) -> Generator[tuple[str, Result]]:
-        """Run it once and yield what it yields."""
+        """Run it once and yield its results."""
         headers = {
             "Authorization": f"Bearer {self.token}",
             "Content-Type": "application/json",

@@ -235,7 +235,7 @@ def test_the_bridge_waits_on_temporary_errors_and_ends_on_a_refused_token(
 
 
 def wait_beside(process: subprocess.Popen[bytes], err: Path, condition: Callable[[], bool]) -> None:
-    """Wait for ``condition`` while a bridge runs; fail with what it wrote where it has ended."""
+    """Wait for ``condition`` while a bridge runs; if it has ended, fail with its output."""
 
     def holds() -> bool:
         assert process.poll() is None, err.read_text()

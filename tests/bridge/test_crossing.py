@@ -26,7 +26,7 @@ from tests.conftest import Person
 
 
 def week(count: int) -> list[dict[str, Any]]:
-    """Return as many windows of a minute each, one after the other."""
+    """Return a number of windows of a minute each, one after the other."""
     start = datetime(2025, 6, 9, tzinfo=UTC)
     return [
         {

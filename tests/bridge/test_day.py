@@ -1,4 +1,4 @@
-"""A day of work as watchers record it: our sums beside those of ActivityWatch."""
+"""A day of work as watchers record it: the service's sums beside those of ActivityWatch."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -76,7 +76,7 @@ def test_the_sums_of_a_day_equal_those_of_activitywatch(
     assert sessions > 400
     assert sorted(sums) == sorted(APPS)
     for app in APPS:
-        # Their sums have fractions of milliseconds, and each of our sessions may have cut one.
+        # Their sums have fractions of milliseconds, and each session of the service may have cut one.
         theirs = sum(host[app] for host in raw)
         assert theirs - sessions <= sums[app] <= theirs + 1
         # Flooding gives the second between two windows to both, half and half: to each at most two halves.

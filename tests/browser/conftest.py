@@ -58,7 +58,7 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def chromium_path() -> str:
-    """Return where the system's Chromium is.
+    """Return the path of the system's Chromium.
 
     The headless shell is preferred: a new context with a page costs it a quarter of the time.
     """
@@ -209,7 +209,7 @@ class Application:
         self.client_id = response.json()["client_id"]
 
     def authorize_url(self, **changed: str) -> str:
-        """Return where the application sends the browser."""
+        """Return the address to which the application sends the browser."""
         query = {
             "response_type": "code",
             "client_id": self.client_id,
@@ -238,7 +238,7 @@ class Application:
         return body
 
     def ask(self, path: str, token: str) -> httpx2.Response:
-        """Ask the resource server."""
+        """Send a request to the resource server."""
         return self.http.get(
             f"{self.service.base_url}{path}", headers={"Authorization": f"Bearer {token}"}
         )
@@ -276,7 +276,7 @@ def application(
             self.wfile.write(b"<!doctype html><title>Done</title><p>You may close this window.")
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Callback) as callbacks:
         # Its end waits until it has looked again whether to stop.

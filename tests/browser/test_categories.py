@@ -14,7 +14,7 @@ PATH = "/settings/categories"
 
 @pytest.fixture
 def recorded(owner: psycopg.Connection[Any], person: str) -> None:
-    """Yesterday alice was on a site and in two applications that nothing sorts."""
+    """Yesterday alice was on a site and in two applications without a category."""
     owner.execute(
         """
         with laptop as (
@@ -68,7 +68,7 @@ def test_a_rule_is_previewed_added_moved_and_removed_by_keyboard(
     page.keyboard.type("Window")
     tab_to(page, page.get_by_label("With what"))
     page.keyboard.type("tide gauge 7")
-    # The first button of a form is what Enter presses: looking comes before adding.
+    # Enter presses the first button of a form: the preview is before the button that adds.
     page.keyboard.press("Enter")
 
     preview = page.locator(".preview")

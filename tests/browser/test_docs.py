@@ -63,7 +63,7 @@ def test_the_page_follows_light_and_dark_mode(
 
 def test_a_request_can_be_sent_with_a_token(docs: Page, alice: Person) -> None:
     docs.get_by_role("button", name="Authorize").click()
-    # One way to a token needs a registration, which this page has not.
+    # The other way to get a token needs a registered client, which this page is not.
     expect(docs.locator(".auth-container")).to_have_count(1)
     docs.locator(".auth-container input").fill(alice.token("read:profile"))
     docs.locator(".auth-btn-wrapper").get_by_role("button", name="Apply credentials").click()

@@ -1,4 +1,4 @@
-"""What only a browser can tell of a page: its layout on small screens and on paper, and small scripts."""
+"""Properties of pages that only a browser shows: layout on small screens and on paper, and small scripts."""
 
 from typing import Any
 

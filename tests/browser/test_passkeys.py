@@ -178,7 +178,7 @@ def test_a_response_for_another_origin_is_refused(
     csrf = form.locator("[name=csrf]").input_value()
     source = (page.request.get(f"{service.auth_url}/static/passkey.js")).text()
 
-    # Another port of the same host has the same passkeys. Its page asks for what ours would ask for.
+    # Another port of the same host has the same passkeys. Its page sends the same request.
     page.goto(f"{service.base_url}/healthz")
     answered = page.evaluate(
         """async ([source, options]) => {
@@ -244,7 +244,7 @@ def test_a_passkey_is_added_after_a_confirmation_in_another_tab(
 def test_passkeys_are_not_offered_where_they_are_not_supported(
     page: Page, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
-    # It does nothing where there are no scripts.
+    # Without scripts the button does nothing.
     page.add_init_script("delete window.PublicKeyCredential")
     page.goto(f"{service.auth_url}/sign-in")
     expect(page.get_by_role("button", name="Sign in", exact=True)).to_be_visible()

@@ -125,7 +125,7 @@ def test_after_connecting_one_click_signs_in(page: Page, service: Service, perso
     expect(page.get_by_text("alice@elsewhere.example")).to_be_visible()
 
     page.get_by_role("button", name="Sign out").click()
-    # The provider has a session of its own by now and does not ask again.
+    # The provider has a session of its own by now, so it shows no form.
     page.get_by_role("button", name=f"Sign in with {NAME}").click()
     expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
 
@@ -241,7 +241,7 @@ def test_an_account_with_only_the_provider_confirms_there(
     owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
     page.goto(f"{service.auth_url}{METHODS}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Confirm that it is you")
-    # It asks once more, in spite of its own session.
+    # It shows its form again, in spite of its own session.
     through_provider(page, "alice@example.org", words="Confirm with")
 
     expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")

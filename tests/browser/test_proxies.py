@@ -407,7 +407,7 @@ def test_an_export_is_streamed_through_the_proxy(
         psycopg.connect(deployment.database_url or "") as other,
         client(front, front.base_url) as reading,
     ):
-        # What the export reads last has to wait.
+        # The resource that the export reads last must wait.
         other.execute("lock table content.calendar_event in access exclusive mode")
         headers = alice.headers() | {"Accept-Encoding": "identity"}
         with reading.stream("GET", "/api/v1/export", headers=headers) as answer:

@@ -333,7 +333,7 @@ class Tour:
 
 @dataclass(frozen=True)
 class _Renamed:
-    """A table that is not where it should be."""
+    """A table at a wrong place."""
 
     execute: Callable[..., Any]
 

@@ -86,7 +86,7 @@ def test_an_unacceptable_account_is_refused_in_one_line(
 def test_a_zone_that_python_does_not_know_is_refused(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a machine has whose zone data is old.
+    # As on a machine with old time zone data.
     monkeypatch.setattr(zones, "available_timezones", lambda: {"UTC"})
     add = "user add alice@example.org --password-stdin --timezone"
 
@@ -429,7 +429,7 @@ def test_a_table_fits_the_terminal(
         cells.table(("ID", "NAME"), [("1234", "two words of some length"), ("5", "")])
 
     with open(ours, "rb", buffering=0) as written:
-        # A terminal ends with an error once nobody has it open any more.
+        # Reading a terminal ends with an error once no process has it open any more.
         text = b"".join(iter(lambda: _line_of(written), b"")).decode()
     assert text.replace("\r\n", "\n") == printed
 

@@ -1,7 +1,7 @@
 """Removes a directory, and ends the databases in it, once the process that created it has ended.
 
-That process holds the other end of this one's standard input. A worker of a test run that is killed has no
-time to clean up.
+That process holds the other end of this one's standard input. A worker of a test run that is killed cannot
+clean up.
 """
 
 import fcntl

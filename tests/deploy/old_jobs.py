@@ -1,6 +1,6 @@
 """Runs the jobs of the code in the working directory, again and again: ``old_jobs.py URL``.
 
-Says after each turn how it ended, and ends when its input does.
+Prints after each turn how it ended, and ends when its input does.
 """
 
 import asyncio
@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import psycopg
 
-# They are where that code has them, which need not be where this one has.
+# The modules may have other places in that version of the code.
 jobs, rollups, summaries = (
     importlib.import_module(f"resourceserver.{name}") for name in ("jobs", "rollups", "summaries")
 )
 
 
 async def turn(url: str) -> str:
-    """Sum up and roll up what is due, and return how that ended."""
+    """Sum up and roll up due days, and return how that ended."""
     try:
         async with jobs.connected(url) as worker:
             await rollups.make_due(worker, timedelta(0))

@@ -72,7 +72,7 @@ class Migrating:
 
 @contextmanager
 def killer(chosen: Settings) -> Iterator[Callable[[str], int]]:
-    """What migrates in a process that is killed when it says a line; returns by which signal it ended."""
+    """A program that migrates and is killed when it prints a line; returns the signal that ended it."""
     words = [sys.executable, "-m", "tests.deploy.killer", chosen.database_url or ""]
     with subprocess.Popen(
         [*words, str(chosen.data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

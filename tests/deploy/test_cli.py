@@ -14,7 +14,7 @@ from tests.deploy.runner import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent.parent
 
-# What takes long to import, and serves requests alone.
+# Modules that take long to import, and that only servers need.
 SERVERS_LIBRARIES = {"jinja2", "joserfc", "pydantic", "uvicorn", "webauthn"}
 
 
@@ -67,7 +67,7 @@ Main = Callable[..., str]
 def main(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data_dir: Path
 ) -> Main:
-    """Runs a command line that fails, with these settings alone, and returns what it says."""
+    """Runs a command line that fails, with these settings alone, and returns its output."""
 
     def fail(line: str, **variables: str) -> str:
         for name in list(os.environ):
@@ -119,7 +119,7 @@ def test_a_missing_database_names_the_data_directory(main: Main, data_dir: Path)
 def test_the_shell_completes_commands_and_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, completed: str
 ) -> None:
-    # What the README tells bash to run at each TAB.
+    # The README has this command for completion in bash.
     monkeypatch.setenv("_SVC_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))

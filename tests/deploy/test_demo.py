@@ -1,4 +1,4 @@
-"""`svc demo`: when it writes what, and what it leaves alone.
+"""`svc demo`: the accounts that it fills, and the data that it leaves alone.
 
 tests/endpoints/test_demo.py tests the contents of the invented life.
 """
@@ -83,7 +83,7 @@ def test_the_same_seed_and_days_give_the_same_rows(
 
 
 def invented(found: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Leave out what jobs compute, whose ids and times are others each time."""
+    """Leave out the rows of jobs, whose ids and times differ each time."""
     return {table: rows for table, rows in found.items() if table not in COMPUTED}
 
 
@@ -124,7 +124,7 @@ def test_no_row_is_in_the_future(deployment: Settings, owner: Rows, bob: Person)
 def test_a_life_ends_with_its_last_day(deployment: Settings, owner: Rows, bob: Person) -> None:
     run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}")
 
-    # An account that says nothing of its zone lives in Amsterdam, where it is 23 h UTC at midnight.
+    # An account without a time zone lives in Amsterdam, where it is 23 h UTC at midnight.
     assert max(happened(owner, bob)) <= datetime(2025, 10, 31, 23, tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""`svc migrate` beside running servers: which session waits for which, and what stays unchanged."""
+"""`svc migrate` beside running servers: waits of sessions for each other, and unchanged policies."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -35,7 +35,7 @@ def owner(database_of_its_own: Settings) -> Iterator[Rows]:
 
 @contextmanager
 def reading(chosen: Settings, alice: Person) -> Iterator[Rows]:
-    """A reader's connection whose transaction has read sessions and is over when it is closed."""
+    """A reader's connection with a transaction that has read sessions and ends when it is closed."""
     with closing(psycopg.connect(database.role_url(chosen, "reader"))) as connection:
         connection.execute("set idle_in_transaction_session_timeout = '60s'")
         token = schemas.token_of(alice)
@@ -54,7 +54,7 @@ def policies(owner: Rows) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-# What a migration may wait for a lock, noted within a migration and within the standing files.
+# The time limits for locks of a migration, recorded within a migration and within the standing files.
 NOTES_ITS_LIMIT = {
     "9000_note": f"-- Usable from version {SCHEMA_VERSION} on.\n"
     "create table svc.noted_limit as select current_setting('lock_timeout')::interval as waits;\n"
@@ -68,7 +68,7 @@ NOTES_ITS_LIMIT_AGAIN = (
 def wait_patiently(owner: Rows) -> None:
     """Let servers wait for locks, and exports for their clients, far longer than any test lasts.
 
-    What the test then sees does not depend on how fast this machine is.
+    So the result of the test does not depend on the speed of this machine.
     """
     for role in ("svc_reader", "svc_ingester"):
         for limit in ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout"):
@@ -128,7 +128,7 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
                 export.read_all()
                 assert export.status == 200
                 assert export.body["resources"]["app_sessions"]
-                # The export has let go, and the question has not.
+                # The export has released its lock, and the read has not.
                 tries = migration.tries
                 wait_for(lambda: migration.tries > tries, "the migration tries again")
                 question.close()

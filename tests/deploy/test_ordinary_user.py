@@ -54,7 +54,7 @@ def login(home: Path) -> Iterator[Login]:
     try:
         entry = pwd.getpwnam(name)
         os.chown(home, entry.pw_uid, entry.pw_gid)
-        # Beside our own Python, most likely, so that its files can have second names there.
+        # In the directory of the tests' own Python if possible, so that its files can be hard links.
         with reachable_directory(ON_DISK) as equipment:
             yield equipped(entry, equipment)
     finally:
@@ -81,7 +81,7 @@ def administer(command: list[str]) -> None:
 
 
 def equipped(entry: pwd.struct_passwd, parent: Path) -> Login:
-    """Return the login of a user of this machine, with copies of what is closed to it."""
+    """Return the login of a user of this machine, with copies of files that are closed to it."""
     code = parent / "code"
     for package in OURS:
         copy(ROOT / package, code / package)
@@ -137,7 +137,7 @@ def copy(source: Path, place: Path, *left_out: str) -> None:
 
 
 def copy_file(source: str, target: str) -> None:
-    """Make a second name for a file that everybody can read, else a copy that everybody can."""
+    """Hard-link a file that everybody can read, else copy it for everybody."""
     mode = Path(source).stat().st_mode
     if mode & stat.S_IROTH:
         with suppress(OSError):

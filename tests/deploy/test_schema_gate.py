@@ -1,4 +1,4 @@
-"""Servers and schemas that do not fit each other: what is answered, and what the log says."""
+"""Servers and schemas that do not fit each other: the answers, and the lines of the log."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ NAME = f"{SCHEMA_VERSION + 1:04d}_test"
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What the log says about the schema; earlier lines are removed."""
+    """Return the log lines about the schema; earlier lines are removed."""
     monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())
     messages: list[str] = []
 
@@ -62,7 +62,7 @@ def servers(chosen: Settings) -> Iterator[tuple[TestClient, TestClient]]:
 
 
 def refresh(auth: TestClient) -> tuple[int, str]:
-    """Ask for new tokens, and return the status and the error."""
+    """Request new tokens, and return the status and the error."""
     answer = auth.post(
         "/oauth/token",
         data={
@@ -199,7 +199,7 @@ def test_a_migration_that_older_code_can_use_excludes_no_server(
 
 
 def unready(chosen: Settings) -> list[tuple[int, str]]:
-    """Return what both servers answer to a few requests: statuses and errors."""
+    """Return the answers of both servers to a few requests: statuses and errors."""
     with servers(chosen) as (auth, resource):
         answers = [
             resource.get("/api/v1/me", headers=unknown_token()),
@@ -314,7 +314,7 @@ def test_busy_connections_are_not_reported_as_an_unreachable_database(lines: lis
 
 
 def tables(chosen: Settings) -> list[tuple[object, ...]]:
-    """Return what a schema is made of: columns, functions, views, policies, rights, and what was applied."""
+    """Return the parts of a schema: columns, functions, views, policies, rights, and the applied files."""
     with schemas.owning(chosen) as owner:
         return owner.execute(
             """

@@ -1,4 +1,4 @@
-"""Servers of earlier versions beside a schema that moves on: they are refused, and nothing of theirs is lost.
+"""Servers of earlier versions beside a newer schema: they are refused, and none of their data is lost.
 
 The earlier versions come out of the repository's own history.
 """
@@ -33,18 +33,18 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parent.parent.parent
 UNGATED = "1e6c601"
-"""The last commit whose servers say no version."""
+"""The last commit whose servers send no version."""
 OLD_JOBS = Path(__file__).with_name("old_jobs.py")
-"""A program, and no module: it imports what that commit has."""
+"""A program and not a module: it imports the modules of that commit."""
 
 
 def git(*words: str) -> bytes:
-    """Return what git prints. Raises CalledProcessError."""
+    """Return the output of git. Raises CalledProcessError."""
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True).stdout
 
 
 def checked_out(commit: str, directory: Path) -> Path:
-    """Return a directory with the files of a commit of ours."""
+    """Return a directory with the files of a commit."""
     try:
         archive = git("archive", "--format=tar", commit)
     except (OSError, subprocess.CalledProcessError):
@@ -58,7 +58,7 @@ def checked_out(commit: str, directory: Path) -> Path:
 
 
 def first_gated() -> str:
-    """Return the first commit whose servers check the schema and say whether they are ready."""
+    """Return the first commit whose servers check the schema and report whether they are ready."""
     try:
         added = git("log", "--diff-filter=A", "--format=%H", "--", "shared/probes.py")
     except (OSError, subprocess.CalledProcessError):
@@ -78,7 +78,7 @@ def owner(empty: Settings) -> Iterator[Rows]:
 
 @contextmanager
 def resource_server(chosen: Settings, code: Path, log: Path) -> Iterator[str]:
-    """A resource server of other code; yields where it answers."""
+    """A resource server of other code; yields its address."""
     (port,) = processes.free_ports(1)
     chosen = replace(chosen, base_url=f"http://localhost:{port}")
     logins = processes.role_urls(chosen, processes.RESOURCE_ROLES)
@@ -89,7 +89,7 @@ def resource_server(chosen: Settings, code: Path, log: Path) -> Iterator[str]:
 
 @contextmanager
 def auth_server(chosen: Settings, code: Path, log: Path) -> Iterator[str]:
-    """An authorization server of other code; yields where it answers."""
+    """An authorization server of other code; yields its address."""
     (port,) = processes.free_ports(1)
     chosen = replace(chosen, auth_url=f"http://localhost:{port}")
     logins = processes.role_urls(chosen, processes.AUTH_ROLES)
@@ -99,7 +99,7 @@ def auth_server(chosen: Settings, code: Path, log: Path) -> Iterator[str]:
 
 
 class Jobs:
-    """The jobs of other code, which come again and again."""
+    """The jobs of other code, which run again and again."""
 
     def __init__(self, chosen: Settings, code: Path, log: Path) -> None:
         """Begin."""
@@ -174,7 +174,7 @@ def written_later(owner: Rows) -> list[str]:
 
 
 def differences(chosen: Settings, alice: Person) -> list[rollups.Difference]:
-    """Make all rollups that are due, and return in what they are not what they should be."""
+    """Write all due rollups, and return the differences from those that sessions give."""
 
     async def compared() -> list[rollups.Difference]:
         async with rounds.connected(database.login(chosen, "worker")) as worker:
@@ -246,7 +246,7 @@ def test_servers_without_a_version_are_refused_after_the_migration(
     assert {answer.status for answer in late} == {503}
     assert {answer.kind for answer in late} == {"read", "write"}
     assert after == before
-    # The turn that was under way may have ended before.
+    # The running turn may have ended before.
     assert set(work.turns[turns + 1 :]) == {"57SV1"}
     assert set(work.turns) <= {"done", "57SV1"}
     assert differences(empty, alice) == []

@@ -41,7 +41,7 @@ ANOTHER_DATABASES: Final = {
 }
 
 
-# Why two servers cannot have one address, to listen on or as public address.
+# The reason why two servers cannot have one address, to listen on or as public address.
 EACH: Final = (
     "each server needs an address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
 )
@@ -361,7 +361,7 @@ def test_a_database_that_does_not_answer_is_named(
 def test_servers_that_may_open_too_many_connections_run_with_a_warning(
     start: Start, used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
-    # 96 for the resource server and 9 for the other one; the database takes 97.
+    # 96 for the resource server and 9 for the other one; the database allows 97.
     runner = start(used_data_dir, SVC_PATIENT_CONNECTIONS="85")
     runner.wait_until_up()
 
@@ -463,7 +463,7 @@ DEATH: Final = "svc: the authorization server has ended by itself with signal SI
 
 
 def quick_runner(data_dir: Path, ports: tuple[int, int]) -> Runner:
-    """Start a runner that does not wait long before it starts a server again.
+    """Start a runner that starts a server again after a short wait.
 
     Its minute lasts an hour, since starting four servers takes most of a minute on a busy machine.
     """
