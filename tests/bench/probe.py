@@ -5,7 +5,10 @@ handling of errors. The difference between it and the servers is the cost of eve
 """
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
+from uuid import UUID
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,6 +18,7 @@ from starlette.routing import Route
 from authserver import rows
 from authserver.oauth import grants
 from resourceserver.api import session
+from resourceserver.api.session import Credential
 from resourceserver.endpoints import ENDPOINTS
 from shared import database, schema, settings, tokens
 from shared.pipeline import Pipelines
@@ -53,9 +57,9 @@ def create() -> Starlette:
                         "client_id": CLIENT_ID,
                         "scopes": None,
                         "resource": None,
-                        "most": None,
-                        "first_grant_id": None,
-                        "last_grant_id": None,
+                        "refreshes_per_hour": None,
+                        "first_grant_id": UUID(int=0),
+                        "last_grant_id": UUID(int=0),
                         "access_token_hash": access_token.hash,
                         "access_token_last_four": access_token.last_four,
                         "access_token_lifetime": grants.ACCESS_TOKEN_LIFETIME,
@@ -74,24 +78,26 @@ def create() -> Starlette:
 
     async def look_up(request: Request) -> Response:
         token = _token(tokens.ACCESS, request.headers["authorization"][7:])
-        opening = {
-            "user_id": token.user_id,
-            "token_hash": token.hash,
-            "scopes": [me.scope],
-            "resources": [chosen.base_url],
-            **schema.VERSION,
-        }
+        who = Credential(token, (me.scope,), (chosen.base_url,))
+        opening = who.parameters(session.QUICK_MS)
         asking = {"user_id": token.user_id}
         _, result = await database_of_data.run(
             ((session.OPEN_SESSION, opening), (me.statement, asking))
         )
         return Response(result.get_value(0, 0), media_type="application/json")
 
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        database_of_grants.close()
+        database_of_data.close()
+
     return Starlette(
         routes=[
             Route("/oauth/token", refresh, methods=["POST"]),
             Route("/api/v1/me", look_up),
-        ]
+        ],
+        lifespan=lifespan,
     )
 
 
