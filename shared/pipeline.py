@@ -17,8 +17,8 @@ import asyncio
 import hashlib
 import re
 import selectors
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -270,6 +270,8 @@ class Pipeline:
     does not count, so that slow answers never close a working connection for other requests."""
     asked: int = 0
     """The number of requests that use it, including those that wait until it is connected."""
+    people: Counter[Hashable] = field(default_factory=Counter, repr=False)
+    """How many of these requests each person has."""
     _turns: deque[_Turn] = field(default_factory=deque)
     _first_since: float = 0.0
     """The time since when the first turn has been the first."""
@@ -556,7 +558,11 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Pipelines:
-    """A few connections of one role; each request takes the one with the fewest requests."""
+    """A few connections of one role; each request takes the one with the fewest requests.
+
+    All current requests of a person take the same one, so that one person never delays others on every
+    connection.
+    """
 
     pipelines: tuple[Pipeline, ...]
     places: asyncio.Semaphore
@@ -580,21 +586,24 @@ class Pipelines:
         *,
         sequel: Sequel | None = None,
         may_repeat: bool = True,
+        person: Hashable = None,
     ) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them.
 
-        ``sequel`` takes further round trips, and connections with one request at a time. ``may_repeat`` is
-        for reads: they are sent once more if their connection was lost, when they may already have been
-        executed. Steps that failed because of an outdated prepared statement are sent once more in any case:
-        the error rolled their transaction back, so no step may end that transaction by itself. Raises
-        psycopg.Error, including OperationalError if no place becomes free in time.
+        ``person`` is the one whose request it is, if that is known. ``sequel`` takes further round trips, and
+        connections with one request at a time. ``may_repeat`` is for reads: they are sent once more if their
+        connection was lost, when they may already have been executed. Steps that failed because of an
+        outdated prepared statement are sent once more in any case: the error rolled their transaction back,
+        so no step may end that transaction by itself. Raises psycopg.Error, including OperationalError if no
+        place becomes free in time.
         """
         await self._take_place()
         if self.halted.is_set():
             self.places.release()
             raise psycopg.OperationalError("the database does not answer")
-        pipeline = min(self.pipelines, key=lambda pipeline: pipeline.asked)
+        pipeline = self._pipeline_for(person)
         pipeline.asked += 1
+        pipeline.people[person] += 1
         try:
             try:
                 return await pipeline.run(steps, sequel)
@@ -604,7 +613,17 @@ class Pipelines:
             return await pipeline.run(steps, sequel)
         finally:
             pipeline.asked -= 1
+            pipeline.people[person] -= 1
+            if not pipeline.people[person]:
+                del pipeline.people[person]
             self.places.release()
+
+    def _pipeline_for(self, person: Hashable) -> Pipeline:
+        if person is not None:
+            for pipeline in self.pipelines:
+                if person in pipeline.people:
+                    return pipeline
+        return min(self.pipelines, key=lambda pipeline: pipeline.asked)
 
     async def _take_place(self) -> None:
         if not self.places.locked():

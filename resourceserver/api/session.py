@@ -282,7 +282,7 @@ class Reader:
                 if who.token.hash not in self.known:
                     return await self.quick.run(steps)
                 async with self.quick_turns.place(who.token.user_id):
-                    return await self.quick.run(steps)
+                    return await self.quick.run(steps, person=who.token.user_id)
         except TimeoutError as error:
             raise TookTooLong from error
 

@@ -97,14 +97,15 @@ def test_one_person_has_three_long_reads_at_once_and_others_do_not_wait_for_them
 
 
 def test_healthz_answers_while_every_quick_connection_is_busy(
-    client: httpx2.Client, alice: Person, owner: Rows
+    client: httpx2.Client, alice: Person, bob: Person, owner: Rows
 ) -> None:
-    headers = alice.headers("read:activity")
-    client.get("/api/v1/devices", headers=headers)
+    hers, his = alice.headers("read:activity"), bob.headers("read:activity")
+    for headers in (hers, his):
+        client.get("/api/v1/devices", headers=headers)
 
     with ThreadPoolExecutor() as background, owner.transaction():
         owner.execute("lock table activity.device in access exclusive mode")
-        for _ in range(8):
+        for headers in (hers, his) * 4:
             background.submit(client.get, "/api/v1/devices", headers=headers)
         wait_for_rivals(owner, 2)
 

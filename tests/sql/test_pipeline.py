@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
+import psycopg
 import pytest
 from psycopg.errors import InvalidParameterValue
 
@@ -17,9 +19,11 @@ from resourceserver.api.session import Credential, Reader
 from shared import pipeline, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
+from tests.waiting import wait_for_rivals
 
 USER = "select current_setting('svc.user_id', true)"
 ANSWER = pipeline.statement(USER)
+DEVICES = pipeline.statement("select count(*)::text from activity.device")
 LOCAL = pipeline.statement("select (now() at time zone %(tz)s)::text")
 STORED = pipeline.statement("select (now() at time zone concat('Moon/', %(crater)s::text))::text")
 
@@ -74,6 +78,31 @@ def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) 
 
         assert inside == str(alice.user_id).encode()
         assert {value or b"" for value in outside} == {b""}
+
+    with_reader(deployment, use)
+
+
+def test_quick_questions_of_one_person_delay_no_other_person(
+    deployment: Settings, alice: Person, bob: Person, owner: psycopg.Connection[Any]
+) -> None:
+    hers, his = credential(alice.token()), credential(bob.token())
+
+    async def use(reader: Reader) -> None:
+        for who in (hers, his):
+            await reader.check(who)
+        with owner.transaction():
+            owner.execute("lock table activity.device in access exclusive mode")
+            waiting = [
+                asyncio.create_task(reader.read(hers, DEVICES, {}, is_quick=True)) for _ in range(8)
+            ]
+            await asyncio.to_thread(wait_for_rivals, owner, 1)
+            answer = await reader.read(his, ANSWER, {}, is_quick=True)
+            ended = sum(each.done() for each in waiting)
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert answer == str(bob.user_id).encode()
+        # Each of hers ends only by its time limit, and he would have waited for half of them.
+        assert ended < 4
 
     with_reader(deployment, use)
 
