@@ -417,3 +417,110 @@ def spotify_account_data() -> Sample:
             ]
         ),
     )
+
+
+def fitbit() -> Sample:
+    return Sample(
+        "Takeout/Fitbit/Global Export Data/steps-2023-06-16.json",
+        as_json(
+            [
+                {"dateTime": "06/16/23 08:00:00", "value": "12"},
+                {"dateTime": "06/16/23 08:00:05", "value": {"bpm": 72, "confidence": 3}},
+            ]
+        ),
+    )
+
+
+def fitbit_sleep() -> Sample:
+    return Sample(
+        "Takeout/Fitbit/Global Export Data/sleep-2023-06-16.json",
+        as_json(
+            [
+                {
+                    "logId": 42012345678,
+                    "dateOfSleep": "2023-06-16",
+                    "startTime": "2023-06-15T23:10:30.000",
+                    "endTime": "2023-06-16T07:10:30.000",
+                    "duration": 28800000,
+                    "minutesToFallAsleep": 7,
+                    "minutesAsleep": 435,
+                    "minutesAwake": 45,
+                    "minutesAfterWakeup": 0,
+                    "timeInBed": 480,
+                    "efficiency": 93,
+                    "type": "stages",
+                    "infoCode": 0,
+                    "levels": {
+                        "summary": {
+                            "deep": {"count": 4, "minutes": 90, "thirtyDayAvgMinutes": 80},
+                            "wake": {"count": 9, "minutes": 45, "thirtyDayAvgMinutes": 50},
+                            "light": {"count": 20, "minutes": 225, "thirtyDayAvgMinutes": 220},
+                            "rem": {"count": 5, "minutes": 120, "thirtyDayAvgMinutes": 110},
+                        },
+                        "data": [
+                            {"dateTime": "2023-06-15T23:10:30.000", "level": "wake", "seconds": 30}
+                        ],
+                    },
+                    "mainSleep": True,
+                }
+            ]
+        ),
+    )
+
+
+def fitbit_weight() -> Sample:
+    return Sample(
+        "Takeout/Fitbit/Global Export Data/weight-2023-06-16.json",
+        as_json(
+            [
+                {
+                    "logId": 1686901799000,
+                    "weight": 176.4,
+                    "bmi": 23.1,
+                    "fat": 18.5,
+                    "date": "06/16/23",
+                    "time": "07:49:59",
+                    "source": "Aria",
+                }
+            ]
+        ),
+    )
+
+
+def google_health() -> Sample:
+    return Sample(
+        "Takeout/Google Health/Physical Activity_GoogleData/heart_rate_2023-06-16.csv",
+        b"timestamp,beats per minute,data source\n"
+        b"2023-06-16T08:00:05Z,72.0,Charge 6\n"
+        b"2023-06-16T08:00:10Z,74.0,Charge 6\n",
+    )
+
+
+def google_fit() -> Sample:
+    stream = "raw:com.google.step_count.delta:com.example.app:Maker:Watch 5:1a2b:steps"
+    return Sample(
+        "Takeout/Fit/All Data/derived_com.google.step_count.delta_com.google.json",
+        as_json(
+            {
+                "Data Source": "derived:com.google.step_count.delta:com.google.android.gms:merged",
+                "Data Points": [
+                    {
+                        "fitValue": [{"value": {"intVal": 42}}],
+                        "originDataSourceId": stream,
+                        "endTimeNanos": 1686902460000000000,
+                        "dataTypeName": "com.google.step_count.delta",
+                        "startTimeNanos": 1686902400000000000,
+                        "modifiedTimeMillis": 1686902470123,
+                        "rawTimestampNanos": 0,
+                    },
+                    {
+                        "fitValue": [{"value": {"fpVal": 61.4}}],
+                        "originDataSourceId": "",
+                        "endTimeNanos": 1686902460000000000,
+                        "dataTypeName": "com.google.heart_rate.bpm",
+                        "startTimeNanos": 1686902460000000000,
+                    },
+                ],
+            }
+        ),
+    )

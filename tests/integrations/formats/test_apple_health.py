@@ -16,8 +16,10 @@ HOURS = ("2022-06-16 08:00:00 +0200", "2022-06-16 09:00:00 +0200")
 STEP = apple_record("QuantityTypeIdentifierStepCount", *HOURS, "212", "count")
 
 
-def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]  # mypy cannot count the parts
+def utc(
+    year: int, month: int, day: int, hour: int, minute: int = 0, second: int = 0, micro: int = 0
+) -> datetime:
+    return datetime(year, month, day, hour, minute, second, micro, tzinfo=UTC)
 
 
 def read_elements(*elements: str) -> Reading:

@@ -18,8 +18,10 @@ from tests.integrations import samples
 from tests.integrations.memory import read
 
 
-def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]  # mypy cannot count the parts
+def utc(
+    year: int, month: int, day: int, hour: int, minute: int = 0, second: int = 0, micro: int = 0
+) -> datetime:
+    return datetime(year, month, day, hour, minute, second, micro, tzinfo=UTC)
 
 
 def records_of(*locations: Any) -> str:
