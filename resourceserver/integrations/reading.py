@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any, BinaryIO, Final, TextIO, cast
 
 from resourceserver.integrations import json_stream
 from resourceserver.integrations.format import File, Unreadable
+from resourceserver.integrations.records import Refused
 
 LINE_LENGTH: Final = 8 * 1024 * 1024
 """Most characters of one line, or of one cell of a table."""
@@ -51,18 +53,45 @@ def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:
     Cells that a row lacks are empty, and cells beyond the header are left out. Raises Unreadable where a
     row cannot be read.
     """
+    found = rows(file, delimiter)
+    header = next(found, [])
+    for cells in found:
+        missing = [""] * (len(header) - len(cells))
+        yield dict(zip(header, cells + missing, strict=False))
+
+
+def rows(file: File, delimiter: str = ",") -> Iterator[list[str]]:
+    """Yield the rows of a table without a header, the empty ones left out; the cells without white space.
+
+    Raises Unreadable where a row cannot be read.
+    """
     csv.field_size_limit(LINE_LENGTH)
     with text(file) as lines:
-        rows = csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
+        found = csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
         try:
-            header = [name.strip() for name in next(rows, [])]
-            for row in rows:
+            for row in found:
                 if row:
-                    cells = [cell.strip() for cell in row]
-                    cells += [""] * (len(header) - len(cells))
-                    yield dict(zip(header, cells, strict=False))
+                    yield [cell.strip() for cell in row]
         except csv.Error as error:
-            raise Unreadable(f"line {rows.line_num} is no row of a table: {error}") from error
+            raise Unreadable(f"line {found.line_num} is no row of a table: {error}") from error
+
+
+def json_lines(file: File) -> Iterator[Any]:
+    """Yield the value of each line of a file, and a Refused for each line that is no JSON.
+
+    Raises Unreadable where a line is too long.
+    """
+    with text(file) as stream:
+        number = 0
+        while line := stream.readline(LINE_LENGTH):
+            number += 1
+            if len(line) == LINE_LENGTH:
+                raise Unreadable(f"line {number} is too long")
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError):
+                    yield Refused("line_is_no_json", line[:200])
 
 
 def items(file: File, path: str) -> Iterator[Any]:

@@ -524,3 +524,152 @@ def google_fit() -> Sample:
             }
         ),
     )
+
+
+def lastfm_csv() -> Sample:
+    return Sample(
+        "alice.csv",
+        b'Gorillaz,Humanz,Andromeda,"08 Feb 2011 22:50"\n"Sigur R\xc3\xb3s",,Hoppipolla,08 Feb 2011 22:54\n',
+    )
+
+
+def lastfm_table() -> Sample:
+    return Sample(
+        "recenttracks-alice-1297300000.csv",
+        b"uts,utc_time,artist,artist_mbid,album,album_mbid,track,track_mbid\n"
+        b'"1297205432","08 Feb 2011, 22:50","Gorillaz","","Humanz","","Andromeda",'
+        b'"5B11F4CE-A62D-471E-81FC-A69A8278C7DA"\n',
+    )
+
+
+def lastfm_pages() -> Sample:
+    track = {
+        "artist": {"mbid": "", "#text": "Gorillaz"},
+        "streamable": "0",
+        "mbid": "5b11f4ce-a62d-471e-81fc-a69a8278c7da",
+        "album": {"mbid": "", "#text": "Humanz"},
+        "name": "Andromeda",
+        "url": "https://www.last.fm/music/Gorillaz/_/Andromeda",
+        "date": {"uts": "1297205432", "#text": "08 Feb 2011, 22:50"},
+    }
+    playing = {"artist": {"#text": "X"}, "name": "Y", "@attr": {"nowplaying": "true"}}
+    return Sample(
+        "recenttracks-alice-1297300000.json",
+        as_json([{"track": [playing, track], "@attr": {"page": "1", "user": "alice"}}]),
+    )
+
+
+def listenbrainz_listen() -> dict[str, Any]:
+    return {
+        "listened_at": 1297205432,
+        "inserted_at": 1297205440.5,
+        "track_metadata": {
+            "artist_name": "Gorillaz feat. D.R.A.M.",
+            "track_name": "Andromeda",
+            "release_name": "Humanz",
+            "recording_msid": "f1d9d7b8-3bd4-4cd0-9d5a-5a3b0f1f1a11",
+            "additional_info": {
+                "duration_ms": 197000,
+                "artist_names": ["Gorillaz", "D.R.A.M."],
+                "isrc": "GBAYE1700123",
+                "spotify_id": "https://open.spotify.com/track/7rU6Iebxzlvqy5t857bKFq",
+            },
+            "mbid_mapping": {"recording_mbid": "5b11f4ce-a62d-471e-81fc-a69a8278c7da"},
+        },
+    }
+
+
+def listenbrainz() -> Sample:
+    line = as_json(listenbrainz_listen(), indent=None)
+    return Sample("listens/2011/2.jsonl", line + b"\n")
+
+
+def listenbrainz_array() -> Sample:
+    return Sample("alice_lb-2023-05-01.json", as_json([listenbrainz_listen()], indent=None))
+
+
+def maloja() -> Sample:
+    return Sample(
+        "maloja_export_1297300000.json",
+        as_json(
+            {
+                "maloja": {"export_time": 1297300000},
+                "scrobbles": [
+                    {
+                        "time": 1297205432,
+                        "track": {
+                            "artists": ["Gorillaz", "D.R.A.M."],
+                            "title": "Andromeda",
+                            "album": {"artists": ["Gorillaz"], "albumtitle": "Humanz"},
+                            "length": 197,
+                        },
+                        "duration": 178,
+                        "origin": "client:default",
+                    }
+                ],
+            }
+        ),
+    )
+
+
+def koito() -> Sample:
+    def named(name: str, **more: Any) -> dict[str, Any]:
+        other = {"alias": name.upper(), "source": "MusicBrainz", "is_primary": False}
+        primary = {"alias": name, "source": "Canonical", "is_primary": True}
+        return {"mbid": None, "aliases": [other, primary], **more}
+
+    return Sample(
+        "koito_export_20110210.json",
+        as_json(
+            {
+                "version": "1",
+                "exported_at": "2011-02-10T00:00:00Z",
+                "user": "alice",
+                "listens": [
+                    {
+                        "listened_at": "2011-02-08T23:50:32+01:00",
+                        "track": named("Andromeda", duration=197),
+                        "album": named("Humanz", various_artists=False),
+                        "artists": [
+                            named("Gorillaz", is_primary=True),
+                            named("D.R.A.M.", is_primary=False),
+                        ],
+                    }
+                ],
+            }
+        ),
+    )
+
+
+def librefm_csv() -> Sample:
+    return Sample(
+        "librefm.csv",
+        b"Time,Artist,Track,Album,MBID\n2011-02-08 22:50:32,Gorillaz,Andromeda,Humanz,\n",
+    )
+
+
+def librefm_tsv() -> Sample:
+    return Sample("exported_tracks.txt", b"1297205432\tAndromeda\tGorillaz\tHumanz\t\t\t\n")
+
+
+def pano_scrobbler() -> Sample:
+    line = {
+        "timeHuman": "Tue, 08 Feb 2011 at 22:50 GMT+0000",
+        "timeMs": 1297205432123,
+        "artist": "Gorillaz",
+        "track": "Andromeda",
+        "album": "Humanz",
+        "albumArtist": "Gorillaz",
+        "durationMs": 197000,
+        "mediaPlayerPackage": "com.maxmpz.audioplayer",
+        "event": "scrobble",
+    }
+    return Sample("scrobbles.jsonl", as_json(line, indent=None) + b"\n")
+
+
+def rockbox() -> Sample:
+    return Sample(
+        ".scrobbler.log",
+        b"#AUDIOSCROBBLER/1.1\n#TZ/UNKNOWN\n#CLIENT/Rockbox 3.15\n"
+        b"Gorillaz\tHumanz\tAndromeda\t11\t197\tL\t1297209032\t\n",
+    )
