@@ -3,14 +3,15 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Final, TextIO, cast
 
-from resourceserver.integrations import json_stream
+from resourceserver.integrations import json_stream, values
 from resourceserver.integrations.format import File, Unreadable
-from resourceserver.integrations.records import Refused
+from resourceserver.integrations.records import Record, Refused
+from resourceserver.integrations.values import Flaw
 
 LINE_LENGTH: Final = 8 * 1024 * 1024
 """Most characters of one line, or of one cell of a table."""
@@ -53,14 +54,14 @@ def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:
     Cells that a row lacks are empty, and cells beyond the header are left out. Raises Unreadable where a
     row cannot be read.
     """
-    found = rows(file, delimiter)
+    found = cells(file, delimiter)
     header = next(found, [])
-    for cells in found:
-        missing = [""] * (len(header) - len(cells))
-        yield dict(zip(header, cells + missing, strict=False))
+    for row in found:
+        missing = [""] * (len(header) - len(row))
+        yield dict(zip(header, row + missing, strict=False))
 
 
-def rows(file: File, delimiter: str = ",") -> Iterator[list[str]]:
+def cells(file: File, delimiter: str = ",") -> Iterator[list[str]]:
     """Yield the rows of a table without a header, the empty ones left out; the cells without white space.
 
     Raises Unreadable where a row cannot be read.
@@ -92,6 +93,17 @@ def json_lines(file: File) -> Iterator[Any]:
                     yield json.loads(line)
                 except (ValueError, RecursionError):
                     yield Refused("line_is_no_json", line[:200])
+
+
+def rows(
+    file: File, records: Callable[[dict[str, str]], Iterable[Record]], delimiter: str = ","
+) -> Iterator[Record | Refused]:
+    """Yield the records of each row of a table, and what was refused of a row for which Flaw is raised."""
+    for row in table(file, delimiter):
+        try:
+            yield from records(row)
+        except Flaw as flaw:
+            yield Refused(str(flaw), values.example(", ".join(filter(None, row.values()))))
 
 
 def items(file: File, path: str) -> Iterator[Any]:

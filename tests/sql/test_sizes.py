@@ -12,9 +12,11 @@ from typing import Final
 import pytest
 
 from authserver import janitor
+from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
+from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
 from shared import queries
@@ -78,9 +80,10 @@ def written_out(text: str) -> str:
     return "\n".join(whole)
 
 
+READING: Final[tuple[Tool | Endpoint, ...]] = (*TOOLS, *ENDPOINTS)
 READ: Final = {
     statement.text.decode(): f"{each.name}.{name}"
-    for each in (*TOOLS, *ENDPOINTS)
+    for each in READING
     for name, statement in each.statements.items()
 }
 """The statements of endpoints and tools, each under the name of one that uses it."""

@@ -18,11 +18,13 @@ from resourceserver.integrations.formats import (
     kml,
     lastfm,
     listenbrainz,
+    oura,
     scrobbles,
     spotify,
     strava,
     tcx,
     wakatime,
+    whoop,
 )
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -61,5 +63,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     geojson.GEOJSON,
     geojson.OVERLAND,
     geojson.OWNTRACKS,
+    whoop.CYCLES,
+    whoop.SLEEPS,
+    whoop.WORKOUTS,
+    oura.OURA,
 )
 """All formats, the most widely used first."""

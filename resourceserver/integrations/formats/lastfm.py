@@ -17,7 +17,7 @@ from typing import Any, Final
 from resourceserver.integrations import values
 from resourceserver.integrations.format import File, Format, Head, Person
 from resourceserver.integrations.listens import listen, mbid
-from resourceserver.integrations.reading import elements, rows, table
+from resourceserver.integrations.reading import cells, elements, table
 from resourceserver.integrations.records import Listen, Record, Refused
 from resourceserver.integrations.values import Flaw
 
@@ -36,7 +36,7 @@ Found = Iterator[Record | Refused]
 
 
 def _read_csv(file: File, _person: Person) -> Found:
-    for row in rows(file):
+    for row in cells(file):
         try:
             if len(row) < 4:
                 raise Flaw("too_few_columns")

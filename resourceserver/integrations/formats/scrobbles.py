@@ -8,7 +8,7 @@ from typing import Any, Final
 from resourceserver.integrations import values
 from resourceserver.integrations.format import File, Format, Head, Person
 from resourceserver.integrations.listens import listen, mbid, milliseconds
-from resourceserver.integrations.reading import items, json_lines, rows, table
+from resourceserver.integrations.reading import cells, items, json_lines, table
 from resourceserver.integrations.records import Listen, Record, Refused
 from resourceserver.integrations.values import Flaw
 
@@ -114,13 +114,13 @@ def _columns(header: list[str]) -> dict[str, str]:
 def _read_librefm_csv(file: File, _person: Person) -> Found:
     def read(row: dict[str, str]) -> Listen:
         columns = _columns(list(row))
-        cells = {part: row[column] for part, column in columns.items()}
+        given = {part: row[column] for part, column in columns.items()}
         return listen(
-            _time(cells.get("time")),
-            cells.get("track"),
-            cells.get("artist"),
-            album=cells.get("album") or None,
-            recording_mbid=mbid(cells.get("mbid")),
+            _time(given.get("time")),
+            given.get("track"),
+            given.get("artist"),
+            album=given.get("album") or None,
+            recording_mbid=mbid(given.get("mbid")),
         )
 
     return _each(table(file), read)
@@ -147,7 +147,7 @@ def _read_librefm_tsv(file: File, _person: Person) -> Found:
             recording_mbid=mbid(track_mbid),
         )
 
-    return _each(rows(file, "\t"), read)
+    return _each(cells(file, "\t"), read)
 
 
 # Pano Scrobbler
@@ -198,7 +198,7 @@ def _read_rockbox(file: File, person: Person) -> Found:
             recording_mbid=mbid(row[7]) if len(row) > 7 else None,
         )
 
-    return _each(rows(file, "\t"), read)
+    return _each(cells(file, "\t"), read)
 
 
 # How they are recognised

@@ -21,11 +21,7 @@ _WITH_TOTALS: Final = (".fit", ".fit.gz", ".tcx", ".tcx.gz")
 
 
 def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
-    for row in reading.table(file):
-        try:
-            yield from _totals(row)
-        except Flaw as flaw:
-            yield Refused(str(flaw), values.example(", ".join(list(row.values())[:5])))
+    return reading.rows(file, _totals)
 
 
 def _totals(row: dict[str, str]) -> list[Sample]:
