@@ -673,3 +673,41 @@ def rockbox() -> Sample:
         b"#AUDIOSCROBBLER/1.1\n#TZ/UNKNOWN\n#CLIENT/Rockbox 3.15\n"
         b"Gorillaz\tHumanz\tAndromeda\t11\t197\tL\t1297209032\t\n",
     )
+
+
+def swarm() -> Sample:
+    return Sample(
+        "checkins1.json",
+        as_json(
+            {
+                "count": 2,
+                "items": [
+                    {
+                        "id": "5eeb1c7d",
+                        "createdAt": "2023-11-14 22:18:20.000000",
+                        "type": "checkin",
+                        "visibility": "public",
+                        "timeZoneOffset": -480,
+                        "venue": {
+                            "id": "4bf58dd8",
+                            "name": "Café X",
+                            "url": "https://foursquare.com/v/4bf58dd8",
+                        },
+                        "lat": 37.7749,
+                        "lng": -122.4194,
+                        "shout": "with friends",
+                        "comments": {"count": 0},
+                    },
+                    {
+                        "id": "5eeb1c7e",
+                        "createdAt": 1700000300,
+                        "type": "checkin",
+                        "timeZoneOffset": 330,
+                        "venue": None,
+                        "lat": 12.9716,
+                        "lng": 77.5946,
+                    },
+                ],
+            }
+        ),
+    )
