@@ -10,6 +10,7 @@ from resourceserver.integrations.formats import (
     apple_health,
     fit,
     fitbit,
+    garmin,
     geojson,
     google_fit,
     google_location,
@@ -26,6 +27,7 @@ from resourceserver.integrations.formats import (
     tcx,
     wakatime,
     whoop,
+    withings,
 )
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -69,5 +71,12 @@ FORMATS: Final[tuple[Format, ...]] = (
     whoop.SLEEPS,
     whoop.WORKOUTS,
     oura.OURA,
+    garmin.SLEEPS,
+    garmin.DAYS,
+    withings.WEIGHTS,
+    withings.PRESSURES,
+    withings.SLEEPS,
+    withings.HEART_RATES,
+    withings.DAYS,
 )
 """All formats, the most widely used first."""
