@@ -1,7 +1,7 @@
 -- Years of a busy life for the bench, up to yesterday.
 
 -- name: add_person
--- Somebody with three devices and rules of their own, and with what those rules look at.
+-- A person with three devices and rules of their own, and with sessions that these rules match.
 with person as (
     insert into identity.user (email)
     values (%(email)s)
@@ -153,7 +153,7 @@ alter table activity.rollup_due enable trigger void
 alter table activity.rollup_due disable trigger void
 
 -- name: days_made
--- How many days of somebody have rollups that can be relied on.
+-- How many days of a person have valid rollups.
 select count(*)
   from activity.app_timeline
  where user_id = %(user_id)s

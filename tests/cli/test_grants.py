@@ -136,12 +136,12 @@ def test_a_revoked_client_is_unknown_and_its_tokens_are_refused_at_once(
     assert rogue.exchange(code).json()["error"] == "invalid_client"
     assert welcome(alice).get(rogue.authorize_path()).status_code == 400
     assert status(kept["access_token"]) == 200
-    told = owner.execute(
+    counted = owner.execute(
         "select count(*), count(distinct grant_id) from identity.security_event "
         "where event = 'revoked' and client_id = %s and request_id is null",
         [rogue.client_id],
     ).fetchone()
-    assert told == (3, 3)
+    assert counted == (3, 3)
 
 
 def test_a_client_with_many_grants_is_deleted_in_small_batches(

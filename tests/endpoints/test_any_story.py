@@ -331,7 +331,7 @@ def finish(stage: Stage, account: Account, story: Story) -> None:
     hours = [
         answered(stage, account, "analytics/hourly", replace(look, first=day.date)) for day in spans
     ]
-    told = {
+    answers = {
         question: answered(stage, account, question, look)
         for question in QUESTIONS
         if question != "analytics/hourly"
@@ -339,7 +339,7 @@ def finish(stage: Stage, account: Account, story: Story) -> None:
     for question in ("analytics/app-usage", "analytics/categories", "analytics/coding"):
         answered(stage, account, question, months_of(look))
 
-    come_to_the_same(told, hours)
+    come_to_the_same(answers, hours)
 
 
 def months_of(look: Look) -> Look:
@@ -349,32 +349,32 @@ def months_of(look: Look) -> Look:
     return replace(look, start=midnight_of(first), end=midnight_of(after))
 
 
-def come_to_the_same(told: dict[str, Body], hours: list[Body]) -> None:
+def come_to_the_same(answers: dict[str, Body], hours: list[Body]) -> None:
     """Check that all sums of the time of some days agree."""
-    totals = told["analytics/daily"]["totals"]
+    totals = answers["analytics/daily"]["totals"]
     tracked = {
         "kinds": sum(totals[f"{kind}_ms"] for kind in ("productive", "neutral", "distracted")),
-        "days": added_up(told["analytics/daily"]["data"], "tracked_ms"),
-        "applications": added_up(told["analytics/app-usage"]["data"]),
-        "categories": added_up(told["analytics/categories"]["data"]),
+        "days": added_up(answers["analytics/daily"]["data"], "tracked_ms"),
+        "applications": added_up(answers["analytics/app-usage"]["data"]),
+        "categories": added_up(answers["analytics/categories"]["data"]),
         "categories of days": sum(
-            added_up(day["categories"]) for day in told["analytics/daily-categories"]["data"]
+            added_up(day["categories"]) for day in answers["analytics/daily-categories"]["data"]
         ),
         "hours": sum(added_up(day["data"]) for day in hours),
         "categories of hours": sum(
             added_up(hour["categories"]) for day in hours for hour in day["data"]
         ),
-        "sessions by application": added_up(told["sessions/by-app"]["data"]),
-        "sessions by day": added_up(told["sessions/daily"]["data"], "tracked_ms"),
+        "sessions by application": added_up(answers["sessions/by-app"]["data"]),
+        "sessions by day": added_up(answers["sessions/daily"]["data"], "tracked_ms"),
     }
     coding = {
-        "days": added_up(told["analytics/daily"]["data"], "coding_ms"),
-        "projects": added_up(told["analytics/coding"]["data"]["projects"]),
-        "languages": added_up(told["analytics/coding"]["data"]["languages"]),
+        "days": added_up(answers["analytics/daily"]["data"], "coding_ms"),
+        "projects": added_up(answers["analytics/coding"]["data"]["projects"]),
+        "languages": added_up(answers["analytics/coding"]["data"]["languages"]),
         "hours": sum(added_up(day["data"], "coding_ms") for day in hours),
-        "sessions by day": added_up(told["sessions/daily"]["data"], "coding_ms"),
+        "sessions by day": added_up(answers["sessions/daily"]["data"], "coding_ms"),
     }
-    switches = told["analytics/context-switches"]["totals"]["switch_count"]
+    switches = answers["analytics/context-switches"]["totals"]["switch_count"]
     assert tracked == dict.fromkeys(tracked, totals["tracked_ms"])
     assert coding == dict.fromkeys(coding, totals["coding_ms"])
     assert switches == totals["app_switches"]

@@ -325,12 +325,12 @@ def test_another_order_changes_the_next_read(
         body = ask(api, alice, "/api/v1/analytics/app-usage", **DAY)
         return str(row_of(body, app="Mystery")["category"])
 
-    told = [sorted_now()]
+    categories = [sorted_now()]
     for rule, by in ((rules[0], 1), (rules[2], -9), (rules[2], 9), (rules[1], 1)):
         owner.execute("select svc.move_rule(%s, %s, %s)", [alice.user_id, rule, by])
-        told.append(sorted_now())
+        categories.append(sorted_now())
 
-    assert told == ["First title", "Second title", "Site", "Second title", "First title"]
+    assert categories == ["First title", "Second title", "Site", "Second title", "First title"]
 
 
 @pytest.mark.parametrize("is_rolled_up", [False, True], ids=["raw", "rolled up"])
@@ -375,8 +375,8 @@ def test_the_settings_page_and_answers_agree_on_every_category(
     apps = ["Code", "CODE", "Slack", "Mystery", "tide x", "Firefox"]
     titles = [None, "tide", "TIDE table", "x", "Ä"]
     sites = [None, "github.com", "gist.github.com", "tides.example", "news.ycombinator.com"]
-    told = [None, None, "Design"]
-    things = rng.sample(list(product(apps, titles, sites, told)), 60)
+    sent = [None, None, "Design"]
+    things = rng.sample(list(product(apps, titles, sites, sent)), 60)
     columns = [list(column) for column in zip(*things, strict=True)]
     owner.execute(
         """
@@ -392,12 +392,12 @@ def test_the_settings_page_and_answers_agree_on_every_category(
                timestamptz '2025-06-16 23:00Z' - n * interval '1 minute',
                timestamptz '2025-06-16 23:01Z' - n * interval '1 minute'
           from device,
-               unnest(%(apps)s::text[], %(titles)s::text[], %(sites)s::text[], %(told)s::text[])
+               unnest(%(apps)s::text[], %(titles)s::text[], %(sites)s::text[], %(sent)s::text[])
                with ordinality as thing (app, title, domain, category, n)
         """,
         {
             "user_id": alice.user_id,
-            **dict(zip(("apps", "titles", "sites", "told"), columns, strict=True)),
+            **dict(zip(("apps", "titles", "sites", "sent"), columns, strict=True)),
         },
     )
 

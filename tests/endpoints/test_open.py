@@ -127,9 +127,9 @@ def test_exactly_the_listed_features_answer(api: TestClient) -> None:
 
 
 def test_the_published_lifetime_is_that_of_tokens() -> None:
-    told = timedelta(milliseconds=capabilities.ACCESS_TOKEN_LIFETIME_MS)
+    published = timedelta(milliseconds=capabilities.ACCESS_TOKEN_LIFETIME_MS)
 
-    assert told == grants.ACCESS_TOKEN_LIFETIME
+    assert published == grants.ACCESS_TOKEN_LIFETIME
 
 
 def test_only_routes_without_data_need_no_credential(api: TestClient) -> None:

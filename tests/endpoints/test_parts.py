@@ -271,7 +271,9 @@ def test_a_connection_lost_before_its_rollback_reports_no_further_error(
     reported: list[dict[str, Any]] = []
 
     async def use(reader: Reader) -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context)
+        )
         with pytest.raises(psycopg.errors.DivisionByZero):
             await reader.read_parts(credential(alice), asking({"n": (BROKEN, {"n": 0})}))
         reader.close()

@@ -153,7 +153,7 @@ def test_goals_have_words_in_their_own_units(assistant: Assistant, alice: Person
 
     answer = assistant.ask("get_goals")
 
-    told = {
+    texts = {
         goal["title"]: (
             goal["progress"]["value_text"],
             goal["progress"]["target_text"],
@@ -162,7 +162,7 @@ def test_goals_have_words_in_their_own_units(assistant: Assistant, alice: Person
         )
         for goal in answer["data"]
     }
-    assert told == {"Code": ("0 s", "4 h", "4 h", "0 s"), "Calm": ("0", "40", "40", "0")}
+    assert texts == {"Code": ("0 s", "4 h", "4 h", "0 s"), "Calm": ("0", "40", "40", "0")}
     assert answer["count"] == 2
 
 
@@ -276,7 +276,7 @@ def test_data_with_its_scope_is_counted_between_its_days(
 # Long answers
 
 
-def told(tool: Tool, *, devices: list[dict[str, Any]], **members: Any) -> dict[str, Any]:
+def rendered(tool: Tool, *, devices: list[dict[str, Any]], **members: Any) -> dict[str, Any]:
     parts = {"answer": members, "devices": {"data": devices}}
     found = {name: json.dumps(part).encode() for name, part in parts.items()}
     answer: dict[str, Any] = json.loads(tool.render(found))
@@ -286,8 +286,8 @@ def told(tool: Tool, *, devices: list[dict[str, Any]], **members: Any) -> dict[s
 def test_more_than_fifty_rows_are_cut_and_the_answer_says_so() -> None:
     tool = GET["get_data_status"]
 
-    short = told(tool, devices=[{"n": n} for n in range(50)])
-    long = told(tool, devices=[{"n": n} for n in range(51)])
+    short = rendered(tool, devices=[{"n": n} for n in range(50)])
+    long = rendered(tool, devices=[{"n": n} for n in range(51)])
 
     assert (len(short["devices"]), short["truncated"]) == (50, False)
     assert (len(long["devices"]), long["truncated"]) == (50, True)
@@ -297,16 +297,16 @@ def test_more_than_fifty_rows_are_cut_and_the_answer_says_so() -> None:
 def test_rows_that_are_too_long_together_are_cut_until_they_fit() -> None:
     tool = GET["get_data_status"]
 
-    answer = told(tool, devices=[{"text": "é" * 5000} for _ in range(20)])
+    answer = rendered(tool, devices=[{"text": "é" * 5000} for _ in range(20)])
 
     assert (len(answer["devices"]), answer["truncated"]) == (2, True)
-    assert told(tool, devices=[{"text": "é" * 20_000}])["devices"] == []
+    assert rendered(tool, devices=[{"text": "é" * 20_000}])["devices"] == []
 
 
 def test_texts_that_are_too_long_without_any_rows_are_cut_until_they_fit() -> None:
     profile = {"display_name": "é" * 20_000, "email": "alice@example.org"}
 
-    answer = told(GET["get_data_status"], devices=[], profile=profile)
+    answer = rendered(GET["get_data_status"], devices=[], profile=profile)
 
     assert answer["profile"]["display_name"] == "é" * 497 + "…"
     assert answer["profile"]["email"] == "alice@example.org"

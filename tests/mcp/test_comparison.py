@@ -105,11 +105,11 @@ def test_sessions_and_streaks_over_midnight_count_once_and_days_between_do_not_c
         metrics=["session_count", "longest_focus_ms", "commits", "app_switches"],
     )
 
-    told = {
+    values = {
         name: (row["a"]["value"], row["b"]["value"], row["a"]["per_active_day"], row["change"])
         for name, row in rows(answer).items()
     }
-    assert told == {
+    assert values == {
         "session_count": (6, 10, 1.2, -4),
         "longest_focus_ms": (122 * MINUTE, 65 * MINUTE, None, 57 * MINUTE),
         "commits": (2, 1, 0.4, 1),
@@ -149,13 +149,13 @@ def test_metrics_without_data_are_not_known(assistant: Assistant, months: Person
         TOOL, a=JUNE, b="2024-01-01", tz="UTC", metrics=["tracked_ms", "health:heart_rate"]
     )
 
-    told = rows(answer)
-    assert told["tracked_ms"]["phrase"] == "not known in b"
-    assert told["tracked_ms"]["b"] == {
+    by_metric = rows(answer)
+    assert by_metric["tracked_ms"]["phrase"] == "not known in b"
+    assert by_metric["tracked_ms"]["b"] == {
         "value": None, "value_text": None, "per_active_day": None, "per_active_day_text": None, "days": 0
     }  # fmt: skip
-    assert told["health:heart_rate"]["phrase"] == "not known in a and b"
-    assert (told["health:heart_rate"]["change"], told["health:heart_rate"]["unit"]) == (None, "bpm")
+    assert by_metric["health:heart_rate"]["phrase"] == "not known in a and b"
+    assert (by_metric["health:heart_rate"]["change"], by_metric["health:heart_rate"]["unit"]) == (None, "bpm")
 
 
 def test_periods_may_overlap_and_be_in_either_order(assistant: Assistant, months: Person) -> None:
@@ -194,10 +194,10 @@ def test_measurements_are_averaged_over_the_days_with_data(
 
     answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC", metrics=["health:steps"])
 
-    (told,) = answer["data"]
-    assert (told["a"]["value"], told["a"]["days"], told["b"]["value"]) == (6000, 2, 8000)
-    assert told["unit"] == "count"
-    assert told["phrase"] == "6000, 25 % less than 8000"
+    (change,) = answer["data"]
+    assert (change["a"]["value"], change["a"]["days"], change["b"]["value"]) == (6000, 2, 8000)
+    assert change["unit"] == "count"
+    assert change["phrase"] == "6000, 25 % less than 8000"
 
 
 # The default second period
@@ -253,9 +253,9 @@ def test_a_period_is_compared_with_the_one_before_by_default(
 ) -> None:
     answer = assistant.ask(TOOL, a=a, metrics=["tracked_ms"], tz="UTC")
 
-    told = answer["periods"]
+    periods = answer["periods"]
     assert [
-        told["a"]["from"], told["a"]["to"], told["b"]["from"], told["b"]["to"]
+        periods["a"]["from"], periods["a"]["to"], periods["b"]["from"], periods["b"]["to"]
     ] == days(alice, *expected)  # fmt: skip
 
 

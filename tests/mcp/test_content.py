@@ -259,7 +259,7 @@ def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             {"kind": "music"},
@@ -278,6 +278,6 @@ def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
     ],
 )
 def test_a_wrong_argument_is_named(
-    assistant: Assistant, arguments: dict[str, Any], told: str
+    assistant: Assistant, arguments: dict[str, Any], message: str
 ) -> None:
-    assert assistant.mistake("get_content", **arguments).startswith(told)
+    assert assistant.mistake("get_content", **arguments).startswith(message)

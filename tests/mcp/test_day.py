@@ -77,20 +77,20 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
 def test_each_total_is_compared_with_the_28_days_before(assistant: Assistant, life: Person) -> None:
     answer = assistant.ask(TOOL, date="2025-07-01", tz="UTC")
 
-    told = totals(answer["totals"])
+    measured = totals(answer["totals"])
     # Of 60 and 80 in turns the mean is 70, and the deviation 10.18.
-    assert told["tracked_ms"] == (
+    assert measured["tracked_ms"] == (
         130 * MINUTE, 70 * MINUTE, 28, 5.89, "much more than usual (1 h 10 min on a usual day)"
     )  # fmt: skip
-    assert told["productive_ms"][:4] == (120 * MINUTE, 70 * MINUTE, 28, 4.91)
-    assert told["distracted_ms"] == (
+    assert measured["productive_ms"][:4] == (120 * MINUTE, 70 * MINUTE, 28, 4.91)
+    assert measured["distracted_ms"] == (
         10 * MINUTE, 0, 28, None, "more than ever (0 s on a usual day)"
     )  # fmt: skip
-    assert told["neutral_ms"] == (0, 0, 28, None, "as always (0 s on a usual day)")
-    assert told["session_count"][:2] == (2, 1)
-    assert told["focus_ms"][:2] == (120 * MINUTE, 70 * MINUTE)
+    assert measured["neutral_ms"] == (0, 0, 28, None, "as always (0 s on a usual day)")
+    assert measured["session_count"][:2] == (2, 1)
+    assert measured["focus_ms"][:2] == (120 * MINUTE, 70 * MINUTE)
     assert answer["totals"][0]["value_text"] == "2 h 10 min"
-    assert list(told) == [
+    assert list(measured) == [
         "tracked_ms", "productive_ms", "distracted_ms", "neutral_ms", "coding_ms", "app_switches",
         "session_count", "focus_ms", "longest_focus_ms",
     ]  # fmt: skip
@@ -248,9 +248,9 @@ def test_deviations_from_normal_are_phrased_in_words(
         "metric": "app_switches", "value": value, "normal": normal, "deviation": deviation, "days": days
     }  # fmt: skip
 
-    told = measures.measure(compared, until=until)
+    measured = measures.measure(compared, until=until)
 
-    assert (told["z"], told["phrase"]) == (z, phrase)
+    assert (measured["z"], measured["phrase"]) == (z, phrase)
 
 
 def test_measurements_of_the_night_are_compared_with_whole_days() -> None:
@@ -258,9 +258,12 @@ def test_measurements_of_the_night_are_compared_with_whole_days() -> None:
         "metric": "recovery_score", "value": 90.0, "normal": 60.0, "deviation": 10.0, "days": 28
     }  # fmt: skip
 
-    told = measures.measure(compared, until="08:00")
+    measured = measures.measure(compared, until="08:00")
 
-    assert (told["z"], told["phrase"]) == (3.0, "much more than usual (60 % on a usual day)")
+    assert (measured["z"], measured["phrase"]) == (
+        3.0,
+        "much more than usual (60 % on a usual day)",
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,21 +41,28 @@ def only(answer: dict[str, Any]) -> dict[str, Any]:
 def test_a_metric_has_daily_values_and_those_of_the_days_before(assistant: Assistant) -> None:
     answer = assistant.ask("get_health", metrics=["steps"], **JUNE)
 
-    told = only(answer)
-    assert told["series"] == [
+    metric = only(answer)
+    assert metric["series"] == [
         {"at": "2025-06-16", "value": 4000},
         {"at": "2025-06-18", "value": 6000},
     ]
-    assert {name: told["summary"][name] for name in ("total", "mean", "minimum", "maximum")} == {
+    assert {name: metric["summary"][name] for name in ("total", "mean", "minimum", "maximum")} == {
         "total": 10_000, "mean": 5000, "minimum": 4000, "maximum": 6000
     }  # fmt: skip
-    assert (told["summary"]["days_with_data"], told["summary"]["latest_day"]) == (2, "2025-06-18")
+    assert (metric["summary"]["days_with_data"], metric["summary"]["latest_day"]) == (
+        2,
+        "2025-06-18",
+    )
     # Five days of 1,000 and five of 3,000: 1,000 from the mean each, ten of them over nine.
-    assert told["normal"] == {
+    assert metric["normal"] == {
         "mean": 2000, "mean_text": None, "deviation": 1054.09, "days": 10, "until": None
     }  # fmt: skip
-    assert (told["z"], told["phrase"]) == (2.85, "much higher than usual")
-    assert (told["metric"], told["unit"], told["aggregation"]) == ("health:steps", "count", "sum")
+    assert (metric["z"], metric["phrase"]) == (2.85, "much higher than usual")
+    assert (metric["metric"], metric["unit"], metric["aggregation"]) == (
+        "health:steps",
+        "count",
+        "sum",
+    )
     assert (answer["resolution"], answer["truncated"]) == ("day", False)
     assert (answer["available"], answer["recovery"], answer["recovery_normal"]) == ([], [], None)
 
@@ -78,10 +85,10 @@ def test_fewer_than_seven_days_before_give_no_normal_value(
         walk(owner, alice, f"2025-06-{day}", 1000 + day)
     walk(owner, alice, "2025-06-16", 4000)
 
-    told = only(assistant.ask("get_health", metrics=["steps"], **JUNE))
+    metric = only(assistant.ask("get_health", metrics=["steps"], **JUNE))
 
-    assert (told["normal"], told["z"]) == (None, None)
-    assert told["phrase"] == "too few days before it to compare with"
+    assert (metric["normal"], metric["z"]) == (None, None)
+    assert metric["phrase"] == "too few days before it to compare with"
 
 
 def test_today_is_compared_with_the_same_hours_of_the_days_before(
@@ -379,9 +386,9 @@ def test_more_than_fifty_metrics_are_cut_to_those_with_most_data(
 
     answer = assistant.ask("get_health", **JUNE)
 
-    told = [each["metric"] for each in answer["available"]]
-    assert (len(told), answer["truncated"]) == (50, True)
-    assert told[-2:] == ["health:a48", "health:steps"]
+    listed = [each["metric"] for each in answer["available"]]
+    assert (len(listed), answer["truncated"]) == (50, True)
+    assert listed[-2:] == ["health:a48", "health:steps"]
 
 
 # Invalid arguments
@@ -393,7 +400,7 @@ NAMED: Final = f"metrics[0]: must be one of {NIGHTS}, or the name of a metric su
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"metrics": ["Steps"]}, NAMED),
         ({"metrics": ["health:"]}, NAMED),
@@ -412,11 +419,11 @@ NAMED: Final = f"metrics[0]: must be one of {NIGHTS}, or the name of a metric su
         ({"resolution": "hour"}, "resolution: hour needs metrics"),
         (
             {"resolution": "hour", "metrics": ["steps", "rem_ms", "asleep_ms"]},
-            "resolution: asleep_ms, rem_ms can be told by day alone",
+            "resolution: asleep_ms, rem_ms are available only by day",
         ),
     ],
 )
 def test_a_wrong_argument_is_named(
-    assistant: Assistant, arguments: dict[str, Any], told: str
+    assistant: Assistant, arguments: dict[str, Any], message: str
 ) -> None:
-    assert assistant.mistake("get_health", **arguments).startswith(told)
+    assert assistant.mistake("get_health", **arguments).startswith(message)

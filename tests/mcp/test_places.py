@@ -290,7 +290,7 @@ def test_more_than_ten_places_and_fifty_stays_are_cut_and_counted(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"search": ""}, "search: must have between 1 and 1024 characters"),
         ({"search": "a\x00"}, "search: must not contain NUL"),
@@ -312,9 +312,9 @@ def test_more_than_ten_places_and_fifty_stays_are_cut_and_counted(
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named(
-    assistant: Assistant, arguments: dict[str, Any], told: str
+    assistant: Assistant, arguments: dict[str, Any], message: str
 ) -> None:
-    assert assistant.mistake("get_places", **arguments).startswith(told)
+    assert assistant.mistake("get_places", **arguments).startswith(message)
 
 
 def test_infinite_and_undefined_numbers_are_refused(assistant: Assistant) -> None:

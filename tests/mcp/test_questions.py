@@ -114,8 +114,8 @@ def test_how_much_python_per_week_was_there_this_year(asked: Assistant) -> None:
         week = str(date_of_day - timedelta(days=date_of_day.weekday()))
         python = [row for row in coding["data"]["languages"] if row["language"] == "Python"]
         weeks[week] = weeks.get(week, 0) + sum(row["total_ms"] for row in python)
-    told = {row["by"]["week"]: row["total_ms"] for row in answer["data"]}
-    assert {week: ms for week, ms in told.items() if ms} == {
+    answered = {row["by"]["week"]: row["total_ms"] for row in answer["data"]}
+    assert {week: ms for week, ms in answered.items() if ms} == {
         week: ms for week, ms in weeks.items() if ms
     }
 
@@ -300,7 +300,7 @@ def test_was_i_more_focused_than_last_month(asked: Assistant) -> None:
 def test_did_i_code_more_this_week_than_last(asked: Assistant) -> None:
     answer = asked.ask("compare_periods", metrics=["coding_ms", "commits"])
 
-    told = {row["metric"]: row for row in answer["data"]}
+    by_metric = {row["metric"]: row for row in answer["data"]}
     for side, period in answer["periods"].items():
         days = {"from_": period["from"], "to": period["to"]}
         daily = rest(asked, "analytics/daily", **days, tz=ZONE)["data"]
@@ -308,8 +308,8 @@ def test_did_i_code_more_this_week_than_last(asked: Assistant) -> None:
         counts = rest(asked, "codehost/activity/counts", **ends)["data"]
         commits = {row["type"]: row["count"] for row in counts}["commit"]
         coding = sum(day["coding_ms"] for day in daily)
-        assert (told["coding_ms"][side]["value"] or 0) == coding
-        assert (told["commits"][side]["value"] or 0) == commits
+        assert (by_metric["coding_ms"][side]["value"] or 0) == coding
+        assert (by_metric["commits"][side]["value"] or 0) == commits
 
 
 def test_do_i_sleep_longer_than_two_weeks_ago(asked: Assistant) -> None:
@@ -346,15 +346,15 @@ def test_what_was_my_resting_heart_rate(asked: Assistant) -> None:
 
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"]}
     endpoint = rest(asked, "health/recovery", **days)
-    (told,) = answer["metrics"]
-    assert told["summary"]["mean"] == endpoint["averages"]["resting_heart_rate_bpm"]
+    (metric,) = answer["metrics"]
+    assert metric["summary"]["mean"] == endpoint["averages"]["resting_heart_rate_bpm"]
     parts = [(night["date"], night["recovery"]) for night in endpoint["data"]]
-    assert [(point["at"], point["value"]) for point in told["series"]] == [
+    assert [(point["at"], point["value"]) for point in metric["series"]] == [
         (day, part["resting_heart_rate_bpm"])
         for day, part in parts
         if part and part["resting_heart_rate_bpm"] is not None
     ]
-    assert told["unit"] == "bpm"
+    assert metric["unit"] == "bpm"
 
 
 def test_how_many_steps_did_i_take_this_month(asked: Assistant) -> None:
@@ -363,9 +363,9 @@ def test_how_many_steps_did_i_take_this_month(asked: Assistant) -> None:
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     summaries = rest(asked, "health/summary", **ends, tz=ZONE)["data"]
     (steps,) = [row for row in summaries if row["metric_type"] == "steps"]
-    (told,) = answer["metrics"]
-    assert told["summary"]["total"] == steps["total"] > 0
-    assert (told["summary"]["mean"], told["summary"]["days_with_data"]) == (
+    (metric,) = answer["metrics"]
+    assert metric["summary"]["total"] == steps["total"] > 0
+    assert (metric["summary"]["mean"], metric["summary"]["days_with_data"]) == (
         steps["average"],
         steps["days_with_data"],
     )
@@ -377,10 +377,10 @@ def test_what_was_my_highest_heart_rate_this_week(asked: Assistant) -> None:
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     readings = [row["bpm"] for row in every(asked, "health/heart-rate", **ends)]
     (metric,) = answer["metrics"]
-    told = metric["summary"]
-    assert (told["minimum"], told["maximum"]) == (min(readings), max(readings))
+    summary = metric["summary"]
+    assert (summary["minimum"], summary["maximum"]) == (min(readings), max(readings))
     # A day's mean is never as high.
-    assert told["daily_maximum"] < told["maximum"]
+    assert summary["daily_maximum"] < summary["maximum"]
 
 
 def test_when_was_my_heart_fastest_yesterday(asked: Assistant) -> None:
@@ -390,8 +390,8 @@ def test_when_was_my_heart_fastest_yesterday(asked: Assistant) -> None:
     by_hour: dict[str, list[int]] = {}
     for reading in every(asked, "health/heart-rate", **ends):
         by_hour.setdefault(f"{reading['recorded_at'][:13]}:00:00.000Z", []).append(reading["bpm"])
-    (told,) = answer["metrics"]
-    assert {point["at"]: point["value"] for point in told["series"]} == {
+    (metric,) = answer["metrics"]
+    assert {point["at"]: point["value"] for point in metric["series"]} == {
         hour: pytest.approx(statistics.mean(beats), abs=0.0051) for hour, beats in by_hour.items()
     }
 
@@ -442,12 +442,12 @@ def test_how_many_meetings_did_i_have(asked: Assistant) -> None:
         if (event["status"], event["response"]) == ("confirmed", "accepted")
         and not event["all_day"]
     ]
-    told = answer["totals"]["calendar"]
-    assert told["meeting_count"] == len(meetings) > 0
+    calendar = answer["totals"]["calendar"]
+    assert calendar["meeting_count"] == len(meetings) > 0
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
     pairs = {"metric_a": "meeting_ms", "metric_b": "meeting_ms"}
     by_day = rest(asked, "account/correlation", **days, **pairs)["points"]
-    assert told["meeting_ms"] == sum(day["a"] for day in by_day)
+    assert calendar["meeting_ms"] == sum(day["a"] for day in by_day)
 
 
 def test_what_did_i_say_about_the_gauge(asked: Assistant) -> None:
@@ -565,12 +565,12 @@ def test_what_distracts_me(asked: Assistant) -> None:
         if broken["reason"] in ("distraction", "neutral", "idle"):
             key = broken["reason"], broken["app"], broken["category"]
             counts[key] = counts.get(key, 0) + 1
-    told = {
+    breakers = {
         (row["reason"], row["app"], row["category"]): row["count"] for row in answer["breakers"]
     }
     assert counts
-    assert told.items() <= counts.items()
-    assert list(told.values()) == sorted(counts.values(), reverse=True)[: len(told)]
+    assert breakers.items() <= counts.items()
+    assert list(breakers.values()) == sorted(counts.values(), reverse=True)[: len(breakers)]
 
 
 def test_how_long_can_i_focus(asked: Assistant) -> None:

@@ -372,19 +372,19 @@ def test_sums_are_those_of_the_endpoints(
     # A day, whose tops are chosen as in summaries.
     day = assistant.ask("get_day", date=daily["data"][-2]["date"])
     ends_of_day = {"from": day["range"]["starts_at"], "to": day["range"]["ends_at"]}
-    told = {row["metric"]: row["value"] for row in day["totals"]}
+    values = {row["metric"]: row["value"] for row in day["totals"]}
     row = daily["data"][-2]
-    assert {name: row[name] for name in told.keys() & row.keys()} == {
-        name: told[name] for name in told.keys() & row.keys()
+    assert {name: row[name] for name in values.keys() & row.keys()} == {
+        name: values[name] for name in values.keys() & row.keys()
     }
-    assert len(told.keys() & row.keys()) == 7
+    assert len(values.keys() & row.keys()) == 7
     assert (day["first_activity_at"], day["last_activity_at"]) == (
         row["first_activity_at"],
         row["last_activity_at"],
     )
     streaks = rest("focus-streaks", **ends_of_day)
     assert {name: day["focus"][name] for name in streaks["totals"]} == streaks["totals"]
-    assert (told["focus_ms"], told["longest_focus_ms"]) == (
+    assert (values["focus_ms"], values["longest_focus_ms"]) == (
         streaks["totals"]["focus_ms"],
         streaks["totals"]["longest_ms"],
     )
@@ -449,13 +449,13 @@ def test_health_places_and_content_are_those_of_the_endpoints(
     ]
     nights = assistant.ask("get_health", period="last_30_days")
     recovery = rest("health/recovery", **days)
-    told = [night for night in reversed(recovery["data"]) if night["has_data"]]
+    with_data = [night for night in reversed(recovery["data"]) if night["has_data"]]
     assert [
         (night["date"], night["strain"], night["recovery"]["hrv_rmssd"])
         for night in nights["recovery"]
     ] == [
         (night["date"], night["strain"], night["recovery"]["hrv_rmssd_ms"])
-        for night in told[: len(nights["recovery"])]
+        for night in with_data[: len(nights["recovery"])]
     ]
 
     places = assistant.ask("get_places", period="last_30_days", raw=True)
@@ -508,13 +508,13 @@ def test_sessions_focus_correlation_and_code_are_those_of_the_endpoints(
     streaks, switches = (
         rest(f"analytics/{path}", **ends) for path in ("focus-streaks", "context-switches")
     )
-    for told, endpoint in (
+    for answer, endpoint in (
         (focus["totals"], streaks["totals"]),
         (focus["switch_totals"], switches["totals"]),
         *zip(focus["pairs"], switches["pairs"], strict=False),
         *zip(focus["switches"], switches["data"], strict=False),
     ):
-        assert told | endpoint == told
+        assert answer | endpoint == answer
     assert [row["broken_by"]["at"] for row in focus["data"]] == [
         row["broken_by"]["at"] for row in streaks["data"][: len(focus["data"])]
     ]

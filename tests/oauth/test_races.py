@@ -129,8 +129,8 @@ def revoke(pair: dict[str, Any]) -> Request:
 
 def only_winner(answers: list[Answer]) -> dict[str, Any]:
     """Return the token pair of the only rival that got one; every other must be refused as expected."""
-    told = sorted((answer.status, answer.body.get("error")) for answer in answers)
-    assert told == [(200, None), *[(400, "invalid_grant")] * (RIVALS - 1)]
+    outcomes = sorted((answer.status, answer.body.get("error")) for answer in answers)
+    assert outcomes == [(200, None), *[(400, "invalid_grant")] * (RIVALS - 1)]
     return next(answer.body for answer in answers if answer.status == 200)
 
 

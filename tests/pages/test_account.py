@@ -116,7 +116,7 @@ def test_an_unknown_zone_is_reported_beside_its_field_and_kept(
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "hint"),
     [
         ("Kathm", "Did you mean Asia/Kathmandu?"),
         ("new york", "Did you mean America/New_York?"),
@@ -127,11 +127,11 @@ def test_an_unknown_zone_is_reported_beside_its_field_and_kept(
     ],
 )
 def test_a_part_of_a_zones_name_gets_suggestions(
-    alice_browser: Visitor, typed: str, told: str
+    alice_browser: Visitor, typed: str, hint: str
 ) -> None:
     page = save(alice_browser, timezone=typed)
 
-    assert f'id="timezone-problem">This is not the name of a time zone. {told}<' in page.text
+    assert f'id="timezone-problem">This is not the name of a time zone. {hint}<' in page.text
 
 
 @pytest.mark.parametrize("day", ["", "0", "8", "1.0", "٣", "Monday", "9" * 5000])

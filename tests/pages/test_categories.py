@@ -235,7 +235,7 @@ def test_a_rule_that_matches_nothing_says_so(alice_browser: Visitor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "name", "told"),
+    ("typed", "name", "message"),
     [
         ({"pattern": ""}, "pattern", "Type the text to compare with."),
         ({"pattern": "  "}, "pattern", "Type the text to compare with."),
@@ -255,13 +255,18 @@ def test_a_rule_that_matches_nothing_says_so(alice_browser: Visitor) -> None:
     ],
 )
 def test_an_unacceptable_rule_is_reported_beside_its_field_and_kept(
-    alice_browser: Visitor, owner: Rows, alice: Person, typed: dict[str, str], name: str, told: str
+    alice_browser: Visitor,
+    owner: Rows,
+    alice: Person,
+    typed: dict[str, str],
+    name: str,
+    message: str,
 ) -> None:
     page = rule(alice_browser, **typed)
 
     kept = dict(form(page, "rules")[1].fields)
     assert page.status_code == 400
-    assert told in problem(page, name)
+    assert message in problem(page, name)
     assert kept["pattern"] == typed.get("pattern", "Code").strip()
     assert kept["category"] == typed.get("category", "Writing")
     assert stored(owner, alice) == []
@@ -596,7 +601,7 @@ def test_a_score_is_saved_shown_and_reset_to_the_default(
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ("", "Give it a name."),
         ("x" * 65, "at most 64 characters"),
@@ -604,12 +609,12 @@ def test_a_score_is_saved_shown_and_reset_to_the_default(
     ],
 )
 def test_an_invalid_category_of_a_score_is_reported_beside_its_field(
-    alice_browser: Visitor, owner: Rows, alice: Person, typed: str, told: str
+    alice_browser: Visitor, owner: Rows, alice: Person, typed: str, message: str
 ) -> None:
     page = send(alice_browser, "scores", scored=typed, score="-1")
 
     assert page.status_code == 400
-    assert told in problem(page, "scored")
+    assert message in problem(page, "scored")
     assert dict(form(page, "scores")[1].fields)["scored"] == typed
     assert '<option value="-1" selected>' in page.text
     assert scored(owner, alice) == []

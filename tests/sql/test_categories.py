@@ -186,12 +186,12 @@ def test_bob_cannot_change_a_rule_of_alice(
 ) -> None:
     before = everything(owner)
 
-    told = connect_as("authserver").execute(
+    result = connect_as("authserver").execute(
         f"select {call}",
         {"user_id": bob.user_id, "session": signed_in[1].hash, "rule": alices},
     )
 
-    assert told.fetchone() == (CHANGES[call],)
+    assert result.fetchone() == (CHANGES[call],)
     assert everything(owner) == before
 
 
@@ -202,12 +202,12 @@ def test_a_sign_in_without_use_for_thirty_days_is_over(
     session = sign_in(alice, seen="30 days")
     before = everything(owner)
 
-    told = connect_as("authserver").execute(
+    result = connect_as("authserver").execute(
         f"select * from {call}",  # noqa: S608 -- ours
         {"user_id": alice.user_id, "session": session.hash, "rule": alices},
     )
 
-    assert told.fetchall() == ([(CHANGES[call],)] if call in CHANGES else [])
+    assert result.fetchall() == ([(CHANGES[call],)] if call in CHANGES else [])
     assert everything(owner) == before
 
 
@@ -392,9 +392,9 @@ def test_a_sign_in_that_ends_meanwhile_changes_nothing(
         )
         wait_for_rivals(owner, 1)
         ending.commit()
-        told = waiting.result().fetchone()
+        result = waiting.result().fetchone()
 
-    assert told == ("signed_out",)
+    assert result == ("signed_out",)
     assert patterns(owner, alice) == []
 
 
@@ -767,9 +767,9 @@ def test_an_expression_that_cannot_hang_the_database_is_accepted(
 ) -> None:
     owner.execute("set statement_timeout = '5s'")
 
-    told, rule = insert(owner, alice, "title", "regex", pattern, "Own")
+    found, rule = insert(owner, alice, "title", "regex", pattern, "Own")
 
-    assert told == problem
+    assert found == problem
     assert (rule is None) == (problem is not None)
     assert problem is None or problem in categories.PROBLEMS
 
@@ -809,9 +809,9 @@ def test_an_expression_that_takes_too_long_is_refused(db: Rows) -> None:
     # No statement finishes within this limit.
     db.execute(text.replace("interval '25 milliseconds'", "interval '-1 second'").encode())
 
-    told = db.execute("select svc.rule_problem('regex', 'a'), svc.rule_problem('exact', 'a')")
+    result = db.execute("select svc.rule_problem('regex', 'a'), svc.rule_problem('exact', 'a')")
 
-    assert told.fetchone() == ("too_slow", None)
+    assert result.fetchone() == ("too_slow", None)
 
 
 @pytest.mark.parametrize(
@@ -828,9 +828,9 @@ def test_an_expression_that_takes_too_long_is_refused(db: Rows) -> None:
 def test_an_expression_that_is_slow_on_a_text_of_its_letters_is_refused(
     db: Rows, pattern: str, problem: str | None
 ) -> None:
-    told = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()
+    result = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()
 
-    assert told == (problem,)
+    assert result == (problem,)
 
 
 def test_trial_texts_are_deterministic_and_consist_of_pieces_of_the_expression(db: Rows) -> None:
@@ -979,10 +979,10 @@ expressions = st.recursive(
 def test_any_expression_is_refused_or_fast(db: Rows, pattern: str) -> None:
     db.execute("set local statement_timeout = '2s'")
 
-    told = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()
+    result = db.execute("select svc.rule_problem('regex', %s)", [pattern]).fetchone()
 
-    assert told is not None
-    if told[0] is None:
+    assert result is not None
+    if result[0] is None:
         found = db.execute(
             "select count(svc.matches(text, 'regex', %s)) from unnest(%s::text[]) as text",
             [pattern, HOSTILE_TEXTS],

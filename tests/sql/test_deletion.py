@@ -41,9 +41,9 @@ def test_a_fresh_sign_in_deletes_its_own_account(
     session = sign_in(alice, proved="14 min")
     sign_in(bob)
 
-    told = authserver.execute(DELETE, [alice.user_id, session.hash]).fetchall()
+    deleted = authserver.execute(DELETE, [alice.user_id, session.hash]).fetchall()
 
-    assert told == [("account_deleted", alice.user_id, None, None)]
+    assert deleted == [("account_deleted", alice.user_id, None, None)]
     assert people(owner) == [bob.email]
     assert owner.execute("select user_id from identity.departed_user").fetchall() == [
         (alice.user_id,)
@@ -61,9 +61,9 @@ def test_a_stale_or_ended_sign_in_deletes_nothing(
 ) -> None:
     session = sign_in(alice, **ago)
 
-    told = connect_as("authserver").execute(DELETE, [alice.user_id, session.hash]).fetchall()
+    deleted = connect_as("authserver").execute(DELETE, [alice.user_id, session.hash]).fetchall()
 
-    assert told == []
+    assert deleted == []
     assert people(owner) == [alice.email]
     assert owner.execute("select from identity.departed_user").fetchall() == []
 
@@ -113,9 +113,9 @@ def test_a_sign_in_that_ends_meanwhile_deletes_nothing(
         deleting = rivals.submit(authserver.execute, DELETE, [alice.user_id, session.hash])
         wait_for_rivals(owner, 1)
         ending.commit()
-        told = deleting.result().fetchall()
+        deleted = deleting.result().fetchall()
 
-    assert told == []
+    assert deleted == []
     assert people(owner) == [alice.email]
 
 

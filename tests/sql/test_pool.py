@@ -78,7 +78,7 @@ def test_a_request_beyond_the_size_of_the_pool_waits_and_is_served_or_refused(
         with pytest.raises(psycopg.OperationalError, match="every connection is busy") as refused:
             await workers.take()
         waiting = asyncio.create_task(workers.take())
-        await wait_for_async(lambda: workers.waiting == 1, "somebody to wait")
+        await wait_for_async(lambda: workers.waiting == 1, "a request to wait")
         await workers.give_back(first)
         second = await waiting
         await workers.give_back(second)
@@ -97,7 +97,7 @@ def test_a_request_beyond_the_waiting_limit_is_refused_at_once(
     async def use(workers: Pool) -> None:
         first = await workers.take()
         waiting = asyncio.create_task(workers.take())
-        await wait_for_async(lambda: workers.waiting == 1, "somebody to wait")
+        await wait_for_async(lambda: workers.waiting == 1, "a request to wait")
         with pytest.raises(psycopg.OperationalError, match="too many wait"):
             await workers.take()
         await workers.give_back(first)
@@ -140,7 +140,7 @@ def test_a_canceled_or_failed_request_returns_its_connection(deployment: Setting
     async def use(workers: Pool) -> None:
         first = await workers.take()
         impatient = asyncio.create_task(workers.take())
-        await wait_for_async(lambda: workers.waiting == 1, "somebody to wait")
+        await wait_for_async(lambda: workers.waiting == 1, "a request to wait")
         impatient.cancel()
         await asyncio.gather(impatient, return_exceptions=True)
         await workers.give_back(first)

@@ -422,10 +422,10 @@ def test_unused_labels_are_found_with_one_scan_of_each_table(
             "explain " + rollups.SQL["forget_unused_labels"], {"user_id": alice.user_id}
         ).fetchall()
 
-    told = "\n".join(line for (line,) in plan)
-    assert "SetOp Except" in told
+    plan_text = "\n".join(line for (line,) in plan)
+    assert "SetOp Except" in plan_text
     # A nested loop over labels and rows of days: hours, with a hundred thousand labels.
-    assert "<> ALL" not in told
+    assert "<> ALL" not in plan_text
 
 
 def test_people_have_labels_and_rows_of_their_own(

@@ -418,11 +418,11 @@ def deadlocks(owner: Rows, connected: set[int]) -> int:
         if writers(owner) <= connected:
             break
         owner.execute("select pg_sleep(0.01)")
-    told = owner.execute(
+    found = owner.execute(
         "select deadlocks from pg_stat_database where datname = current_database()"
     ).fetchone()
-    assert told is not None
-    return int(told[0])
+    assert found is not None
+    return int(found[0])
 
 
 @pytest.fixture

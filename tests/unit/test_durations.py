@@ -41,9 +41,9 @@ def test_words_follow_each_duration_and_nothing_else_changes() -> None:
         "rows": [{"spent_ms": 1000, "name": "x_ms"}, "text", 7],
     }
 
-    told = durations.add_texts(answer)
+    added = durations.add_texts(answer)
 
-    assert list(told) == [
+    assert list(added) == [
         "total_ms",
         "total_text",
         "last_ms",
@@ -52,7 +52,7 @@ def test_words_follow_each_duration_and_nothing_else_changes() -> None:
         "hours_ms",
         "rows",
     ]
-    assert told == {
+    assert added == {
         "total_ms": 9_060_000,
         "total_text": "2 h 31 min",
         "last_ms": None,

@@ -87,7 +87,7 @@ class Health(InPeriod):
         if self.resolution == "raw" and len(requested) != 1:
             return "resolution: raw needs exactly one of metrics"
         if self.resolution != "day" and of_nights:
-            return f"resolution: {', '.join(of_nights)} can be told by day alone"
+            return f"resolution: {', '.join(of_nights)} are available only by day"
         if self.resolution == "hour" and not requested:
             return "resolution: hour needs metrics"
         return None
