@@ -30,7 +30,7 @@ def load(*files: str) -> dict[str, Statement]:
 
 
 def connect(chosen: Settings, *, size: int | None = None, depth: int = _PIPELINE_DEPTH) -> Database:
-    """Return the database as the authorization server sees it; it connects when it is first asked.
+    """Return the database as the authorization server sees it; it connects at its first use.
 
     It has at most ``size`` connections, by default as many as are set, and ``depth`` statements under way on
     each. A commit waits for the disk, and others on its connection wait with it.

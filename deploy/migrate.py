@@ -84,7 +84,8 @@ def migrate(
 
 
 def _is_embedded(connection: Connection) -> bool:
-    """Whether the server is ours, so that nobody else needs what is taken from everybody."""
+    """Whether the server is embedded, so that rights can be revoked from everybody without harming other
+    programs."""
     row = connection.execute(_STATEMENTS["is_embedded"]).fetchone()
     return row is not None and bool(row[0])
 

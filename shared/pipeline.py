@@ -268,7 +268,7 @@ class Pipeline:
     patience_s: float
     """How long an answer may take before the connection counts as dead. The time that it waits behind others
     does not count, so that slow answers never close a working connection for other requests."""
-    asked: int = 0
+    requests: int = 0
     """The number of requests that use it, including those that wait until it is connected."""
     people: Counter[Hashable] = field(default_factory=Counter, repr=False)
     """How many of these requests each person has."""
@@ -602,7 +602,7 @@ class Pipelines:
             self.places.release()
             raise psycopg.OperationalError("the database does not answer")
         pipeline = self._pipeline_for(person)
-        pipeline.asked += 1
+        pipeline.requests += 1
         pipeline.people[person] += 1
         try:
             try:
@@ -612,7 +612,7 @@ class Pipelines:
                     raise
             return await pipeline.run(steps, sequel)
         finally:
-            pipeline.asked -= 1
+            pipeline.requests -= 1
             pipeline.people[person] -= 1
             if not pipeline.people[person]:
                 del pipeline.people[person]
@@ -623,7 +623,7 @@ class Pipelines:
             for pipeline in self.pipelines:
                 if person in pipeline.people:
                     return pipeline
-        return min(self.pipelines, key=lambda pipeline: pipeline.asked)
+        return min(self.pipelines, key=lambda pipeline: pipeline.requests)
 
     async def _take_place(self) -> None:
         if not self.places.locked():

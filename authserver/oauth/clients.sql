@@ -15,7 +15,7 @@ select client_id,
 
 -- name: registrations
 -- One application or, without an id, at most `limit`, with the number of live grants. Applications with a
--- consent come first, latest consent first; then the others, newest first, because anybody can register many.
+-- consent come first, latest consent first; then the others, newest first, because registration is open.
 select client.client_id,
        client.client_name,
        client.redirect_uris,

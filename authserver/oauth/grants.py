@@ -281,7 +281,8 @@ async def _rotated_pair(
     """Rotate a refresh token. None: it was refused."""
     grant = lineage.grant_of(token)
     if grant is None:
-        # The token is from before tokens named their grant, or is none of ours. The next one names it.
+        # The token is from before tokens named their grant, or is not one of the service. The next one names
+        # it.
         stored = await rows.one(database, _RefreshToken, SQL["refresh_token"], key)
         if stored is None:
             return None

@@ -18,7 +18,8 @@ from shared import scopes, tokens
 
 MAX_REDIRECT_URIS: Final = 10
 _MAX_REDIRECT_URI_BYTES: Final = 4 * 1024
-"""Of all together: anybody may register clients, and each is stored for at least 90 days."""
+"""The limit for all addresses together: registration is open, and each client is stored for at least 90
+days."""
 
 
 class _Metadata(BaseModel):

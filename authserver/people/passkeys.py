@@ -297,7 +297,7 @@ def _client_challenge(client_data: bytes) -> bytes:
     except Exception as error:
         raise ProofRefused(MALFORMED) from error
     if collected.cross_origin:
-        # No page of ours can be in a frame of another origin.
+        # No page of the service can be in a frame of another origin.
         raise ProofRefused(REFUSED)
     return collected.challenge
 

@@ -6,7 +6,7 @@ unknown key makes it fetch the keys again, at most once a minute: so the provide
 time, and forged tokens cannot make it send many requests.
 
 Responses of the provider are untrusted: one that is too long, malformed or late fails the sign-in. The log
-names the reason in our own words and never contains what the provider sent.
+names the reason in the service's words and never contains what the provider sent.
 """
 
 import asyncio

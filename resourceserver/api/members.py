@@ -70,7 +70,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "file": "The file.",
     "editor": "The editor.",
     "activity": "The kind of work.",
-    "idle": "Whether nobody was using the device; such time is not tracked time.",
+    "idle": "Whether the person was away; such time is not tracked time.",
     "is_write": "Whether the file was saved.",
     "metadata": "An object of the tracker's own, kept and exported, never interpreted.",
     "idempotency_key": "Identifies the event: the first one with a key is stored, later ones are duplicates.",

@@ -41,7 +41,7 @@ class MCPFeature(Body):
     """The Model Context Protocol endpoint."""
 
     enabled: bool
-    """Whether the endpoint is there."""
+    """Whether the endpoint exists."""
     path: str
     protocol_versions: list[str]
     """The revisions of the protocol, newest first."""

@@ -91,7 +91,7 @@ _MEANINGS: Final = {
     414: "The address is longer than 16 KiB.",
     415: "The server does not accept the type or the encoding of the body.",
     431: "The headers are larger than 32 KiB.",
-    429: "The account has asked for too much at once.",
+    429: "The account has sent too many requests at once.",
     500: "The server failed; its log has the reason under the request's id.",
     503: "The database does not answer in time, or too many such requests are running.",
 }

@@ -1,7 +1,7 @@
-"""What trackers find out before they send anything: streams, fields, keys and limits.
+"""The description of ingest for trackers: streams, fields, keys and limits.
 
-Needs no credential and no database. The limits are those that ingest itself uses, and the schemas are made of
-the fields that it judges events by.
+It needs no credential and no database. The limits are those that ingest itself uses, and the schemas are made
+of the fields that validate events.
 """
 
 from typing import Any, Final, Literal
@@ -33,11 +33,11 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "file": "main.py",
     },
 }
-"""An event of each stream, that is taken as it stands."""
+"""A valid event of each stream."""
 
 
 class IngestEndpoint(Body):
-    """Where a stream is sent to."""
+    """The endpoint of a stream."""
 
     method: str
     """The HTTP method."""
@@ -45,7 +45,7 @@ class IngestEndpoint(Body):
 
 
 class Idempotency(Body):
-    """What makes an event the same as one before."""
+    """The rule by which two events are the same."""
 
     field: str
     """The member with the key."""
@@ -54,22 +54,22 @@ class Idempotency(Body):
     max_length: Count
     """Most characters of a key."""
     unique_per: Literal["user and stream"]
-    """Within what a key identifies one event."""
+    """The scope of a key: it identifies one event within it."""
     derived_from: list[str]
-    """What tells events without a key apart."""
+    """The fields that identify an event without a key."""
     algorithm: Literal["sha256"]
-    """The hash by which the server makes a key for an event without one."""
+    """The hash from which the server derives a key for an event without one."""
     on_repeat: Literal["ignored"]
-    """An event that is there already stays as it was written first."""
+    """What happens to an event whose key exists: the stored event stays unchanged."""
 
 
 class BatchLimits(Body):
-    """How much one request, and one event, may hold."""
+    """Limits of one request, and of one event."""
 
     max_events: Count
     """Most events of one request."""
     max_body_bytes: Count
-    """Before and after it is inflated."""
+    """Most bytes of a body, both before and after it is inflated."""
     max_session_ms: Milliseconds
     """Longest session, in milliseconds."""
     max_future_ms: Milliseconds
@@ -79,12 +79,12 @@ class BatchLimits(Body):
 
 
 class IngestStream(Body):
-    """One kind of event, and how it is sent."""
+    """One kind of event, and the way to send it."""
 
     name: str
     """The name of the stream, as in scopes."""
     endpoint: IngestEndpoint
-    """Where to send the events."""
+    """The endpoint for the events."""
     scope: str
     """The scope that a token needs."""
     content_type: str
@@ -95,11 +95,11 @@ class IngestStream(Body):
     """How repeated events are recognised."""
     limits: BatchLimits
     example: dict[str, Any]
-    """An event that is taken as it stands."""
+    """A valid event."""
 
 
 class ClientFields(Body):
-    """What a tracker may say of itself."""
+    """The members of `client`."""
 
     name: str
     """The type of the tracker's name."""
@@ -115,27 +115,27 @@ class RequestFields(Body):
 
 
 class IngestRequest(Body):
-    """What a request is made of."""
+    """The members of a request."""
 
     fields: RequestFields
 
 
 class ResultFields(Body):
-    """What an answer is made of."""
+    """The members of an answer."""
 
     fields: list[str]
     """The members of an answer."""
 
 
 class RejectionReason(Body):
-    """Why an event may be rejected."""
+    """A reason why an event may be rejected."""
 
     code: route.RejectionCode
     message: str
 
 
 class Advice(Body):
-    """How a tracker gets along best."""
+    """Recommendations for trackers."""
 
     flush_interval_ms: Milliseconds
     """How often to send a batch, in milliseconds."""
@@ -144,7 +144,7 @@ class Advice(Body):
 
 
 class IngestSchemaBody(Body):
-    """What trackers may send, and how."""
+    """The streams of events, and the way to send them."""
 
     version: str
     """The version of this interface."""
@@ -155,7 +155,7 @@ class IngestSchemaBody(Body):
     result: ResultFields
     """The members of an answer."""
     rejection_codes: list[RejectionReason]
-    """In the order in which they are tried."""
+    """Reasons for a rejection, in the order in which they are tried."""
     advice: Advice
     """When to send, and when to send again."""
 
@@ -164,13 +164,13 @@ INGEST_SCHEMA: Final = Operation(
     name="ingest_schema",
     path="/api/v1/ingest/schema",
     tag=INGEST,
-    summary="What trackers may send: streams, fields, keys and limits.",
+    summary="The streams, fields, keys and limits of events that trackers send.",
     answers={200: IngestSchemaBody},
 )
 
 
 def document() -> IngestSchemaBody:
-    """Return what is served."""
+    """Return the document."""
     return IngestSchemaBody(
         version=API_VERSION,
         streams=[_stream(stream) for stream in route.STREAMS],
@@ -221,7 +221,7 @@ def _stream(stream: Stream) -> IngestStream:
 
 
 def routes() -> list[Route]:
-    """Return the route of the document, which is made once."""
+    """Return the route of the document, which is rendered once."""
     body = document().model_dump_json().encode()
 
     async def answer(_: Request) -> Response:

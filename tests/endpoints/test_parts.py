@@ -196,7 +196,7 @@ def test_parts_that_are_too_slow_only_together_are_503(deployment: Settings, ali
         with pytest.raises(TookTooLong):
             await hurried.read_parts(credential(alice), asking(slow))
         assert await hurried.read_parts(credential(alice), asking({"pid": (PID, {})})) == pid
-        assert connection.asked == 0
+        assert connection.requests == 0
 
     with_reader(deployment, use)
 

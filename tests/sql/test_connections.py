@@ -234,7 +234,7 @@ def test_long_reads_run_in_parallel_from_the_first(deployment: Settings) -> None
         patient = to(deployment, size=4, depth=1)
         await asyncio.gather(*(patient.run(((meet, {}),)) for _ in range(4)))
 
-        assert [pipeline.asked for pipeline in patient.pipelines] == [0, 0, 0, 0]
+        assert [pipeline.requests for pipeline in patient.pipelines] == [0, 0, 0, 0]
         assert all(pipeline._connection is not None for pipeline in patient.pipelines)
         patient.close()
 
