@@ -27,7 +27,7 @@ _REFUSED_PREFIXES: Final = ("ms-", "itms", "chrome")
 RESPONSE_PARAMETERS: Final = frozenset(
     ("code", "state", "iss", "error", "error_description", "error_uri")
 )
-"""The parameters that we add; a registered query must not contain them."""
+"""The parameters that the server adds; a registered query must not contain them."""
 
 # RFC 3986, appendix B, narrowed to URIs that have a scheme and no fragment.
 _URI: Final = re.compile(

@@ -250,7 +250,7 @@ class Signer:
         site = request.headers.get("sec-fetch-site")
         if site is not None and site != "same-origin":
             raise ForgedForm
-        # Our pages send no referrer, so browsers send "Origin: null" with their forms.
+        # The service's pages send no referrer, so browsers send "Origin: null" with their forms.
         if request.headers.get("origin", "null") not in ("null", self.origin):
             raise ForgedForm
         token = form.get(CSRF_FIELD)

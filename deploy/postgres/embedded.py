@@ -300,7 +300,8 @@ class EmbeddedPostgres:
         return f"{lines[-1] if lines else 'no reason given'} (see {start_log})"
 
     def _create_database(self) -> None:
-        """Create our database if it is missing, even if an earlier start was interrupted before this step."""
+        """Create the service's database if it is missing, even after a start that was interrupted before
+        this."""
         account = own_account()
         where = [f"--host={self._socket_dir}", f"--port={_PORT}", f"--username={SUPERUSER}"]
         connect = [str(binaries() / "psql"), *where, f"--dbname={DATABASE}", "--command=\\q"]

@@ -210,7 +210,7 @@ def _start(server: Server, reading_end: int) -> _Child:
 
 
 def _pass_on(output: IO[str], command: str, tail: deque[str]) -> None:
-    """Write a server's lines to our standard error, each with the server's name."""
+    """Write a server's lines to standard error, each with the server's name."""
     for line in output:
         tail.append(line.rstrip("\n"))
         say(f"{command}: {line.rstrip()}", is_error=True)

@@ -1,7 +1,8 @@
 """The watch over a database that hangs, so that requests fail after a moment instead of waiting.
 
-an answer is late ──► `select 1` in vain ──► once more in vain ──► the database hangs │ statements are sent
-again ◄── `select 1` is answered ◄── all waiting statements fail at once
+    an answer is late ──► `select 1` fails ──► it fails again ──► the database hangs
+                                                                         │
+    statements are sent again ◄── `select 1` is answered ◄── all waiting statements fail at once
 
 A stopped database causes errors: connections break or are refused. A database that hangs causes none, and
 each statement would wait for its whole time limit. The probe has a connection of its own and sends a

@@ -1,6 +1,6 @@
 """The time of last use of each token: exact to the minute, without a write for each request.
 
-request, its token accepted ──► in memory ──once a minute, and at the end──► oauth.grant
+    request, its token accepted ──► in memory ──once a minute, and at the end──► oauth.grant
 
 A request costs an assignment. A use that cannot be written, because the database is unreachable or the grant
 is locked, stays for the next minute, and no request fails because of it.

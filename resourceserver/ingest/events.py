@@ -209,7 +209,7 @@ def _marks(text: bytes | bytearray) -> int:
 
 
 def parse(body: bytes | bytearray) -> Any:
-    """Return the JSON value in ``body``. Of equal keys in an object the last one wins. Raises NotJSONError.
+    """Return the JSON value in ``body``. The last of equal keys in an object wins. Raises NotJSONError.
 
     A number outside the range of a double becomes infinite and half of a surrogate pair is kept, so that only
     the event that contains it is rejected. Therefore the parser is the standard library's: pydantic's is a

@@ -150,7 +150,7 @@ class InPeriod(InZone):
     """Arguments of a tool for any days: a period by name, or two ends."""
 
     DEFAULT: ClassVar[Period] = "last_7_days"
-    """A subclass with another default also describes ``period`` anew."""
+    """A subclass with another default also has another description of ``period``."""
 
     period: Period | None = Field(
         default=None,

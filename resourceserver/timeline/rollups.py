@@ -112,7 +112,7 @@ async def make_due(
 
 
 async def rebuild(worker: Connection, user_id: UUID) -> int:
-    """Roll up all days of a person anew, while trackers and readers go on; return their number.
+    """Roll up all days of a person again, while trackers and readers go on; return their number.
 
     Nothing of the old rollups is kept. If it is interrupted, the remaining days are marked, and the job rolls
     them up. Raises psycopg.Error.

@@ -137,7 +137,7 @@ async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> i
 
 
 async def make_all(worker: Connection, user_id: UUID) -> int:
-    """Sum up all days of a person anew, in their current time zone; return how many have a summary now.
+    """Sum up all days of a person again, in their current time zone; return how many have a summary now.
 
     For changes without new measurements: another time zone, other category rules. About a month is one
     transaction; after an interruption some days are done. Raises psycopg.Error.

@@ -45,7 +45,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def login(home: Path) -> Iterator[Login]:
-    """The ordinary user, with a Python and our code where this user can read them."""
+    """The ordinary user, with a Python and the project's code where this user can read them."""
     if os.geteuid() != 0:
         yield SELF
         return

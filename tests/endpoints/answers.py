@@ -1,6 +1,6 @@
 """The slow models' answers to requests for sums, in the form of the service.
 
-timeline.py, attention.py ──► answers.py ◄── equal? ──► the service
+    timeline.py, attention.py ──► answers.py ◄── equal? ──► the service
 
 All times are whole milliseconds since EPOCH. Parts that only repeat the request are left out.
 """

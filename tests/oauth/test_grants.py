@@ -1,4 +1,4 @@
-"""The life cycle of a grant, held against a model of it.
+"""The life cycle of a grant, compared with a model of it.
 
 Hypothesis generates sequences of consents, exchanges, refreshes, revocations, passing time and deleted
 accounts, with every possible error in each, and sends them to the authorization server. The model knows the

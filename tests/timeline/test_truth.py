@@ -375,7 +375,7 @@ def tell(story: Story, chosen: Settings, user_id: UUID, chance: int) -> Seen:
         writers = [begin(story.write, order[client::CLIENTS]) for client in range(CLIENTS)]
         wait(writers)
         story.end()
-        # The thread that failed first has the cause; others only waited in vain.
+        # The thread that failed first has the cause; others only waited for it.
         seen = Seen(
             [look.result() for look in looks],
             counter.result(),
