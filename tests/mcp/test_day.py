@@ -196,14 +196,14 @@ def test_a_day_that_is_not_over_is_compared_with_the_same_hours(
     until = answer["normal_until"]
     assert (answer["is_over"], yesterday["normal_until"]) == (False, None)
     assert "12:00" <= until < "14:00"
-    told = totals(answer["totals"])
-    assert told["tracked_ms"] == (
+    by_metric = totals(answer["totals"])
+    assert by_metric["tracked_ms"] == (
         90 * MINUTE, 60 * MINUTE, 8, None, f"more than ever (1 h on a usual day until {until})"
     )  # fmt: skip
-    assert told["distracted_ms"][:3] == (0, 0, 8)
-    assert told["session_count"][:3] == (1, 1, 8)
-    assert told["longest_focus_ms"][:3] == (90 * MINUTE, 60 * MINUTE, 8)
-    assert told["app_switches"][:3] == (0, 0, 8)
+    assert by_metric["distracted_ms"][:3] == (0, 0, 8)
+    assert by_metric["session_count"][:3] == (1, 1, 8)
+    assert by_metric["longest_focus_ms"][:3] == (90 * MINUTE, 60 * MINUTE, 8)
+    assert by_metric["app_switches"][:3] == (0, 0, 8)
     assert totals(yesterday["totals"])["tracked_ms"][:3] == (150 * MINUTE, 150 * MINUTE, 7)
     (goal,) = answer["goals"]
     assert (goal["title"], goal["value_text"], goal["target_text"]) == (
