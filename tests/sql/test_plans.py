@@ -435,7 +435,8 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "daily_categories": {"app_time": days},
         "sessions_daily": {"app_time": days, "coding_time": coding_days},
         "sessions_by_app": {"app_time": days, "app_session": listed},
-        "hourly": {"app_time": hours, "coding_time": coding_hours},
+        # On some days nothing was coded, and a Counter does not list what is zero.
+        "hourly": Counter(app_time=hours, coding_time=coding_hours),
         # Labels come from days; the first session of a person comes from sessions.
         "hourly_patterns": {
             "app_time": fortnight_hours + fortnight_days,
