@@ -58,18 +58,20 @@ def create(
     ``hasher`` hashes passwords, by default with the recommended parameters.
     """
     this = server(chosen or settings.read(), hasher)
-    for_machines = [*machine_routes(this), *Probes(this.settings, this.database).routes()]
+    login = database.login(this.settings, "authserver")
+    probes = Probes.to(this.settings, login)
+    for_machines = [*machine_routes(this), *probes.routes()]
     machine_paths = frozenset(route.path for route in for_machines)
     failures = Failures(this.pages, machine_paths)
-    workers = Pool.to(database.login(this.settings, "authserver"), size=1)
+    workers = Pool.to(login, size=1, wait_s=None)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         background = [janitor.job(clean_every), trials.job(clean_every)]
         async with workers, jobs.running(this.settings, workers, background):
             yield
-        this.database.close()
-        this.slow.close()
+        for connections in (this.database, this.slow, probes):
+            connections.close()
         if this.provider is not None:
             await this.provider.close()
 

@@ -53,6 +53,7 @@ def create(
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
+    probes = Probes.to(chosen, database.login(chosen, "reader"))
     # Reads and writes have connections of their own, so that neither starves the other. Writers use no pool:
     # with one, a batch of ten events took 1.45 ms of the server's processor time instead of 0.95.
     writers = Pipelines.to(
@@ -63,7 +64,7 @@ def create(
         prepare=chosen.prepare,
     )
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
-    workers = Pool.to(database.login(chosen, "worker"), size=chosen.job_connections)
+    workers = Pool.to(database.login(chosen, "worker"), size=chosen.job_connections, wait_s=None)
     background = (
         usage.job(reader.usage, note_uses_every),
         summaries.job(sum_up_every),
@@ -76,12 +77,12 @@ def create(
         async with (
             exports,
             workers,
-            hang.noticed(reader.probe, (reader.quick, reader.patient, writers)),
+            hang.noticed(probes.alive, (reader.quick, reader.patient, writers)),
             usage.written_at_the_end(reader.usage, workers),
             jobs.running(chosen, workers, background),
         ):
             yield
-        for connections in (reader, writers):
+        for connections in (reader, writers, probes):
             connections.close()
 
     return Application(
@@ -92,7 +93,7 @@ def create(
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader, exports),
             *metadata.routes(chosen),
-            *Probes(chosen, reader.quick, reader.probe).routes(),
+            *probes.routes(),
             *capabilities.routes(chosen),
             *ingest_schema.routes(),
             *openapi.routes(chosen),

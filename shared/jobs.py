@@ -34,8 +34,9 @@ class Job:
 async def running(chosen: Settings, workers: Pool, jobs: Iterable[Job]) -> AsyncIterator[None]:
     """Run each of ``jobs`` again and again until the end of the block, unless SVC_JOBS is off.
 
-    A run takes its connection from ``workers``. At the end, runs are cancelled: their transactions are rolled
-    back, and another process or the next start does that work.
+    A run takes its connection from ``workers``, and waits as long as other jobs have them all. At the end,
+    runs are cancelled: their transactions are rolled back, and another process or the next start does that
+    work.
     """
     tasks = [asyncio.create_task(_repeat(job, workers)) for job in jobs if chosen.jobs]
     try:

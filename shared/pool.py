@@ -49,11 +49,13 @@ class Pool:
     connections: AsyncConnectionPool[Connection]
     places: asyncio.Semaphore
     """One place for each possible connection."""
+    wait_s: float | None = database.WAIT_S
+    """How long to wait for a place; None for as long as it takes."""
     waiting: int = 0
     """The number of requests that wait for a place."""
 
     @classmethod
-    def to(cls, url: str, *, size: int) -> "Pool":
+    def to(cls, url: str, *, size: int, wait_s: float | None = database.WAIT_S) -> "Pool":
         """Return a pool of at most ``size`` connections to ``url``."""
         connections = AsyncConnectionPool(
             url,
@@ -74,7 +76,7 @@ class Pool:
             reconnect_timeout=database.WAIT_S,
             num_workers=1,
         )
-        return cls(connections, asyncio.Semaphore(size))
+        return cls(connections, asyncio.Semaphore(size), wait_s)
 
     async def __aenter__(self) -> Self:
         """Open the pool."""
@@ -114,7 +116,7 @@ class Pool:
             raise psycopg.OperationalError("too many wait for a connection")
         self.waiting += 1
         try:
-            async with asyncio.timeout(database.WAIT_S):
+            async with asyncio.timeout(self.wait_s):
                 await self.places.acquire()
         except TimeoutError as error:
             raise psycopg.OperationalError("every connection is busy") from error

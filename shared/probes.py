@@ -45,15 +45,29 @@ _UNREACHABLE: Final = {
 
 @dataclass(frozen=True)
 class Probes:
-    """The probes of one process, which use its own ``connections``.
-
-    ``for_healthz`` are the connections of ``/healthz``, where no other statement can delay it.
-    """
+    """The probes of one process. No other request delays them, nor does one delay the other."""
 
     chosen: Settings
-    connections: Pipelines
-    for_healthz: Pipelines | None = None
+    alive: Pipelines
+    """The connection for what is always answered at once."""
+    version: Pipelines
+    """The connection for the check of the version, which waits for a migration."""
     started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def to(cls, chosen: Settings, url: str) -> "Probes":
+        """Return the probes of a server whose database is at ``url``; they connect when first needed."""
+        alive, version = (
+            Pipelines.to(url, size=1, depth=256, patience_s=patience_s, prepare=chosen.prepare)
+            # A connection without an answer is given up a little later than the probe that waits for it.
+            for patience_s in (_ALIVE_WAIT_S + 0.5, _READY_WAIT_S + 0.5)
+        )
+        return cls(chosen, alive, version)
+
+    def close(self) -> None:
+        """Close both connections."""
+        self.alive.close()
+        self.version.close()
 
     def routes(self) -> list[Route]:
         """Return the routes of both probes."""
@@ -88,7 +102,7 @@ class Probes:
         """Answer 503 if the database does not answer in time, or its schema does not fit."""
         try:
             async with asyncio.timeout(_READY_WAIT_S):
-                await self.connections.run((schema.STEP,))
+                await self.version.run((schema.STEP,))
         except TimeoutError:
             return _answer(503, {"status": "unavailable", **_UNREACHABLE})
         except psycopg.Error as error:
@@ -106,7 +120,7 @@ class Probes:
         started = time.monotonic()
         try:
             async with asyncio.timeout(_ALIVE_WAIT_S):
-                await (self.for_healthz or self.connections).run((ALIVE,))
+                await self.alive.run((ALIVE,))
         except (TimeoutError, psycopg.Error):
             return None
         return round((time.monotonic() - started) * 1000)

@@ -23,7 +23,8 @@ from shared.listening import Address, Listen
 
 ROLES: Final = ("authserver", "reader", "ingester", "importer", "worker")
 """The database roles that servers log in as; in the database each has the prefix ``svc_``."""
-
+PROBES: Final = 2
+"""Connections of each process for its probes (shared/probes.py)."""
 
 Deployment = Literal["self_hosted", "hosted"]
 
@@ -82,20 +83,21 @@ class Settings:
     """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
     quick_connections: int = 2
     """SVC_QUICK_CONNECTIONS: most connections to the database that one process of the resource server has for
-    short index searches. Many requests share one. Probes have one more."""
+    short index searches. Many requests share one. Probes have two more."""
     patient_connections: int = 5
     """SVC_PATIENT_CONNECTIONS: the same for reads that may take long, each of which uses one alone."""
     ingest_connections: int = 3
     """SVC_INGEST_CONNECTIONS: the same for batches of events."""
     export_connections: int = 3
     """SVC_EXPORT_CONNECTIONS: the same for exports, and so the most exports at once in a process."""
-    job_connections: int = 2
-    """SVC_JOB_CONNECTIONS: the same for rollups, summaries and the last use of tokens."""
+    job_connections: int = 3
+    """SVC_JOB_CONNECTIONS: the same for rollups, summaries and the last use of tokens. With fewer, a job waits
+    for the others."""
     auth_connections: int = 6
     """SVC_AUTH_CONNECTIONS: most connections that one process of the authorization server has for short
     statements. Many requests share one."""
     auth_slow_connections: int = 2
-    """SVC_AUTH_SLOW_CONNECTIONS: the same for slow statements. The janitor has one more."""
+    """SVC_AUTH_SLOW_CONNECTIONS: the same for slow statements. Jobs have one more, and probes two."""
     trusted_proxies: tuple[str, ...] = ()
     """SVC_TRUSTED_PROXIES: addresses and networks, with commas between them, of the reverse proxies whose
     X-Forwarded-For header gives a client's address; by default none is trusted."""
@@ -137,11 +139,11 @@ class Settings:
     def connections(self) -> dict[str, int]:
         """The most connections of one process, by the role that it logs in as."""
         return {
-            "authserver": self.auth_connections + self.auth_slow_connections + 1,
+            "authserver": self.auth_connections + self.auth_slow_connections + 1 + PROBES,
             "reader": self.quick_connections
             + self.patient_connections
             + self.export_connections
-            + 1,
+            + PROBES,
             "ingester": self.ingest_connections,
             "worker": self.job_connections,
         }

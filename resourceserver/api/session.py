@@ -57,8 +57,6 @@ _DEPTH: Final = 256
 """The most quick reads that wait for one connection."""
 PATIENT_S: Final = 25.0
 """The time limit of other answers: a little longer than the server's own limit (sql/roles.sql)."""
-PROBE_S: Final = 1.5
-"""The time limit of a probe's connection; the probe itself waits for less."""
 MOST_PATIENT: Final = 3
 """The most long reads of one person at once."""
 _MOST_KNOWN: Final = 10_000
@@ -129,8 +127,6 @@ class Reader:
     """The places for ``patient``."""
     quick_turns: Turns
     """The places for ``quick``."""
-    probe: Pipelines
-    """A connection for probes alone, so that no read delays them."""
     usage: Usage = field(default_factory=Usage)
     """The tokens that were accepted."""
     known: dict[bytes, None] = field(default_factory=dict, repr=False)
@@ -160,7 +156,6 @@ class Reader:
             ),
             Turns(chosen.patient_connections, MOST_PATIENT),
             Turns(chosen.quick_connections * _DEPTH, MOST_QUICK, QUICK_PATIENCE_S),
-            Pipelines.to(url, size=1, depth=256, patience_s=PROBE_S, prepare=chosen.prepare),
         )
 
     async def read(
@@ -296,7 +291,7 @@ class Reader:
 
     def close(self) -> None:
         """Close all connections."""
-        for connections in (self.quick, self.patient, self.probe):
+        for connections in (self.quick, self.patient):
             connections.close()
 
 

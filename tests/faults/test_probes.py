@@ -5,20 +5,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+import authserver.app
 import resourceserver.app
 from resourceserver.api import session
-from shared import database
+from shared import database, tokens
 from shared.settings import Settings
 from tests.client import AppClient
 from tests.conftest import Person
 from tests.faults.proxy import Proxy
 from tests.faults.tracker import serving
 from tests.processes import RESOURCE_ROLES
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_for_rivals
 
 
 @pytest.fixture
@@ -76,6 +79,27 @@ def test_a_database_that_starts_after_the_server_is_reached(client: TestClient, 
 
     assert lost.status_code == 503
     assert found.json()["status"] == "ok"
+
+
+def test_probes_of_the_authorization_server_answer_while_every_other_connection_is_held_up(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    chosen = replace(deployment, auth_connections=1)
+    token = tokens.mint(tokens.REFRESH, uuid4()).text
+
+    with (
+        AppClient(authserver.app.create(chosen)) as client,
+        ThreadPoolExecutor() as background,
+        owner.transaction(),
+    ):
+        owner.execute("lock table oauth.refresh_token in access exclusive mode")
+        for _ in range(4):
+            background.submit(client.post, "/oauth/revoke", data={"token": token})
+        wait_for_rivals(owner, 1)
+
+        answers = [client.get(path).status_code for path in ("/healthz", "/readyz")]
+
+    assert answers == [200, 200]
 
 
 def test_requests_that_wait_for_a_database_that_hangs_are_503_and_later_ones_are_answered(

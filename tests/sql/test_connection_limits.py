@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,30 @@ def test_the_configured_sizes_limit_the_connections(deployment: Settings) -> Non
     assert most(chosen, "reader", lambda: Reader.of(chosen).patient) == 3
     assert most(chosen, "authserver", lambda: rows.connect(chosen)) == 2
     assert most(chosen, "authserver", lambda: server(chosen).slow) == 4
+
+
+def test_all_jobs_of_the_resource_server_have_connections_at_once(
+    deployment: Settings, alice: Person, owner: Rows
+) -> None:
+    headers = alice.headers("read:profile")
+    moment = timedelta(milliseconds=20)
+    app = resourceserver.app.create(
+        replace(deployment, base_url="http://testserver", jobs=True),
+        note_uses_every=moment,
+        sum_up_every=moment,
+        roll_up_every=moment,
+    )
+
+    with owner.transaction():
+        owner.execute("lock table activity.rollup_due, activity.summary_due")
+        # Requests may go on reading it.
+        owner.execute("lock table oauth.grant in share mode")
+        with TestClient(app) as api:
+            me = api.get("/api/v1/me", headers=headers)
+            # Rollups, summaries, and when tokens were last used.
+            wait_for_rivals(owner, 3)
+
+    assert me.status_code == 200
 
 
 def test_batches_without_a_free_connection_are_refused_with_the_fitting_reason(
