@@ -87,14 +87,16 @@ def parse(tree: str) -> list[Any]:
     return stack[0]
 
 
-def nodes(value: Any, *, within: bool = True) -> Iterator[Node]:
-    """Yield every node in ``value``; those of queries inside of it only if ``within``."""
-    if isinstance(value, Node):
-        yield value
-        value = [] if value.kind == "QUERY" and not within else value.items
-    if isinstance(value, list):
-        for item in value:
-            yield from nodes(item, within=within)
+def nodes(value: Any) -> Iterator[Node]:
+    """Yield every node in ``value``, in any order."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, Node):
+            yield each
+            left += each.items
+        elif isinstance(each, list):
+            left += each
 
 
 def conditions(value: Any) -> Iterator[Node]:
