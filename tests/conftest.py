@@ -239,14 +239,6 @@ def drop(url: str, name: str) -> None:
     administer(url, sql.SQL("drop database {}"), name)
 
 
-@pytest.fixture
-def db(deployment: Settings) -> Iterator[psycopg.Connection[Any]]:
-    """A connection of the owner whose transaction is rolled back."""
-    with closing(psycopg.connect(deployment.database_url or "")) as connection:
-        yield connection
-        connection.rollback()
-
-
 @dataclass
 class Owner:
     """One connection of the tables' owner for many tests, and what deletes all that a test has made.
@@ -313,6 +305,24 @@ def kept_owner(deployment: Settings) -> Iterator[Owner]:
     """The owner of this worker's database."""
     with closing(Owner(deployment.database_url or "")) as kept:
         yield kept
+
+
+@pytest.fixture(scope="session")
+def kept_for_rollbacks(deployment: Settings) -> Iterator[Owner]:
+    """The same with another connection, whose transactions are never committed."""
+    with closing(Owner(deployment.database_url or "")) as kept:
+        yield kept
+
+
+@pytest.fixture
+def db(kept_for_rollbacks: Owner) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the owner whose transaction is rolled back."""
+    connection = kept_for_rollbacks.connection()
+    # A rollback leaves prepared statements.
+    connection.execute("discard all")
+    connection.autocommit = False
+    yield connection
+    connection.rollback()
 
 
 @pytest.fixture
@@ -493,7 +503,9 @@ class RollupWorker:
 def rollup_worker(deployment: Settings) -> Iterator[RollupWorker]:
     """The connection by which tests make rollups."""
     with asyncio.Runner() as runner:
-        worker = RollupWorker(database.login(deployment, "worker"), runner)
+        # Tests count the connections that servers have open, by the name of their application.
+        login = make_conninfo(database.login(deployment, "worker"), application_name="tests")
+        worker = RollupWorker(login, runner)
         yield worker
         worker.close()
 
