@@ -21,8 +21,6 @@ BANNED: Final = frozenset(
 )
 """Words that do not say what a name holds or does."""
 ALLOWED: Final = {
-    "Found": "the name of a schema in the published OpenAPI description",
-    "Happened": "the name of a schema in the output schemas of published tools",
     "connection_made": "a method of every protocol of asyncio",
     "departed_user": "a table, which only a migration could rename",
     "forget_departed": "a function of the database that servers of two versions call",

@@ -135,7 +135,7 @@ class Interval(Body):
     """The upper end."""
 
 
-class Found(Body):
+class Coefficients(Body):
     """The correlation of the metrics on the days on which both have a value."""
 
     n: Count
@@ -185,7 +185,7 @@ class CorrelationBody(Body):
     """The first metric."""
     metric_b: Described
     """The second metric."""
-    data: Found
+    data: Coefficients
     """The coefficient, its interval and p-values."""
     points: list[Point]
     """In the order of days."""
@@ -269,7 +269,7 @@ def compared(
     method: Method,
     adjust: Adjust,
 ) -> dict[str, Any]:
-    """Return a Found of the values of both metrics on ``dates``."""
+    """Return Coefficients of the values of both metrics on ``dates``."""
     weekdays = [date.fromisoformat(day).weekday() for day in dates] if adjust == "weekday" else None
     comparison = correlation.compare(left, right, method, weekdays)
     known = comparison.correlation

@@ -140,7 +140,7 @@ class Described(endpoint.Described):
     average_text: str | None
 
 
-class Pairing(endpoint.Found):
+class Pairing(endpoint.Coefficients):
     """How two metrics go together on the days on which both have a value."""
 
     metric_a: Described

@@ -114,7 +114,7 @@ class GoalOfDay(Body):
     status: Status
 
 
-class Happened(Body):
+class CodeEvent(Body):
     """A commit, or an event of a pull request."""
 
     occurred_at: Timestamp
@@ -128,7 +128,7 @@ class Commits(Body):
     """Events of code hosts, the newest first."""
 
     totals: list[Measure]
-    recent: list[Happened]
+    recent: list[CodeEvent]
 
 
 class Night(Body):
@@ -345,7 +345,7 @@ def _goal(goal: dict[str, Any], period: dict[str, Any]) -> dict[str, Any]:
 
 def _commits(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "recent": [_only(Happened, row | {"repository": row["repository"]["name"]}) for row in rows]
+        "recent": [_only(CodeEvent, row | {"repository": row["repository"]["name"]}) for row in rows]
     }
 
 
