@@ -48,7 +48,7 @@ class Tracker(Body):
 
 
 class DevicesBody(Listing):
-    """The caller's devices, the one that sent something last first."""
+    """The caller's devices, the newest first."""
 
     data: list[Tracker]
 

@@ -1,5 +1,5 @@
 -- name: devices
--- The caller's devices, the one that sent something last first.
+-- The caller's devices, the newest first: a device keeps its place while pages are read, whatever it sends.
 --include answer
 with
 --include device_sums
@@ -7,14 +7,10 @@ listed as (
     select at,
            device_id
       from (
-               select coalesce(
-                          date_trunc('milliseconds', device_sum.last_sync_at),
-                          timestamptz '0001-01-01 00:00Z'
-                      ) as at,
-                      device.device_id
+               select date_trunc('milliseconds', first_seen_at) as at,
+                      device_id
                  from activity.device
-                 left join device_sum using (device_id)
-                where device.user_id = %(user_id)s
+                where user_id = %(user_id)s
            ) as dated
      where (at, device_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
      order by at desc,

@@ -345,7 +345,9 @@ def _goal(goal: dict[str, Any], period: dict[str, Any]) -> dict[str, Any]:
 
 def _commits(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "recent": [_only(CodeEvent, row | {"repository": row["repository"]["name"]}) for row in rows]
+        "recent": [
+            _only(CodeEvent, row | {"repository": row["repository"]["name"]}) for row in rows
+        ]
     }
 
 
