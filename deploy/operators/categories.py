@@ -22,7 +22,7 @@ from shared.settings import Settings
 SQL: Final = queries.load(Path(__file__).with_name("categories.sql"))
 
 _RULE_COLUMNS: Final = tuple(
-    map(Column, ("PRIORITY", "ID", "FIELD", "MATCH", "PATTERN", "CATEGORY"))
+    map(Column, ("PRIORITY", "ID", "FIELD", "MATCH", "PATTERN", "CATEGORY", "SWITCHED OFF"))
 )
 _SCORE_COLUMNS: Final = tuple(map(Column, ("CATEGORY", "SCORE", "MEANS", "USUALLY")))
 _SCORE_MEMBERS: Final = tuple(map(Column, ("CATEGORY", "SCORE", "USUALLY")))
@@ -97,7 +97,10 @@ def category() -> None:
 def list_rules(
     chosen: Settings, email: str, *, scores: bool, defaults: bool, is_json: bool
 ) -> None:
-    """List EMAIL's rules in their order; the first that matches decides."""
+    """List EMAIL's rules in their order; the first that matches decides.
+
+    One that was switched off, because it takes too long, decides nothing until it is changed.
+    """
     if scores and defaults:
         raise click.ClickException("either --scores or --defaults")
     with _account(chosen, email) as (connection, user_id):

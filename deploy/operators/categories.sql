@@ -12,7 +12,8 @@ select category_rule_id,
        field,
        match,
        pattern,
-       category
+       category,
+       switched_off_at
   from activity.category_rule
  where user_id = %(user_id)s
  order by priority,

@@ -150,7 +150,8 @@ select row_to_json(line)::text
                   field,
                   match,
                   pattern,
-                  category
+                  category,
+                  svc.instant(switched_off_at) as switched_off_at
              from activity.category_rule
             where user_id = %(user_id)s
        ) as line

@@ -134,6 +134,8 @@ class CategoryRule(Body):
     """The text, or the regular expression."""
     category: str
     """The category of matching sessions."""
+    switched_off_at: Timestamp | None
+    """Since when the rule decides nothing, because it takes too long; null for one that is in force."""
 
 
 class CategoryScore(Body):

@@ -54,13 +54,32 @@ def test_rules_are_added_listed_in_order_and_removed(
 
     assert all(map(UUID, (first, second, site)))
     assert listed == [
-        ["1", second, "title", "regex", r"^(Gauge|Minutes) \d+", "Business"],
-        ["2", first, "app", "exact", "Code", "Development"],
-        ["3", site, "domain", "exact", "github.com", "Own work"],
+        ["1", second, "title", "regex", r"^(Gauge|Minutes) \d+", "Business", "-"],
+        ["2", first, "app", "exact", "Code", "Development", "-"],
+        ["3", site, "domain", "exact", "github.com", "Own work", "-"],
     ]
     assert removed == "removed ^(Gauge|Minutes) \\d+\n"
     assert patterns(owner, alice) == [(1, "Code"), (2, "github.com")]
     assert table(deployment, f"category list {bob.email}") == []
+
+
+def test_a_rule_that_is_switched_off_is_listed_so(
+    deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    for pattern in ("slow", "quick"):
+        output(deployment, f"category add {alice.email} title regex {pattern} Development")
+    owner.execute(
+        "update activity.category_rule set switched_off_at = '2026-11-16 09:00Z' where pattern = 'slow'"
+    )
+
+    listed = table(deployment, f"category list {alice.email}")
+    rows = json.loads(output(deployment, f"category list {alice.email} --json"))
+
+    assert [row[-2:] for row in listed] == [
+        ["Development", "2026-11-16 09:00Z"],
+        ["Development", "-"],
+    ]
+    assert [row["switched_off"] for row in rows] == ["2026-11-16T09:00:00.000Z", None]
 
 
 def test_scores_are_set_listed_and_reset(deployment: Settings, alice: Person) -> None:

@@ -261,6 +261,25 @@ def test_resources_without_their_scope_are_left_out_and_named(
     assert set(body["user"].values()) == {None}
 
 
+def test_a_category_rule_that_is_switched_off_says_so(
+    api: TestClient, alice: Person, owner: Rows
+) -> None:
+    owner.execute(
+        "insert into activity.category_rule"
+        " (user_id, priority, field, match, pattern, category, switched_off_at)"
+        " values (%(id)s, 1, 'app', 'exact', 'code', 'Development', null),"
+        " (%(id)s, 2, 'title', 'regex', 'slow', 'Development', '2026-11-16 09:00Z')",
+        {"id": alice.user_id},
+    )
+
+    body = export(api, alice, "read:activity", resources="category_rules").json()
+
+    assert [rule["switched_off_at"] for rule in body["resources"]["category_rules"]] == [
+        None,
+        "2026-11-16T09:00:00.000Z",
+    ]
+
+
 def test_a_named_resource_without_its_scope_is_403(api: TestClient, alice: Person) -> None:
     answer = export(api, alice, "read:activity", "read:code", resources="code_events,heart_rates")
 
