@@ -711,3 +711,60 @@ def swarm() -> Sample:
             }
         ),
     )
+
+
+def netflix() -> Sample:
+    return Sample(
+        "CONTENT_INTERACTION/ViewingActivity.csv",
+        b"Profile Name,Start Time,Duration,Attributes,Title,Supplemental Video Type,Device Type,"
+        b"Bookmark,Latest Bookmark,Country\n"
+        b"Alice,2023-11-14 20:18:20,00:51:07,,Dark: Season 2: Endings (Episode 3),,"
+        b"Smart TV,00:51:07,00:51:07,DE (Germany)\n"
+        b'Alice,2023-11-15 20:00:00,01:58:00,,"Paris, Texas",,Smart TV,01:58:00,01:58:00,DE\n',
+    )
+
+
+def netflix_days() -> Sample:
+    return Sample(
+        "NetflixViewingHistory.csv",
+        b'Title,Date\n"Dark: Season 2: Endings","11/14/23"\n"Paris, Texas","11/15/23"\n',
+    )
+
+
+def trakt_play(**changed: Any) -> dict[str, Any]:
+    """Return a play of an episode."""
+    return {
+        "id": 1982348,
+        "watched_at": "2023-11-14T21:09:27.000Z",
+        "action": "scrobble",
+        "type": "episode",
+        "episode": {"season": 2, "number": 3, "title": "Ghosts", "runtime": 55},
+        "show": {"title": "Dark", "year": 2017, "genres": ["Drama", "crime"], "runtime": 53},
+        **changed,
+    }
+
+
+def trakt() -> Sample:
+    movie = {"title": "Paris, Texas", "year": 1984, "genres": ["drama"], "runtime": 145}
+    return Sample(
+        "watched/history-1.json",
+        as_json([trakt_play(), trakt_play(id=1982349, type="movie", movie=movie)]),
+    )
+
+
+def letterboxd() -> Sample:
+    return Sample(
+        "diary.csv",
+        b"Date,Name,Year,Letterboxd URI,Rating,Rewatch,Tags,Watched Date\n"
+        b'2023-11-16,"Paris, Texas",1984,https://boxd.it/1aBc,4.5,,,2023-11-15\n',
+    )
+
+
+def imdb() -> Sample:
+    return Sample(
+        "ratings.csv",
+        b"Const,Your Rating,Date Rated,Title,Original Title,URL,Title Type,IMDb Rating,"
+        b"Runtime (mins),Year,Genres,Num Votes,Release Date,Directors\n"
+        b'tt0087884,9,2023-11-15,"Paris, Texas","Paris, Texas",https://www.imdb.com/title/tt0087884,'
+        b'Movie,8.1,145,1984,"Drama, Road Movie",120000,1984-05-19,Wim Wenders\n',
+    )
