@@ -16,7 +16,8 @@ Paths without times (``waypointPath``) are left out.
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from resourceserver.integrations import values
@@ -47,24 +48,41 @@ def _each(found: Iterator[Any], make: Callable[[Any], Found]) -> Found:
 
 
 def _read_records(file: File, _person: Person) -> Found:
-    return _each(items(file, "locations.item"), _record)
+    # Files have millions of them, so this reader goes without the generators of the others.
+    for value in items(file, "locations.item"):
+        try:
+            yield _record(values.members(value))
+        except Flaw as flaw:
+            yield values.refused(flaw, value)
 
 
-def _record(value: Any) -> Found:
-    given = values.members(value)
-    at = values.instant(given["timestamp"]) if "timestamp" in given else _at_ms(given)
-    yield _point(
+def _record(given: dict[str, Any]) -> Point:
+    time = given.get("timestamp")
+    at = _at_ms(given) if time is None else _instant(time)
+    tag, platform, form = given.get("deviceTag"), given.get("platformType"), given.get("formFactor")
+    return Point(
+        str(instant_ms(at)),
         at,
         _degrees(given.get("latitudeE7"), 90),
         _degrees(given.get("longitudeE7"), 180),
-        accuracy_m=values.number(given.get("accuracy")),
-        altitude_m=values.number(given.get("altitude")),
-        vertical_accuracy_m=values.number(given.get("verticalAccuracy")),
-        speed_mps=values.number(given.get("velocity")),
-        course_deg=values.number(given.get("heading")),
-        activity=_likely_activity(given.get("activity")),
-        device=_device(given),
+        _measure(given.get("accuracy")),
+        values.number(given.get("altitude")),
+        _measure(given.get("verticalAccuracy")),
+        _measure(given.get("velocity")),
+        _measure(given.get("heading")),
+        None,
+        _likely_activity(given.get("activity")),
+        _device(tag, str(platform), str(form)) if isinstance(tag, int | str) else None,
     )
+
+
+def _instant(written: Any) -> datetime:
+    try:
+        parsed = datetime.fromisoformat(written)
+    except (TypeError, ValueError):
+        parsed = None
+    # Nearly all are in UTC, and a third of the time of a record is spent here.
+    return parsed if parsed is not None and parsed.tzinfo is UTC else values.instant(written)
 
 
 def _at_ms(given: dict[str, Any], name: str = "timestampMs") -> datetime:
@@ -73,20 +91,22 @@ def _at_ms(given: dict[str, Any], name: str = "timestampMs") -> datetime:
 
 def _likely_activity(scans: Any) -> str | None:
     """Return the first activity of the first scan: Google puts the likeliest one first."""
+    if scans is None:
+        return None
     try:
         return _activity(scans[0]["activity"][0]["type"])
     except (LookupError, TypeError):
         return None
 
 
-def _device(given: dict[str, Any]) -> str | None:
+@lru_cache(maxsize=1000)
+def _device(tag: int | str, platform: str, form: str) -> str | None:
     """Return a name that stays the same: "Android phone 1234567890"."""
-    tag = values.number(given.get("deviceTag"))
-    if tag is None:
+    number = values.number(tag)
+    if number is None:
         return None
-    platform = {"ANDROID": "Android ", "IOS": "iOS "}.get(str(given.get("platformType")), "")
-    form = {"TABLET": "tablet"}.get(str(given.get("formFactor")), "phone")
-    return f"{platform}{form} {tag:.0f}"
+    maker = {"ANDROID": "Android ", "IOS": "iOS "}.get(platform, "")
+    return f"{maker}{'tablet' if form == 'TABLET' else 'phone'} {number:.0f}"
 
 
 # Semantic Location History
@@ -154,7 +174,7 @@ def _end_of_activity(at: datetime, value: Any, activity: str | None) -> Found:
             at,
             _degrees(location["latitudeE7"], 90),
             _degrees(location["longitudeE7"], 180),
-            accuracy_m=values.number(location.get("accuracyMetres")),
+            accuracy_m=_measure(location.get("accuracyMetres")),
             activity=activity,
         )
 
@@ -169,7 +189,7 @@ def _raw_path(given: dict[str, Any], activity: str | None) -> Found:
             values.instant(given["timestamp"]) if "timestamp" in given else _at_ms(given),
             _degrees(given.get("latE7"), 90),
             _degrees(given.get("lngE7"), 180),
-            accuracy_m=values.number(given.get("accuracyMeters")),
+            accuracy_m=_measure(given.get("accuracyMeters")),
             activity=activity,
         )
 
@@ -208,7 +228,7 @@ def _edit(value: Any) -> Found:
             _degrees(point.get("lngE7"), 180),
             accuracy_m=None if accuracy_mm is None else accuracy_mm / 1000,
             altitude_m=values.number(given.get("altitudeMeters")),
-            speed_mps=values.number(given.get("speedMetersPerSecond")),
+            speed_mps=_measure(given.get("speedMetersPerSecond")),
         )
 
 
@@ -232,9 +252,9 @@ def _raw_signal(value: Any) -> Found:
         yield _point(
             values.instant(position.get("timestamp")),
             *_position(position),
-            accuracy_m=values.number(position.get("accuracyMeters")),
+            accuracy_m=_measure(position.get("accuracyMeters")),
             altitude_m=values.number(position.get("altitudeMeters")),
-            speed_mps=values.number(position.get("speedMetersPerSecond")),
+            speed_mps=_measure(position.get("speedMetersPerSecond")),
         )
 
 
@@ -311,7 +331,7 @@ def _position(value: Any) -> tuple[float, float]:
 
 
 def _degrees(value: Any, most: int) -> float:
-    e7 = values.number(value)
+    e7 = value if type(value) is int else values.number(value)
     if e7 is None:
         raise Flaw("missing_position")
     # Some of Google's numbers are negative ones of 32 bits that were written without their sign.
@@ -319,17 +339,43 @@ def _degrees(value: Any, most: int) -> float:
 
 
 def _activity(value: Any) -> str | None:
-    name = values.text(value)
-    name = name.lower().replace(" ", "_") if name else None
+    return _activity_named(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=1000)
+def _activity_named(written: str) -> str | None:
+    name = (values.text(written) or "unknown").lower().replace(" ", "_")
     return None if name in {"unknown", "unknown_activity_type"} else name
 
 
-def _point(at: datetime, latitude: float, longitude: float, **measures: Any) -> Point:
+def _measure(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = value if type(value) is int else values.number(value)
     # -1 stands for "not measured".
-    for name in ("accuracy_m", "vertical_accuracy_m", "speed_mps", "course_deg"):
-        if (measures.get(name) or 0) < 0:
-            measures[name] = None
-    return Point(str(instant_ms(at)), at, latitude, longitude, **measures)
+    return None if number is None or number < 0 else number
+
+
+def _point(
+    at: datetime,
+    latitude: float,
+    longitude: float,
+    *,
+    accuracy_m: float | None = None,
+    altitude_m: float | None = None,
+    speed_mps: float | None = None,
+    activity: str | None = None,
+) -> Point:
+    return Point(
+        key=str(instant_ms(at)),
+        recorded_at=at,
+        latitude=latitude,
+        longitude=longitude,
+        accuracy_m=accuracy_m,
+        altitude_m=altitude_m,
+        speed_mps=speed_mps,
+        activity=activity,
+    )
 
 
 def _place(
