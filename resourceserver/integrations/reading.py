@@ -67,8 +67,9 @@ def cells(file: File, delimiter: str = ",") -> Iterator[list[str]]:
     Raises Unreadable where a row cannot be read.
     """
     csv.field_size_limit(LINE_LENGTH)
-    with text(file) as lines:
-        found = csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
+    with text(file) as stream:
+        lines = (line.replace("\0", "") for line in _lines(stream))
+        found = csv.reader(lines, delimiter=delimiter)
         try:
             for row in found:
                 if row:
@@ -83,16 +84,21 @@ def json_lines(file: File) -> Iterator[Any]:
     Raises Unreadable where a line is too long.
     """
     with text(file) as stream:
-        number = 0
-        while line := stream.readline(LINE_LENGTH):
-            number += 1
-            if len(line) == LINE_LENGTH:
-                raise Unreadable(f"line {number} is too long")
-            if line.strip():
-                try:
-                    yield json.loads(line)
-                except (ValueError, RecursionError):
-                    yield Refused("line_is_no_json", line[:200])
+        for line in filter(str.strip, _lines(stream)):
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError):
+                yield Refused("line_is_no_json", line[:200])
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Yield lines. A file without an end of line would otherwise be read into memory whole."""
+    number = 0
+    while line := stream.readline(LINE_LENGTH):
+        number += 1
+        if len(line) == LINE_LENGTH:
+            raise Unreadable(f"line {number} is too long")
+        yield line
 
 
 def rows(
