@@ -53,7 +53,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.integrations.imports": {
         *("resourceserver.ingest", "resourceserver.integrations", "shared"),
     },
-    "resourceserver.trackers": {"resourceserver.ingest", "shared"},
+    "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
     "resourceserver.app": {
         *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),
         *("resourceserver.export", "resourceserver.ingest", "resourceserver.mcp"),

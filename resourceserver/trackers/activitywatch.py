@@ -14,7 +14,6 @@ Four properties of its server decide how this module reads:
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -23,12 +22,11 @@ import httpx2
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from resourceserver.ingest import fields
+from resourceserver.integrations.activitywatch import span_of
 
 _LARGEST_ANSWER: Final = 64 * 2**20
 _MARGIN_MS: Final = 1000
 """Requests begin this much earlier: ActivityWatch computes ends in floating point and may miss an edge."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class ActivityWatchError(Exception):
@@ -64,16 +62,12 @@ class Event(BaseModel):
     @property
     def start_ms(self) -> int:
         """The start in milliseconds since 1970, rounded down."""
-        return self._start_us // 1000
+        return span_of(self.timestamp, self.duration).start_ms
 
     @property
     def end_ms(self) -> int:
         """The end, or the current end of an event that still grows."""
-        return (self._start_us + round(self.duration * 1e6)) // 1000
-
-    @property
-    def _start_us(self) -> int:
-        return (self.timestamp - _EPOCH) // _MICROSECOND
+        return span_of(self.timestamp, self.duration).end_ms
 
 
 class Slice(NamedTuple):

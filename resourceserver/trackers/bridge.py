@@ -16,24 +16,32 @@ piece once. Without the state file everything is sent again, and counted as dupl
 knows which event was sent before it was settled; without it, the later growth of that event is lost.
 """
 
-import hashlib
 import json
 import os
-import re
 import tempfile
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from resourceserver.ingest import fields
-from resourceserver.ingest.events import MAX_DEVICE, MAX_NAME, MAX_SESSION_MS
+from resourceserver.ingest.events import MAX_DEVICE, MAX_NAME
+from resourceserver.integrations.activitywatch import (
+    EDITORS,
+    PRESENCE,
+    PRESENT,
+    WINDOWS,
+    Span,
+    cut,
+    editor_name,
+    piece_key,
+    project_name,
+    union,
+)
 from resourceserver.trackers.activitywatch import (
     ActivityWatch,
     Bucket,
@@ -42,9 +50,8 @@ from resourceserver.trackers.activitywatch import (
 )
 from resourceserver.trackers.posting import Poster, Rejection, Result
 
-STREAMS: Final = {"currentwindow": "app-sessions", "app.editor.activity": "coding-sessions"}
+STREAMS: Final = {WINDOWS: "app-sessions", EDITORS: "coding-sessions"}
 """The streams of the bucket types that are sent."""
-_PRESENCE: Final = "afkstatus"
 
 _REST_MS: Final = 60_000
 """How long an event must have ended: watchers report late and, several in one bucket, out of order."""
@@ -53,47 +60,10 @@ _SILENCE_MS: Final = 3_600_000
 _MOST_AHEAD_MS: Final = 86_400_000
 """How far in the future an event may end, since clocks differ."""
 _ALWAYS_MS: Final = 2**62
-_LONGEST_NAME: Final = 128
 
 
 class BridgeError(Exception):
     """A state file that cannot be used; the message is one line."""
-
-
-class Span(NamedTuple):
-    """The time between two instants, in milliseconds since 1970."""
-
-    start_ms: int
-    end_ms: int
-
-
-def union(spans: Iterable[Span]) -> list[Span]:
-    """Return the time that ``spans`` cover as ordered spans that neither overlap nor touch."""
-    merged: list[Span] = []
-    for span in sorted(span for span in spans if span.start_ms < span.end_ms):
-        if merged and span.start_ms <= merged[-1].end_ms:
-            merged[-1] = Span(merged[-1].start_ms, max(merged[-1].end_ms, span.end_ms))
-        else:
-            merged.append(span)
-    return merged
-
-
-def cut(span: Span, presence: Sequence[Span]) -> list[Span]:
-    """Return the parts of ``span`` within ``presence``, which is a result of ``union``, in order.
-
-    No part is longer than the longest session that ingest accepts.
-    """
-    pieces = []
-    nearest = bisect_right(presence, span.start_ms, key=lambda present: present.end_ms)
-    for present in islice(presence, nearest, None):
-        if present.start_ms >= span.end_ms:
-            break
-        first = max(span.start_ms, present.start_ms)
-        end = min(span.end_ms, present.end_ms)
-        pieces += [
-            Span(at, min(at + MAX_SESSION_MS, end)) for at in range(first, end, MAX_SESSION_MS)
-        ]
-    return pieces
 
 
 class Tail(BaseModel):
@@ -334,11 +304,11 @@ class Bridge:
         return union(
             Span(event.start_ms, min(event.end_ms, known_ms))
             for event in reports
-            if event.data.get("status") == "not-afk"
+            if event.data.get("status") == PRESENT
         )
 
     def _post(self, bucket: Bucket, pieces: list[_Piece]) -> Iterator[Result]:
-        make = _app_session if bucket.type == "currentwindow" else _coding_session
+        make = _app_session if bucket.type == WINDOWS else _coding_session
         events = [make(bucket, piece) for piece in pieces]
         for result in self.posters[STREAMS[bucket.type]].post(list(map(json.dumps, events))):
             for number, code, message in result.rejected:
@@ -355,10 +325,10 @@ class Bridge:
 
 def _watchers(bucket: Bucket, buckets: list[Bucket]) -> list[Bucket] | None:
     """Return the presence watchers of the host of ``bucket``; None if its events are sent uncut."""
-    if bucket.type != "currentwindow":
+    if bucket.type != WINDOWS:
         return None
     same_host = [each for each in buckets if each.hostname == bucket.hostname]
-    return [each for each in same_host if each.type == _PRESENCE] or None
+    return [each for each in same_host if each.type == PRESENCE] or None
 
 
 def _app_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
@@ -374,14 +344,12 @@ def _app_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
 
 def _coding_session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
     data = piece.event.data
-    # Some editors send the name of a project, others its directory.
-    project = re.split(r"[/\\]", (_text(data, "project") or "").rstrip("/\\"))[-1].strip()
     return _session(bucket, piece) | _present(
-        project=project[:MAX_NAME] or "unknown",
+        project=project_name(_text(data, "project"))[:MAX_NAME],
         language=_text(data, "language"),
         file=_text(data, "file"),
         branch=_text(data, "branch"),
-        editor=_clean(bucket.client.removeprefix("aw-watcher-")),
+        editor=_clean(editor_name(bucket.client)),
     )
 
 
@@ -394,11 +362,7 @@ def _session(bucket: Bucket, piece: _Piece) -> dict[str, Any]:
 
 
 def _key(bucket: Bucket, event: Event, start_ms: int) -> str:
-    """Return the key of a piece, with a digest for a bucket whose name ingest would refuse in a key."""
-    name = bucket.id
-    if len(name) > _LONGEST_NAME or not name.isprintable():
-        name = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"aw:{name}:{event.id}:{start_ms}"
+    return piece_key(bucket.id, event.id, start_ms)
 
 
 def _present(**values: str | None) -> dict[str, str]:

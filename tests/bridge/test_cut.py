@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resourceserver.trackers.bridge import Span, cut, union
+from resourceserver.integrations.activitywatch import Span, cut, union
 
 DAY_MS = 86_400_000
 
