@@ -7,6 +7,7 @@ from typing import Final
 
 from resourceserver.integrations.format import Format
 from resourceserver.integrations.formats import (
+    activitywatch,
     apple_health,
     fit,
     fitbit,
@@ -84,5 +85,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     withings.SLEEPS,
     withings.HEART_RATES,
     withings.DAYS,
+    activitywatch.ACTIVITYWATCH,
 )
 """All formats, the most widely used first."""
