@@ -26,6 +26,7 @@ from resourceserver.integrations.formats import (
     strava,
     swarm,
     tcx,
+    timesheets,
     wakatime,
     watching,
     whoop,
@@ -86,5 +87,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     withings.HEART_RATES,
     withings.DAYS,
     activitywatch.ACTIVITYWATCH,
+    timesheets.RESCUETIME,
+    timesheets.TOGGL,
+    timesheets.MANICTIME,
+    timesheets.ATIMELOGGER,
 )
 """All formats, the most widely used first."""
