@@ -39,13 +39,13 @@ def text(file: File) -> Iterator[TextIO]:
 
 
 def lines(file: File) -> Iterator[str]:
-    """Yield the lines of a text that are not empty. Raises Unreadable where one is too long."""
+    """Yield the lines that are not blank, without their ends. Raises Unreadable where one is too long."""
     with text(file) as stream:
         while line := stream.readline(LINE_LENGTH):
             if len(line) == LINE_LENGTH:
                 raise Unreadable("a line is too long")
-            if stripped := line.strip():
-                yield stripped
+            if not line.isspace():
+                yield line.rstrip("\r\n")
 
 
 def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:

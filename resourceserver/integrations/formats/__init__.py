@@ -13,6 +13,7 @@ from resourceserver.integrations.formats import (
     fitbit,
     garmin,
     geojson,
+    git,
     google_fit,
     google_location,
     gpx,
@@ -91,5 +92,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     timesheets.TOGGL,
     timesheets.MANICTIME,
     timesheets.ATIMELOGGER,
+    git.GIT_LOG,
 )
 """All formats, the most widely used first."""
