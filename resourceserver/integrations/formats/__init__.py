@@ -28,6 +28,7 @@ from resourceserver.integrations.formats import (
     swarm,
     tcx,
     timesheets,
+    transcripts,
     wakatime,
     watching,
     whoop,
@@ -93,5 +94,8 @@ FORMATS: Final[tuple[Format, ...]] = (
     timesheets.MANICTIME,
     timesheets.ATIMELOGGER,
     git.GIT_LOG,
+    transcripts.VTT,
+    transcripts.SRT,
+    transcripts.GRANOLA,
 )
 """All formats, the most widely used first."""
