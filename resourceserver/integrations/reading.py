@@ -101,7 +101,7 @@ def _lines(stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def rows(
+def table_records(
     file: File, records: Callable[[dict[str, str]], Iterable[Record]], delimiter: str = ","
 ) -> Iterator[Record | Refused]:
     """Yield the records of each row of a table, and what was refused of a row for which Flaw is raised."""

@@ -434,7 +434,8 @@ def _with_array(name: str) -> Callable[[Head], float]:
 
 def _is_records(head: Head) -> float:
     text = head.text
-    if not re.match(r'\s*\{\s*"locations"\s*:\s*\[', text):
+    # Overland's files have points in GeoJSON under the same name.
+    if not re.match(r'\s*\{\s*"locations"\s*:\s*\[', text) or '"Feature"' in text:
         return 0.0
     return 1.0 if '"latitudeE7"' in text or '"timestampMs"' in text or head.is_whole else 0.7
 

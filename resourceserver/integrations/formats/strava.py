@@ -21,7 +21,7 @@ _WITH_TOTALS: Final = (".fit", ".fit.gz", ".tcx", ".tcx.gz")
 
 
 def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
-    return reading.rows(file, _totals)
+    return reading.table_records(file, _totals)
 
 
 def _totals(row: dict[str, str]) -> list[Sample]:

@@ -69,7 +69,7 @@ def _read_rescuetime(file: File, person: Person) -> Iterator[Record | Refused]:
             started_at=started_at, ended_at=ended_at, category=values.text(row.get("Category"))
         )
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _read_toggl(file: File, person: Person) -> Iterator[Record | Refused]:
@@ -83,7 +83,7 @@ def _read_toggl(file: File, person: Person) -> Iterator[Record | Refused]:
             description,
         )
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _joined(row: _Row, day: str, time: str) -> str | None:
@@ -102,7 +102,7 @@ def _read_manictime(file: File, person: Person) -> Iterator[Record | Refused]:
             name,
         )
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _manictime(written: str | None, person: Person) -> datetime:
@@ -126,7 +126,7 @@ def _read_atimelogger(file: File, person: Person) -> Iterator[Record | Refused]:
             values.text(row.get("Comment")),
         )
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _has_columns(head: Head, *columns: str) -> float:

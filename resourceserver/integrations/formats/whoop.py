@@ -66,7 +66,7 @@ def _read_cycles(file: File, _person: Person) -> Iterator[Record | Refused]:
         row = _Row(cells)
         return [_sleep(row, _recovery(row), _cycle(row))]
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _read_sleeps(file: File, _person: Person) -> Iterator[Record | Refused]:
@@ -79,11 +79,11 @@ def _read_sleeps(file: File, _person: Person) -> Iterator[Record | Refused]:
             raise Flaw("also_in_physiological_cycles")
         return [_sleep(row, None, None, is_nap=is_nap)]
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _read_workouts(file: File, _person: Person) -> Iterator[Record | Refused]:
-    return reading.rows(file, _workout)
+    return reading.table_records(file, _workout)
 
 
 def _sleep(

@@ -48,7 +48,7 @@ def _read_weights(file: File, person: Person) -> Iterator[Record | Refused]:
             yield _sample("body_fat_percent", at, round(100 * fat / weight, 2))
             yield _sample("lean_body_mass_kg", at, round(weight - fat, 3))
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _kilograms(row: _Row, name: str) -> float | None:
@@ -70,7 +70,7 @@ def _read_pressures(file: File, person: Person) -> Iterator[Record | Refused]:
         if rate := tracks.heart_rate(at, row.get("Heart rate"), _SENSOR):
             yield rate
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _read_sleeps(file: File, person: Person) -> Iterator[Record | Refused]:
@@ -100,7 +100,7 @@ def _read_sleeps(file: File, person: Person) -> Iterator[Record | Refused]:
             lowest_heart_rate_bpm=values.number(row.get("Heart rate (min)")),
         )
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _ms(row: _Row, name: str) -> int | None:
@@ -119,7 +119,7 @@ def _read_heart_rates(file: File, person: Person) -> Iterator[Record | Refused]:
                 yield rate
             at = values.later(at, seconds=values.number(seconds) or 0.0)
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _list(written: str | None) -> list[Any]:
@@ -157,7 +157,7 @@ def _read_days(file: File, person: Person) -> Iterator[Record | Refused]:
             is_daily_total=True,
         )
 
-    return reading.rows(file, records)
+    return reading.table_records(file, records)
 
 
 def _header(head: Head) -> str:

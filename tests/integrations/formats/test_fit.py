@@ -1,48 +1,17 @@
 """FIT: points, heart rates and totals, from files that a small encoder writes."""
 
-import struct
 from datetime import UTC, datetime
 from typing import Any
 
 from resourceserver.integrations.formats.fit import FIT
 from resourceserver.integrations.records import HeartRate, Point, Sample, Sensor
 from tests.integrations.memory import read, recognise
+from tests.integrations.more_samples import FIT_EIGHT as EIGHT_S
+from tests.integrations.more_samples import fit_file as fit
+from tests.integrations.more_samples import fit_message as message
 
 EIGHT = datetime(2025, 6, 16, 8, tzinfo=UTC)
-# Seconds since 1989-12-31T00:00:00Z.
-EIGHT_S = int((EIGHT - datetime(1989, 12, 31, tzinfo=UTC)).total_seconds())
 WATCH = Sensor("garmin", "fenix7", "watch")
-
-_CRC = (
-    *(0x0000, 0xCC01, 0xD801, 0x1400, 0xF001, 0x3C00, 0x2800, 0xE401),
-    *(0xA001, 0x6C00, 0x7800, 0xB401, 0x5000, 0x9C01, 0x8801, 0x4400),
-)
-_TYPES = {"B": 0x02, "H": 0x84, "i": 0x85, "I": 0x86, "b": 0x00}
-
-
-def crc(content: bytes) -> bytes:
-    value = 0
-    for byte in content:
-        for nibble in (byte & 0xF, byte >> 4):
-            value = (value >> 4 & 0x0FFF) ^ _CRC[value & 0xF] ^ _CRC[nibble]
-    return struct.pack("<H", value)
-
-
-def message(number: int, *fields: tuple[int, str, int]) -> bytes:
-    """Return a definition and a data message of fields: number, struct's code, value."""
-    definition = struct.pack("<BBBHB", 0x40, 0, 0, number, len(fields))
-    for field, code, _ in fields:
-        definition += struct.pack("<BBB", field, struct.calcsize(code), _TYPES[code])
-    return (
-        definition + b"\0" + b"".join(struct.pack("<" + code, value) for _, code, value in fields)
-    )
-
-
-def fit(*messages: bytes) -> bytes:
-    data = b"".join(messages)
-    header = struct.pack("<BBHI4s", 14, 0x20, 2132, len(data), b".FIT")
-    header += crc(header)
-    return header + data + crc(header + data)
 
 
 def semicircles(degrees: float) -> int:
