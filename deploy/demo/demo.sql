@@ -79,6 +79,11 @@ select referred.confrelid::regclass::text,
    and referred.conrelid <> referred.confrelid
    and referred.conrelid in (select svc.tables_of_people())
    and referred.confrelid in (select svc.tables_of_people())
+ union all
+-- Without a foreign key (sql/migrations/0025_imports.sql).
+select 'health.metric',
+       'health.sample',
+       'referring.user_id = removed.user_id and referring.metric_type = removed.metric_type'
 
 -- name: lock_rows
 -- Keeps others from adding rows that refer to rows of the demo, until the transaction ends.

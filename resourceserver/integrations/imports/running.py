@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -24,7 +24,7 @@ from resourceserver.integrations.imports import checks, receipts, recognition, w
 from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
-from resourceserver.integrations.imports.writing import STARTS, WRITERS, Target
+from resourceserver.integrations.imports.writing import PLACES, WRITERS, Target
 from resourceserver.integrations.records import Refused
 from shared import SCHEMA_VERSION
 
@@ -62,6 +62,12 @@ class Batch:
     """Records and refused ones."""
     first_at: datetime | None = None
     last_at: datetime | None = None
+
+    def finished(self) -> Self:
+        """Return the batch with its first and last instant."""
+        starts = [row[PLACES[kind]] for kind, rows in self.rows.items() for row in rows]
+        self.first_at, self.last_at = min(starts, default=None), max(starts, default=None)
+        return self
 
     def refuse(self, reason: str, example: str) -> None:
         """Count one that was refused."""
@@ -205,7 +211,7 @@ def _batches(
                     batch.refuse(reason, writing.example(item))
             batch.count += 1
             if batch.count >= BATCH:
-                yield batch
+                yield batch.finished()
                 batch = Batch()
     except Unreadable as error:
         problem.append(str(error))
@@ -215,7 +221,7 @@ def _batches(
         # A reader may meet anything. What it yielded before stays.
         problem.append(f"the reader of {form.name} failed: {type(error).__name__}: {error}"[:500])
     if batch.count:
-        yield batch
+        yield batch.finished()
 
 
 def _take(batch: Batch, item: Any) -> None:
@@ -224,11 +230,6 @@ def _take(batch: Batch, item: Any) -> None:
     if rows is None:
         rows = batch.rows[kind] = []
     rows.append(item)
-    at = getattr(item, STARTS[kind])
-    if batch.first_at is None or at < batch.first_at:
-        batch.first_at = at
-    if batch.last_at is None or at > batch.last_at:
-        batch.last_at = at
 
 
 def _reason(text: str) -> str:

@@ -443,18 +443,17 @@ WRITERS: Final[dict[type, Writer]] = {
     records.CodingSession: add_coding_sessions,
 }
 
-STARTS: Final[dict[type, str]] = {
-    records.Listen: "listened_at",
-    records.Sample: "started_at",
-    records.HeartRate: "recorded_at",
-    records.Sleep: "started_at",
-    records.Point: "recorded_at",
-    records.PlaceEvent: "started_at",
-    records.Play: "watched_at",
-    records.CalendarEvent: "starts_at",
-    records.Recording: "recorded_at",
-    records.CodeEvent: "occurred_at",
-    records.AppSession: "started_at",
-    records.CodingSession: "started_at",
+_STARTS: Final = (
+    "listened_at",
+    "recorded_at",
+    "started_at",
+    "watched_at",
+    "starts_at",
+    "occurred_at",
+)
+
+PLACES: Final[dict[type, int]] = {
+    kind: next(place for place, name in enumerate(kind.__annotations__) if name in _STARTS)
+    for kind in WRITERS
 }
-"""The field with the instant of each type of record."""
+"""The place of the field with the instant of each type of record."""
