@@ -7,7 +7,7 @@ import pytest
 
 from resourceserver.integrations import reading
 from resourceserver.integrations.format import Unreadable
-from resourceserver.integrations.reading import json_lines, rows, table, utc_offset
+from resourceserver.integrations.reading import cells, json_lines, table, utc_offset
 from resourceserver.integrations.records import Refused
 from tests.integrations.memory import MemoryFile
 
@@ -29,7 +29,7 @@ class _Zeros(io.BytesIO):
         return size
 
 
-@pytest.mark.parametrize("read", [rows, table, json_lines])
+@pytest.mark.parametrize("read", [cells, table, json_lines])
 def test_a_line_that_does_not_end_is_unreadable(
     read: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

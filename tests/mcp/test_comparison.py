@@ -155,7 +155,10 @@ def test_metrics_without_data_are_not_known(assistant: Assistant, months: Person
         "value": None, "value_text": None, "per_active_day": None, "per_active_day_text": None, "days": 0
     }  # fmt: skip
     assert by_metric["health:heart_rate"]["phrase"] == "not known in a and b"
-    assert (by_metric["health:heart_rate"]["change"], by_metric["health:heart_rate"]["unit"]) == (None, "bpm")
+    assert (by_metric["health:heart_rate"]["change"], by_metric["health:heart_rate"]["unit"]) == (
+        None,
+        "bpm",
+    )
 
 
 def test_periods_may_overlap_and_be_in_either_order(assistant: Assistant, months: Person) -> None:
