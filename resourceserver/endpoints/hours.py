@@ -148,6 +148,28 @@ class HourlyPatternsBody(Body):
     """One row for each weekday."""
 
 
+_PATTERNS: Final = "time_of_weeks"
+_OF_WEEKS: Final = {_PATTERNS: pipeline.statement(SQL[_PATTERNS])}
+"""What is read of the hours of weeks."""
+
+
+def _steps_of_weeks(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return the statement about the hours of weeks."""
+    query = answers["query"]
+    found = {
+        "edges": query["edges"],
+        "first_tracked": query["first_tracked"],
+        "first_day": query["range"]["from"],
+    }
+    return {_PATTERNS: (_OF_WEEKS[_PATTERNS], {**values, **found})}
+
+
+def _finish_weeks(answers: Answers) -> dict[str, Any]:
+    """Return the body: weeks with their averages."""
+    weeks = {name: answers["query"][name] for name in ("weeks", "tz", "range")}
+    return weeks | answers[_PATTERNS]
+
+
 def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return what reads the time of the hours. A day that the zone skipped has none."""
     hours = answers["query"]["data"]
@@ -194,5 +216,6 @@ ENDPOINTS: Final = [
         params=Weeks,
         body=HourlyPatternsBody,
         query=SQL["hourly_patterns"],
+        further=Further(_OF_WEEKS, _steps_of_weeks, _finish_weeks),
     ),
 ]

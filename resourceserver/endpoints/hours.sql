@@ -67,11 +67,8 @@ select json_agg(row) as hours,
 --include end_of_answer
 
 -- name: hourly_patterns
--- The averages of each hour of each weekday over whole weeks that end yesterday.
---
--- A sum is divided by the number of such hours since the first tracked day, including empty ones: a weekday with
--- little work must not look full. Some people track only an editor, so a day with coding time is a tracked day too.
--- An hour that a change of clocks skipped is not counted, and one that it doubled is counted once.
+-- Whole weeks that end yesterday, the edges of their hours as seconds since 1970, and the first tracked day. Some people
+-- track only an editor, so a day with coding time is a tracked day too. `time_of_weeks` then reads the averages.
 --include answer
 with requested as (
     select today - 7 * %(weeks)s::integer as first_day,
@@ -101,14 +98,39 @@ first_tracked as (
                )
            ) as first
 ),
-slot as (
-    select hour.n as position,
-           hour.date,
-           hour.hour,
-           hour.starts_at,
-           hour.ends_at
+hours as (
+    select array_agg(extract(epoch from hour.starts_at)::bigint order by hour.n) as starts,
+           extract(epoch from max(hour.ends_at))::bigint as ends
       from requested
      cross join lateral svc.hours(requested.first_day, requested.last_day, %(tz)s) as hour
+)
+select %(weeks)s::integer as weeks,
+       %(given_tz)s::text as tz,
+       json_build_object('from', first_day, 'to', last_day) as range,
+       (select date from first_tracked) as first_tracked,
+       (hours.starts || hours.ends)::text as edges
+  from requested
+ cross join hours
+--include end_of_answer
+
+-- name: time_of_weeks
+-- What an hour of each weekday looks like on average over these weeks, from one edge of an hour to the next.
+--
+-- An average is over the times that an hour occurred since the first tracked day, empty ones too: a weekday
+-- that is seldom worked on must not look full. An hour that a change of clocks left out did not occur, and
+-- one that it doubled occurred once.
+--include answer
+with slot as (
+    select position,
+           starts_at,
+           ends_at
+      from (
+               select n::integer as position,
+                      to_timestamp(at) as starts_at,
+                      lead(to_timestamp(at)) over (order by n) as ends_at
+                 from unnest(%(edges)s::bigint[]) with ordinality as edge (at, n)
+           ) as hour
+     where ends_at is not null
 ),
 --include spans
 --include categories
@@ -163,14 +185,14 @@ coded as (
      group by position
 ),
 occurrence as (
-    select slot.date,
-           extract(isodow from slot.date)::integer as day_of_week,
-           slot.hour,
+    select slot.local_at::date as date,
+           extract(isodow from slot.local_at)::integer as day_of_week,
+           extract(hour from slot.local_at)::integer as hour,
            measured.tracked_ms,
            measured.productive_ms,
            measured.distracted_ms,
            coded.coding_ms
-      from slot
+      from (select position, starts_at at time zone %(tz)s as local_at from slot) as slot
       left join measured using (position)
       left join coded using (position)
 ),
@@ -183,7 +205,7 @@ per_hour as (
            sum(coding_ms) as coding_ms,
            count(distinct date) as sample_count
       from occurrence
-     where date >= (select date from first_tracked)
+     where date >= %(first_tracked)s::date
      group by day_of_week,
               hour
 ),
@@ -192,7 +214,7 @@ per_day as (
            sum(tracked_ms) as tracked_ms,
            count(distinct date) as sample_count
       from occurrence
-     where date >= (select date from first_tracked)
+     where date >= %(first_tracked)s::date
      group by day_of_week
 ),
 row as (
@@ -217,16 +239,12 @@ day_row as (
       from generate_series(1, 7) as day_of_week
       left join per_day using (day_of_week)
 )
-select %(weeks)s::integer as weeks,
-       %(given_tz)s::text as tz,
-       json_build_object('from', first_day, 'to', last_day) as range,
-       (
-           select count(distinct (date - first_day) / 7)
+select (
+           select count(distinct (date - %(first_day)s::date) / 7)
              from occurrence
             where tracked_ms > 0
                or coding_ms > 0
        ) as weeks_with_data,
        (select json_agg(row order by day_of_week, hour) from row) as data,
        (select json_agg(day_row order by day_of_week) from day_row) as by_day
-  from requested
 --include end_of_answer

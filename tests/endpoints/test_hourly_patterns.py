@@ -1,6 +1,8 @@
 """GET /api/v1/analytics/hourly-patterns."""
 
+import asyncio
 import json
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -8,7 +10,8 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver.endpoints.hours import SQL, HourlyPatternsBody
+from resourceserver.endpoints.hours import ENDPOINTS, HourlyPatternsBody
+from shared.pipeline import Step
 from tests.conftest import Person
 from tests.endpoints.histories import (
     add_coding,
@@ -29,14 +32,26 @@ Owner = psycopg.Connection[Any]
 
 
 def on(now: str, owner: Owner, person: Person, weeks: int, tz: str) -> dict[str, Any]:
-    """Return the answer at another time than now, which is the only time that the statement reads."""
-    pinned = SQL["hourly_patterns"].replace("now()", f"timestamptz '{now}'")
-    assert pinned != SQL["hourly_patterns"]
-    values = {"user_id": person.user_id, "weeks": weeks, "tz": tz, "given_tz": tz}
-    row = owner.execute(pinned, values).fetchone()
-    assert row is not None
-    HourlyPatternsBody.model_validate_json(row[0])
-    body: dict[str, Any] = json.loads(row[0])
+    """Return the answer at another time than now, which is the only time that the statements read."""
+    (endpoint,) = (each for each in ENDPOINTS if each.name == "hourly_patterns")
+    pinned = endpoint.query.replace("now()", f"timestamptz '{now}'")
+    assert pinned != endpoint.query
+    pinned_endpoint = replace(endpoint, query=pinned)
+    asking = psycopg.RawCursor(owner)
+
+    async def run(step: Step) -> bytes:
+        statement, own = step
+        given = {**own, "user_id": person.user_id}
+        asking.execute(statement.text, [given[each] for each in statement.parameters])
+        row = asking.fetchone()
+        assert row is not None
+        answer: str = row[0]
+        return answer.encode()
+
+    values = {"weeks": weeks, "tz": tz, "given_tz": tz}
+    answer = asyncio.run(pinned_endpoint.read_with(run, values))
+    HourlyPatternsBody.model_validate_json(answer)
+    body: dict[str, Any] = json.loads(answer)
     return body
 
 

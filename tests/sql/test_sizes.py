@@ -96,7 +96,6 @@ STATEMENTS: Final = {
     **{f"janitor.{kind.name}": kind.statement for kind in janitor.KINDS},
 }
 LONG: Final[dict[str, int]] = {
-    "hourly_patterns.query": 861,
     "get_time_breakdown.answer": 1184,
 }
 """Statements that are longer than they should be, and how long they are."""
