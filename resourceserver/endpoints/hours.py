@@ -166,8 +166,13 @@ def _steps_of_weeks(values: Mapping[str, Any], answers: Answers) -> dict[str, St
 
 def _finish_weeks(answers: Answers) -> dict[str, Any]:
     """Return the body: weeks with their averages."""
-    weeks = {name: answers["query"][name] for name in ("weeks", "tz", "range")}
-    return weeks | answers[_PATTERNS]
+    query = answers["query"]
+    return {
+        "weeks": query["weeks"],
+        "tz": query["tz"],
+        "range": query["range"],
+        **answers[_PATTERNS],
+    }
 
 
 def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:

@@ -420,7 +420,8 @@ def test_rows_that_do_not_fit_are_added_to_the_rest(keys: list[str], kept: str) 
         "totals": {"total_ms": 1050},
     }  # fmt: skip
 
-    answer = json.loads(tool.render({"answer": json.dumps(row).encode()}))
+    parts = {"answer": b"{}", "answer/breakdown_of_apps": json.dumps(row).encode()}
+    answer = json.loads(tool.render(parts))
 
     count = len(answer["data"])
     assert 30 < count < 50

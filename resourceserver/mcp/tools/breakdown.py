@@ -1,6 +1,7 @@
 """The tool get_time_breakdown: sums of one kind of time by up to two keys."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -10,9 +11,12 @@ from pydantic_core import PydanticCustomError
 from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
+from resourceserver.api.endpoint import Answers, Further
 from resourceserver.mcp import durations, names, tool
 from resourceserver.mcp.arguments import WHOLE, Arguments, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, Tool
+from shared import pipeline
+from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -42,6 +46,11 @@ _OF_KIND: Final[dict[Kind, tuple[Key, ...]]] = {
     "coding": ("project", "language"),
 }
 _OF_BOTH: Final = (*_OF_TIME, "device")
+_IN_ORDER: Final = {"day", "week", "month"}
+"""Keys by which rows come in the order of time alone, and the last ones are kept."""
+_BY_KIND: Final[dict[Kind, str]] = {"app": "breakdown_of_apps", "coding": "breakdown_of_coding"}
+_STATEMENTS: Final = {name: pipeline.statement(SQL[name]) for name in _BY_KIND.values()}
+"""What adds up the time of slots."""
 
 MOST: Final = 100
 FEW: Final = 20
@@ -95,6 +104,8 @@ class Breakdown(Filtered):
         top = self.top or (MOST_ROWS if is_of_time else FEW)
         return super().values() | {
             "group_by": list(self.group_by),
+            "is_of_time": is_of_time,
+            "is_in_order": set(self.group_by) <= _IN_ORDER,
             "top": top,
             "most_days": parameters.MOST_DAYS,
         }
@@ -149,6 +160,19 @@ def _has_names(given: Arguments) -> bool:
     return isinstance(given, Filtered) and given.has_names()
 
 
+def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return the statement that adds up the slots."""
+    name = _BY_KIND[values["kind"]]
+    return {name: (_STATEMENTS[name], {**values, **answers["query"]})}
+
+
+def _finish(answers: Answers) -> dict[str, Any]:
+    """Return what that statement found."""
+    (found,) = (answers[name] for name in _STATEMENTS if name in answers)
+    body: dict[str, Any] = found
+    return body
+
+
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     return _fitting(answer | {"unmatched": names.unmatched(answer.pop("names"))})
 
@@ -157,7 +181,7 @@ def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with as many rows as fit, and the rest in ``other``."""
     rows, other = answer["data"], answer["other"]
     # SQL cuts them in the same way: in the order of time, the last ones are kept.
-    keeps_last = set(answer["group_by"]) <= {"day", "week", "month"}
+    keeps_last = set(answer["group_by"]) <= _IN_ORDER
     sizes = [len(json.dumps(durations.add_texts(row), ensure_ascii=False).encode()) for row in rows]
     room = _ROOM
     kept = 0
@@ -193,7 +217,7 @@ TOOLS: Final = [
         answer=BreakdownAnswer,
         frame=SQL["breakdown_frame"],
         parts=(
-            Part(SQL["get_time_breakdown"]),
+            Part(SQL["breakdown_slots"], further=Further(_STATEMENTS, _steps, _finish)),
             Part(SQL["names_of_filter"], name="names", is_wanted=_has_names),
         ),
         finish=_finished,

@@ -34,13 +34,11 @@ select frame.tz,
 -- fragment: breakdown_slots
 -- `wanted`: the keys. `slot`: the longest parts of the period that have one name for each key of time.
 -- needs: frame (ends_at, first_day, last_day, starts_at, tz, week_starts_on)
--- gives: wanted (is_in_order, is_of_time, keys, slot)
+-- gives: wanted (keys, slot)
 -- gives: first_weekday (first)
 -- gives: slot (date, ends_at, hour, position, starts_at)
 wanted as (
     select keys,
-           keys <@ '{day,week,month,weekday,hour}' as is_of_time,
-           keys <@ '{day,week,month}' as is_in_order,
            case
                when 'hour' = any (keys) then 'hour'
                when keys && '{day,weekday}' or keys @> '{week,month}' then 'day'
@@ -125,12 +123,13 @@ slot as materialized (
      where clipped.starts_at < clipped.ends_at
 ),
 
--- name: get_time_breakdown
--- Time of one kind, added up by up to two keys. Slots are as long as the keys allow, so that rollups of days and
--- months are enough if no key is an hour or a day. For the key weekday, each day is a slot, so a session that
--- continues over midnight counts in both days.
+-- name: breakdown_slots
+-- Slots as long as the keys allow, so that rollups of days and months are enough if no key is an hour or a day. For the
+-- key weekday, each day is a slot, so a session that continues over midnight counts in both days. Slots whose names by
+-- the keys of time are the same have the same group. Another statement adds up their time.
 --
--- Rollups have no devices, so devices need raw sessions, and cover at most half a year.
+-- Arrays are text that Postgres reads again, `edges` in milliseconds. Rollups have no devices, so devices need raw
+-- sessions, and cover at most half a year.
 --include answer
 with
 --include frame
@@ -150,52 +149,6 @@ raw_days as (
            end as dates
       from due_days
      cross join wanted
-),
---include spans_over_raw_days
---include categories
---include rule_inputs_in_spans
---include decided_category
---include passing
---include app_time
---include coding_time
-part as materialized (
-    select spent.position,
-           spent.app,
-           spent.domain,
-           spent.category,
-           spent.device,
-           null as project,
-           null as language,
-           sum(spent.started)::bigint as started,
-           sum(spent.continued)::bigint as continued,
-           sum(spent.owned_ms)::bigint as owned_ms
-      from spent
-      join passing using (app, category)
-     where %(kind)s::text = 'app'
-     group by spent.position,
-              spent.app,
-              spent.domain,
-              spent.category,
-              spent.device
-     union all
-    select session.position,
-           null,
-           null,
-           null,
-           session.device,
-           session.project,
-           session.language,
-           sum(session.started)::bigint,
-           sum(session.continued)::bigint,
-           sum(session.owned_ms)::bigint
-      from coding_spent as session
-     where %(kind)s::text = 'coding'
-       and
---include passes_as_coding
-     group by session.position,
-              session.device,
-              session.project,
-              session.language
 ),
 -- The name of each slot for each key of time, and its place in the order.
 named_slot as (
@@ -223,104 +176,130 @@ named_slot as (
      cross join wanted
      cross join lateral unnest(wanted.keys) with ordinality as key (name, n)
 ),
--- A session that continues into the next slot with the same name is counted once for that name.
-keyed_slot as materialized (
-    select *,
-           (places, names) is distinct from (lag(places) over ordered, lag(names) over ordered) as is_first
-      from (
-               select position,
-                      array_agg(name order by n) as names,
-                      array_agg(place order by n) as places
-                 from named_slot
-                group by position
-           ) as keyed
-    window ordered as (order by position)
+keyed_slot as (
+    select position,
+           array_agg(name order by n) as names,
+           array_agg(place order by n) as places
+      from named_slot
+     group by position
 ),
-keyed as (
-    select keyed_slot.places,
-           coalesce(
-               keyed_slot.names[1],
-               case wanted.keys[1]
-                   when 'app' then part.app
-                   when 'domain' then part.domain
-                   when 'category' then part.category
-                   when 'project' then part.project
-                   when 'language' then part.language
-                   when 'device' then part.device
-               end
-           ) as first_name,
-           coalesce(
-               keyed_slot.names[2],
-               case wanted.keys[2]
-                   when 'app' then part.app
-                   when 'domain' then part.domain
-                   when 'category' then part.category
-                   when 'project' then part.project
-                   when 'language' then part.language
-                   when 'device' then part.device
-               end
-           ) as second_name,
-           part.started + case when keyed_slot.is_first then part.continued else 0 end as session_count,
-           part.owned_ms
-      from part
-      join keyed_slot using (position)
-     cross join wanted
-     union all
-    -- With keys of time alone, every day, week and so on that has begun has a row, empty or not.
-    select keyed_slot.places,
-           keyed_slot.names[1],
-           keyed_slot.names[2],
-           0,
-           0
+numbered_slot as (
+    select keyed_slot.position,
+           keyed_slot.names,
+           dense_rank() over (order by keyed_slot.places)::integer as slot_group,
+           slot.starts_at <= now() as has_begun
       from keyed_slot
       join slot using (position)
-     where (select is_of_time from wanted)
-       and slot.starts_at <= now()
 ),
+slot_group as (
+    select slot_group,
+           min(names) as names,
+           bool_or(has_begun) as has_begun
+      from numbered_slot
+     group by slot_group
+)
+select (
+           select (
+                      array_agg((extract(epoch from starts_at) * 1000)::bigint order by position)
+                      || (extract(epoch from max(ends_at)) * 1000)::bigint
+                  )::text
+             from slot
+       ) as edges,
+       (select array_agg(slot_group order by position)::text from numbered_slot) as slot_groups,
+       (select array_agg(names[1] order by slot_group)::text from slot_group) as first_names,
+       (select array_agg(names[2] order by slot_group)::text from slot_group) as second_names,
+       (select array_agg(has_begun order by slot_group)::text from slot_group) as begun,
+       (select dates::text from raw_days) as raw_days
+--include end_of_answer
+
+-- fragment: given_breakdown_slots
+-- `slot`: those of `breakdown_slots`. `grouped_slot`: the group of each. A session that continues into the
+-- next slot of the same group counts once in that group. `slot_group`: the names of each group.
+-- gives: slot (ends_at, position, starts_at)
+-- gives: slots (ends, starts)
+-- gives: raw_days (dates)
+-- gives: grouped_slot (is_first, position, slot_group)
+-- gives: slot_group (first_name, has_begun, second_name, slot_group)
+slot as (
+    select position,
+           starts_at,
+           ends_at
+      from (
+               select n::integer as position,
+                      timestamptz 'epoch' + at_ms * interval '1 millisecond' as starts_at,
+                      timestamptz 'epoch' + lead(at_ms) over (order by n) * interval '1 millisecond' as ends_at
+                 from unnest(%(edges)s::bigint[]) with ordinality as edge (at_ms, n)
+           ) as between_edges
+     where ends_at is not null
+),
+--include slots
+raw_days as (
+    select %(raw_days)s::date[] as dates
+),
+grouped_slot as materialized (
+    select n::integer as position,
+           slot_group,
+           slot_group is distinct from lag(slot_group) over (order by n) as is_first
+      from unnest(%(slot_groups)s::integer[]) with ordinality as given (slot_group, n)
+),
+slot_group as (
+    select n::integer as slot_group,
+           first_name,
+           second_name,
+           has_begun
+      from unnest(%(first_names)s::text[], %(second_names)s::text[], %(begun)s::boolean[])
+               with ordinality as given (first_name, second_name, has_begun, n)
+),
+
+-- fragment: ranked_rows
+-- `ranked`: the sums of each combination of names, and its rank; `other`: the sums of the ranks beyond the wanted ones.
+-- With keys of time alone, every day, week and so on that has begun has a row, empty or not.
+-- needs: keyed (first_name, owned_ms, second_name, session_count, slot_group)
+-- needs: slot_group (first_name, has_begun, second_name, slot_group)
+-- needs: total (total_ms)
+-- gives: ranked (first_name, rank, second_name, session_count, slot_group, total_ms)
+-- gives: other (percent, rows, session_count, total_ms)
 grouped as (
-    select places,
+    select slot_group,
            first_name,
            second_name,
            sum(owned_ms)::bigint as total_ms,
            sum(session_count)::bigint as session_count
-      from keyed
-     group by places,
+      from (
+               select slot_group,
+                      first_name,
+                      second_name,
+                      owned_ms,
+                      session_count
+                 from keyed
+                union all
+               select slot_group,
+                      first_name,
+                      second_name,
+                      0,
+                      0
+                 from slot_group
+                where %(is_of_time)s::boolean
+                  and has_begun
+           ) as counted
+     group by slot_group,
               first_name,
               second_name
     having sum(session_count) > 0
         or sum(owned_ms) > 0
-        or (select is_of_time from wanted)
+        or %(is_of_time)s::boolean
 ),
 ranked as (
-    select grouped.*,
+    select *,
            row_number() over (
-               order by case when wanted.is_in_order then grouped.places end desc,
-                        grouped.total_ms desc,
-                        grouped.session_count desc,
-                        grouped.places,
-                        grouped.first_name collate "C",
-                        grouped.second_name collate "C"
+               order by case when %(is_in_order)s::boolean then slot_group end desc,
+                        total_ms desc,
+                        session_count desc,
+                        slot_group,
+                        first_name collate "C",
+                        second_name collate "C"
            ) as rank
       from grouped
-     cross join wanted
-),
-total as (
-    select coalesce(sum(part.owned_ms), 0)::bigint as total_ms,
-           (
-               coalesce(sum(part.started), 0)
-               + coalesce(sum(part.continued) filter (where part.position = 1), 0)
-           )::bigint as session_count,
-           case when %(kind)s::text = 'app'
-               then coalesce(sum(part.owned_ms) filter (where known.score >= 1), 0)::bigint
-           end as productive_ms,
-           case when %(kind)s::text = 'app'
-               then coalesce(sum(part.owned_ms) filter (where coalesce(known.score, 0) = 0), 0)::bigint
-           end as neutral_ms,
-           case when %(kind)s::text = 'app'
-               then coalesce(sum(part.owned_ms) filter (where known.score <= -1), 0)::bigint
-           end as distracted_ms
-      from part
-      left join score as known using (category)
 ),
 other as (
     select count(*) as rows,
@@ -330,35 +309,169 @@ other as (
       from ranked
      where rank > %(top)s::integer
 )
+
+-- fragment: rendered_breakdown
+-- The columns of an answer that both kinds have.
+-- needs: ranked (first_name, rank, second_name, session_count, slot_group, total_ms)
+-- needs: other (percent, rows, session_count, total_ms)
+-- needs: total (total_ms)
 select %(kind)s::text as kind,
-       (select keys from wanted) as group_by,
+       %(group_by)s::text[] as group_by,
        (
            select coalesce(
                       json_agg(
                           json_build_object(
-                              'by', case cardinality(wanted.keys)
-                                  when 1 then json_build_object(wanted.keys[1], ranked.first_name)
+                              'by', case cardinality(%(group_by)s::text[])
+                                  when 1 then json_build_object((%(group_by)s::text[])[1], ranked.first_name)
                                   else json_build_object(
-                                      wanted.keys[1], ranked.first_name,
-                                      wanted.keys[2], ranked.second_name
+                                      (%(group_by)s::text[])[1], ranked.first_name,
+                                      (%(group_by)s::text[])[2], ranked.second_name
                                   )
                               end,
                               'total_ms', ranked.total_ms,
                               'percent', svc.percent(ranked.total_ms, total.total_ms),
                               'session_count', ranked.session_count
                           )
-                          order by ranked.places,
+                          order by ranked.slot_group,
                                    ranked.rank
                       ),
                       '[]'
                   )
              from ranked
-            cross join wanted
             cross join total
             where ranked.rank <= %(top)s::integer
        ) as data,
        (select row_to_json(other) from other) as other,
        (select row_to_json(total) from total) as totals,
        (select rows > 0 from other) or %(frame_is_cut)s::boolean as truncated
-  from frame
+
+-- name: breakdown_of_apps
+-- Time in applications, added up by up to two keys.
+--include answer
+with
+--include given_breakdown_slots
+--include spans_over_raw_days
+--include categories
+--include rule_inputs_in_spans
+--include decided_category
+--include passing
+--include app_time
+part as materialized (
+    select spent.position,
+           spent.app,
+           spent.domain,
+           spent.category,
+           spent.device,
+           sum(spent.started)::bigint as started,
+           sum(spent.continued)::bigint as continued,
+           sum(spent.owned_ms)::bigint as owned_ms
+      from spent
+      join passing using (app, category)
+     group by spent.position,
+              spent.app,
+              spent.domain,
+              spent.category,
+              spent.device
+),
+keyed as (
+    select grouped_slot.slot_group,
+           coalesce(
+               slot_group.first_name,
+               case (%(group_by)s::text[])[1]
+                   when 'app' then part.app
+                   when 'domain' then part.domain
+                   when 'category' then part.category
+                   when 'device' then part.device
+               end
+           ) as first_name,
+           coalesce(
+               slot_group.second_name,
+               case (%(group_by)s::text[])[2]
+                   when 'app' then part.app
+                   when 'domain' then part.domain
+                   when 'category' then part.category
+                   when 'device' then part.device
+               end
+           ) as second_name,
+           part.started + case when grouped_slot.is_first then part.continued else 0 end as session_count,
+           part.owned_ms
+      from part
+      join grouped_slot using (position)
+      join slot_group using (slot_group)
+),
+total as (
+    select coalesce(sum(part.owned_ms), 0)::bigint as total_ms,
+           (
+               coalesce(sum(part.started), 0)
+               + coalesce(sum(part.continued) filter (where part.position = 1), 0)
+           )::bigint as session_count,
+           coalesce(sum(part.owned_ms) filter (where known.score >= 1), 0)::bigint as productive_ms,
+           coalesce(sum(part.owned_ms) filter (where coalesce(known.score, 0) = 0), 0)::bigint as neutral_ms,
+           coalesce(sum(part.owned_ms) filter (where known.score <= -1), 0)::bigint as distracted_ms
+      from part
+      left join score as known using (category)
+),
+--include ranked_rows
+--include rendered_breakdown
+--include end_of_answer
+
+-- name: breakdown_of_coding
+-- Time in editors, added up by up to two keys.
+--include answer
+with
+--include given_breakdown_slots
+--include spans_over_raw_days
+--include coding_time
+part as materialized (
+    select session.position,
+           session.project,
+           session.language,
+           session.device,
+           sum(session.started)::bigint as started,
+           sum(session.continued)::bigint as continued,
+           sum(session.owned_ms)::bigint as owned_ms
+      from coding_spent as session
+     where
+--include passes_as_coding
+     group by session.position,
+              session.project,
+              session.language,
+              session.device
+),
+keyed as (
+    select grouped_slot.slot_group,
+           coalesce(
+               slot_group.first_name,
+               case (%(group_by)s::text[])[1]
+                   when 'project' then part.project
+                   when 'language' then part.language
+                   when 'device' then part.device
+               end
+           ) as first_name,
+           coalesce(
+               slot_group.second_name,
+               case (%(group_by)s::text[])[2]
+                   when 'project' then part.project
+                   when 'language' then part.language
+                   when 'device' then part.device
+               end
+           ) as second_name,
+           part.started + case when grouped_slot.is_first then part.continued else 0 end as session_count,
+           part.owned_ms
+      from part
+      join grouped_slot using (position)
+      join slot_group using (slot_group)
+),
+total as (
+    select coalesce(sum(owned_ms), 0)::bigint as total_ms,
+           (
+               coalesce(sum(started), 0) + coalesce(sum(continued) filter (where position = 1), 0)
+           )::bigint as session_count,
+           null::bigint as productive_ms,
+           null::bigint as neutral_ms,
+           null::bigint as distracted_ms
+      from part
+),
+--include ranked_rows
+--include rendered_breakdown
 --include end_of_answer
