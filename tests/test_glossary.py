@@ -1,7 +1,8 @@
-"""The glossary names modules that exist, and names of modules and SQL keep to plain words."""
+"""The glossary names modules that exist, and names, comments and texts keep to plain words."""
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,6 +27,8 @@ ALLOWED: Final = {
     "forget_departed": "a function of the database that servers of two versions call",
 }
 """Names with such a word that stay, with the reason."""
+DIALECT: Final = r"(^|[^a-z])(told|whoever|somebody)([^a-z]|$)"
+"""Words for which every sentence has a plainer one, in comments, texts and names of tests too."""
 
 
 def terms() -> list[tuple[str, str]]:
@@ -123,3 +126,25 @@ def test_a_banned_word_is_detected_at_any_place_of_a_name() -> None:
     names = ["told", "told_streaks", "days_shown", "get_day", "untold"]
 
     assert [has_banned_word(name) for name in names] == [True, True, True, False, False]
+
+
+def test_no_comment_text_or_name_has_the_plainest_words_of_dialect() -> None:
+    files = ["*.html", "*.md", "*.py", "*.sql", ":!sql/migrations", ":!tests/test_glossary.py"]
+    tracked = subprocess.run(
+        ["git", "grep", "-nIiE", DIALECT, "--", *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    # 1 means that nothing was found, and larger numbers that the search failed.
+    assert tracked.returncode in (0, 1), tracked.stderr
+    assert tracked.stdout == ""
+
+
+def test_dialect_is_detected_in_sentences_and_names() -> None:
+    texts = ["Whoever writes", "test_what_is_told_first", "tolder", "is told.", "A plain sentence."]
+
+    found = [bool(re.search(DIALECT, text, re.IGNORECASE)) for text in texts]
+    assert found == [True, True, False, True, False]

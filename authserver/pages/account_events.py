@@ -19,7 +19,7 @@ _SENTENCES: Final = {
     "account_created": "Your account was created",
     "account_deleted": "Your account was deleted",
     "signed_in": "You signed in",
-    "sign_in_failed": "Somebody tried to sign in as you and failed",
+    "sign_in_failed": "A sign-in to your account failed",
     "signed_out": "A browser was signed out",
     "password_changed": "Your password was changed",
     "passkey_added": "A passkey was added",

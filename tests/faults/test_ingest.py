@@ -191,7 +191,7 @@ def stuck(client: TestClient, way: Proxy, person: Person, stream: str) -> Iterat
     with ThreadPoolExecutor(1) as background:
         try:
             later = background.submit(sender.send, 2)
-            until(person.connection, SOMEBODY_HAS_WRITTEN_ALL)
+            until(person.connection, A_BATCH_IS_WRITTEN)
             yield later
         finally:
             way.restore()
@@ -223,7 +223,7 @@ def test_a_tracker_on_the_same_device_or_of_the_same_day_waits_for_one_batch_and
 
     with ThreadPoolExecutor(1) as background, stuck(client, way, alice, stream) as first:
         second = background.submit(api.post, path(stream), json=pad(device, day), headers=headers)
-        until(alice.connection, SOMEBODY_WAITS)
+        until(alice.connection, A_BATCH_WAITS)
         were_done = first.done(), second.done()
 
     assert were_done == (False, False)
@@ -292,7 +292,7 @@ def test_a_client_that_disconnects_while_its_batch_waits_can_retry(
             return Answer(answer.status_code, answer.json())
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(request(token, where, content))
-            until(owner, SOMEBODY_WAITS)
+            until(owner, A_BATCH_WAITS)
         is_gone = True
         owner.execute("rollback")
         return None
@@ -317,7 +317,7 @@ def until(owner: Rows, query: LiteralString) -> None:
     wait_for(found, query)
 
 
-SOMEBODY_WAITS: LiteralString = """
+A_BATCH_WAITS: LiteralString = """
 select
   from pg_stat_activity
  where application_name = 'svc ingester'
@@ -325,7 +325,7 @@ select
    and wait_event_type = 'Lock'
 """
 # The counters of devices are written last.
-SOMEBODY_HAS_WRITTEN_ALL: LiteralString = """
+A_BATCH_IS_WRITTEN: LiteralString = """
 select
   from pg_locks
   join pg_stat_activity using (pid)

@@ -624,7 +624,7 @@ class GrantLifeCycle(RuleBasedStateMachine):
                 assert opened == expected, (pair, resource)
 
     @invariant()
-    def what_is_live_is_what_somebody_was_given(self) -> None:
+    def live_tokens_are_those_of_the_model(self) -> None:
         """The live tokens in the database are those of the model, with one refresh token per grant."""
         row = self.world.owner.execute(
             """
@@ -632,10 +632,10 @@ class GrantLifeCycle(RuleBasedStateMachine):
                    (
                        select count(*)
                          from oauth.refresh_token
-                         join oauth.grant as bond using (user_id, grant_id)
+                         join oauth.grant as token_grant using (user_id, grant_id)
                         where refresh_token.rotated_at is null
                           and refresh_token.expires_at > now()
-                          and bond.revoked_at is null
+                          and token_grant.revoked_at is null
                    ),
                    coalesce(max(current), 0)
               from (

@@ -99,7 +99,7 @@ def test_failed_sign_ins_are_listed(
 ) -> None:
     visitor.submit(visitor.get("/sign-in"), email=alice.email, password="a wrong password")
 
-    assert sentences(alice_browser.get(PATH)) == ["Somebody tried to sign in as you and failed"]
+    assert sentences(alice_browser.get(PATH)) == ["A sign-in to your account failed"]
 
 
 def test_older_events_are_listed_page_by_page_and_each_once(

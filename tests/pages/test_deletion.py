@@ -339,7 +339,8 @@ def test_the_page_explains_the_deletion(alice_browser: Visitor, owner: Rows) -> 
 
 
 @pytest.mark.parametrize(
-    ("administrators", "is_told"), [(["alice"], True), (["alice", "bob"], False), (["bob"], False)]
+    ("administrators", "is_warned"),
+    [(["alice"], True), (["alice", "bob"], False), (["bob"], False)],
 )
 def test_the_only_administrator_is_warned_and_may_delete_the_account(
     alice_browser: Visitor,
@@ -347,7 +348,7 @@ def test_the_only_administrator_is_warned_and_may_delete_the_account(
     bob: Person,
     owner: Rows,
     administrators: list[str],
-    is_told: bool,
+    is_warned: bool,
 ) -> None:
     owner.execute(
         "update identity.user set is_admin = split_part(email, '@', 1) = any (%s)",
@@ -357,7 +358,7 @@ def test_the_only_administrator_is_warned_and_may_delete_the_account(
     page = alice_browser.get(PATH)
     gone = alice_browser.submit(page, form=1, email=alice.email)
 
-    assert ("You are the only administrator." in page.text) is is_told
+    assert ("You are the only administrator." in page.text) is is_warned
     assert gone.status_code == 200
     assert owner.execute("select email from identity.user").fetchall() == [(bob.email,)]
 

@@ -449,7 +449,7 @@ def test_the_address_of_userinfo_is_used(browser: Visitor, issuer: Issuer, bob: 
     assert "alice@example.org" in signed_in_as(browser)
 
 
-@pytest.mark.parametrize("subject", ["somebody else", None, 248289761001])
+@pytest.mark.parametrize("subject", ["another subject", None, 248289761001])
 def test_userinfo_with_another_subject_is_refused(
     browser: Visitor, issuer: Issuer, bob: Person, owner: Rows, subject: object
 ) -> None:

@@ -536,7 +536,7 @@ def test_time_without_a_category_is_listed_longest_first_by_site_or_application(
     record(owner, alice, "Mystery", ago_h=10, hours=2.5)
     record(owner, alice, "Mystery", ago_h=7)
     record(owner, alice, "Own", ago_h=6)
-    record(owner, alice, "Told", ago_h=5, category="Design")
+    record(owner, alice, "Sketch", ago_h=5, category="Design")
     record(owner, alice, "Code", ago_h=4)
     record(owner, alice, "Firefox", ago_h=3, domain="de.wikipedia.org")
     record(owner, alice, "Idle", ago_h=3, idle=True)
@@ -550,7 +550,7 @@ def test_time_without_a_category_is_listed_longest_first_by_site_or_application(
         ("app", "Mystery", False, 3.5 * HOUR_MS, 2, 4),
         ("domain", "tides.example", False, 3 * HOUR_MS, 2, 4),
         ("app", "Firefox", True, 0.5 * HOUR_MS, 1, 4),
-        # Its tracker knows no better.
+        # Its tracker sent Uncategorized.
         ("app", "Shrug", False, 0.25 * HOUR_MS, 1, 4),
     ]
 
