@@ -52,9 +52,10 @@ async def submit(server: Server, request: Request) -> Response:
     wanted = NewAccount(email=email, password=form.get("password") or "", timezone=timezone)
     try:
         origin = events.request_origin(request)
-        # One link must not fill the queue of the hasher.
-        with server.throttle.reserve(origin.address):
-            user_id = await accounts.join(server.database, server.hasher, link, wanted, origin)
+        place = server.throttle.reserve(origin.address)
+        user_id = await accounts.join(
+            server.database, server.hasher, link, wanted, origin, place=place
+        )
     except (UnacceptableEmail, AddressTaken) as error:
         return server.pages.render(show_again(email_problem=error.__doc__), browser)
     except UnacceptablePassword as error:

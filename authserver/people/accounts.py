@@ -1,7 +1,7 @@
 """Accounts: creation, password sign-in, password changes, invitations and deletion."""
 
 import re
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -373,23 +373,33 @@ async def invitation(database: Database, link: Token) -> Invitation:
 
 
 async def join(
-    database: Database, hasher: Hasher, link: Token, new: NewAccount, origin: RequestOrigin
+    database: Database,
+    hasher: Hasher,
+    link: Token,
+    new: NewAccount,
+    origin: RequestOrigin,
+    *,
+    place: AbstractContextManager[None],
 ) -> UUID:
     """Create an account by a one-time link and return its id. The first account is an administrator.
 
-    Its address is the one that the invitation is limited to, otherwise that of ``new``.
+    Its address is the one that the invitation is limited to, otherwise that of ``new``. ``place`` is held
+    while the password is hashed, so that one link cannot fill the queue of the hasher.
 
-    Raises LinkUsed and the errors of ``add``; after an error of ``add`` the link can still be used.
+    Raises LinkUsed, what ``place`` does and the errors of ``add``; after an error of ``add`` the link can
+    still be used.
     """
     invited = await invitation(database, link)
     email = invited.email or folded_email(new.email)
     passwords.check(new.password, email)
+    with place:
+        # Strangers have no link, so they cannot fill the share of known people.
+        password_hash = await hasher.hash(new.password, is_known=True)
     parameters = {
         "invitation_hash": link.hash,
         "email": email,
         "timezone": new.timezone,
-        # Strangers have no link, so they cannot fill this place.
-        "password_hash": await hasher.hash(new.password, is_known=True),
+        "password_hash": password_hash,
     }
     try:
         created = await changes.run(database, SQL["join"], parameters, origin)

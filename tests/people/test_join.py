@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from authserver.people import first_account
+from authserver.people import first_account, throttle
 from shared import tokens
 from shared.settings import Settings
 from tests.conftest import Person
@@ -92,6 +92,22 @@ def test_a_link_works_once(visitor: Visitor, settings: Settings, owner: Rows) ->
     assert late.status_code == 400
     assert other.get(link).status_code == 400
     assert owner.execute("select email from identity.user").fetchall() == [("alice@example.org",)]
+
+
+def test_only_hashing_needs_one_of_the_places_of_an_address(
+    visitor: Visitor, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = visitor.get(first_link(settings))
+    monkeypatch.setattr(throttle, "_MAX_CONCURRENT", 0)
+
+    short = visitor.submit(page, email="alice@example.org", password="short")
+    good = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+    monkeypatch.undo()
+    later = visitor.submit(page, email="alice@example.org", password=PASSWORD)
+
+    assert (short.status_code, "at least" in short.text.lower()) == (400, True)
+    assert good.status_code == 429
+    assert later.headers["location"] == "/"
 
 
 def test_of_eight_concurrent_uses_of_a_link_one_gets_the_account(

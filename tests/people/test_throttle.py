@@ -871,7 +871,9 @@ def test_a_full_queue_does_not_keep_out_known_people(
             url = await accounts.invite(this.database, settings, None)
             link = tokens.parse(tokens.LINK, url.partition("=")[2])
             assert link is not None
-            await accounts.join(this.database, hasher, link, invited, origin)
+            await accounts.join(
+                this.database, hasher, link, invited, origin, place=this.throttle.reserve(None)
+            )
             entered.append(await accounts.find(this.database, "carol@example.org"))
 
             waiting.cancel_scope.cancel()
