@@ -47,3 +47,13 @@ def test_an_exception_is_written_below_its_line() -> None:
     first, *_, last = written.getvalue().splitlines()
     assert first.endswith(" ERROR svc.error failed")
     assert last == "KeyError: 'unknown'"
+
+
+def test_a_record_of_a_request_has_all_that_a_formatter_may_name() -> None:
+    usual = logging.LogRecord("svc.access", logging.INFO, __file__, 1, "100 %", (), None)
+    line = web.AccessRecord("100 %")
+
+    assert {name for name in vars(usual) if not hasattr(line, name)} == set()
+    assert logging.Formatter("%(levelname)s %(name)s %(message)s").format(line) == (
+        "INFO svc.access 100 %"
+    )
