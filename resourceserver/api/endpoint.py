@@ -4,9 +4,10 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -127,6 +128,24 @@ def written(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
+_NO_QUERY: Final = QueryParams()
+
+
+class _Answer(Response):
+    """An answer to a read, whose headers are encoded once and not for each request."""
+
+    _HEADERS: Final = [
+        *((name.lower().encode(), text.encode()) for name, text in PRIVATE.items()),
+        (b"content-type", b"application/json"),
+    ]
+
+    def __init__(self, body: bytes) -> None:
+        self.status_code = 200
+        self.background = None
+        self.body = body
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), *self._HEADERS]
+
+
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
     """Return a route for each declaration. ``resource`` is the audience to which tokens may be limited."""
     return [_route(endpoint, reader, resource) for endpoint in endpoints]
@@ -134,15 +153,16 @@ def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Rou
 
 def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
     async def answer(request: Request) -> Response:
-        scopes = (endpoint.scope, *endpoint.params.scopes(request.query_params))
+        query = request.query_params if request.scope["query_string"] else _NO_QUERY
+        scopes = (endpoint.scope, *endpoint.params.scopes(query))
         who = session.credential(request, scopes, (resource,))
         try:
-            params = parameters.parse(endpoint.params, request.query_params)
+            params = parameters.parse(endpoint.params, query)
         except ParameterProblem:
             # Mistakes in parameters are reported only after the token has been checked.
             await reader.check(who)
             raise
         body = await endpoint.read(reader, who, params.values())
-        return packed(Response(body, headers=PRIVATE, media_type="application/json"))
+        return packed(_Answer(body))
 
     return Route(endpoint.path, answer, name=endpoint.name)

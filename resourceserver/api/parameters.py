@@ -424,6 +424,8 @@ class DayRange(LocalDayRange):
 def parse(model: type[Params], given: QueryParams) -> Params:
     """Return the parameters of a request. Raises ParameterProblem, which names the first bad one."""
     names = _names(model)
+    if not names:
+        return model()
     pairs = [(name, value) for name, value in given.multi_items() if name in names]
     values = dict(pairs)
     if len(values) < len(pairs):

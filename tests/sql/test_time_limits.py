@@ -109,7 +109,7 @@ def test_one_person_has_sixteen_quick_reads_at_once_and_others_do_not_wait_for_t
         waiting = {person: len(each) for person, each in turns.waiting.items()}
         held = dict(turns.held)
 
-        assert (held, waiting) == ({alice.user_id: 16, bob.user_id: 1}, {alice.user_id: 4})
+        assert (held, waiting) == ({hers.person: 16, his.person: 1}, {hers.person: 4})
         assert await asyncio.gather(*asked) == [b"slept"] * 21
         assert not turns.held
 
