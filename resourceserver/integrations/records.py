@@ -317,6 +317,16 @@ Record = (
 """What a reader yields and a writer writes."""
 
 
+class Sourced(NamedTuple):
+    """A record with a source of its own, which is written instead of that of its format.
+
+    Only an export of this service brings records of several sources back.
+    """
+
+    source: str
+    record: Record
+
+
 class Refused(NamedTuple):
     """What a reader could not make a record of.
 

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 from zoneinfo import ZoneInfo
 
 from resourceserver.integrations.format import HEAD_BYTES, Format, Head, Person, Unreadable
-from resourceserver.integrations.records import Refused
+from resourceserver.integrations.records import Refused, Sourced
 
 ALICE: Final = Person(ZoneInfo("Europe/Berlin"), datetime(2026, 1, 15, 12, tzinfo=UTC))
 
@@ -65,8 +65,9 @@ def read(
             if isinstance(each, Refused):
                 reading.refused.append(each)
             else:
-                assert isinstance(each, chosen.records)
-                reading.records.append(each)
+                record = each.record if isinstance(each, Sourced) else each
+                assert isinstance(record, chosen.records)
+                reading.records.append(record)
     except Unreadable as error:
         reading.unreadable = str(error)
     return reading

@@ -1,6 +1,8 @@
 """Small files of further formats, as ``samples`` has them: one function with the name of the format."""
 
+import json
 import struct
+from typing import Any
 
 from tests.integrations.samples import Sample, as_json
 
@@ -336,3 +338,174 @@ def granola() -> Sample:
     }
     state = {"documents": {"d1": {"id": "d1", "title": "Standup"}}, "transcripts": {"d1": [part]}}
     return Sample("cache-v6.json", as_json({"cache": {"state": state, "version": 5}}))
+
+
+_SPAN = {"started_at": "2025-06-16T08:00:00.000Z", "ended_at": "2025-06-16T09:00:00.000Z"}
+_EVENT = _SPAN | {"idempotency_key": "k1", "device": "laptop", "utc_offset": "+02:00"}
+
+OWN_ROWS: dict[str, dict[str, Any]] = {
+    "app_sessions": _EVENT
+    | {
+        "id": "1",
+        "app": "Code",
+        "title": "main.py",
+        "url": "https://example.org/a",
+        "category": "Development",
+        "idle": True,
+        "source": "aw-bridge/1.2",
+    },
+    "coding_sessions": _EVENT
+    | {
+        "id": "2",
+        "project": "svc",
+        "language": "Python",
+        "branch": "main",
+        "file": "app.py",
+        "editor": "vscode",
+        "activity": "coding",
+        "lines_added": 7,
+        "lines_removed": 1,
+        "is_write": True,
+        "source": "wakatime",
+    },
+    "code_events": {
+        "id": "3",
+        "type": "pull_request",
+        "action": "merged",
+        "occurred_at": "2025-06-16T08:00:00.000Z",
+        "provider": "github",
+        "repository": {"name": "me/svc", "private": True},
+        "title": "Fix days",
+        "number": 7,
+        "additions": 41,
+        "deletions": 7,
+        "changed_files": 3,
+    },
+    "health_samples": _SPAN
+    | {
+        "id": "4",
+        "metric_type": "steps",
+        "value": 212.0,
+        "utc_offset": "+02:00",
+        "source": {"provider": "apple_health", "name": "Watch", "device": "Watch6,2"},
+    },
+    "heart_rates": {
+        "id": "5",
+        "recorded_at": "2025-06-16T08:00:00.000Z",
+        "bpm": 61,
+        "rr_intervals_ms": [982, 975],
+        "device": {"id": "d", "name": "H10", "platform": "ble"},
+    },
+    "sleeps": _SPAN
+    | {
+        "id": "6",
+        "provider": "whoop",
+        "utc_offset": "+02:00",
+        "nap": True,
+        "in_bed_ms": 3_600_000,
+        "asleep_ms": 3_000_000,
+        "recovery": {
+            "score": 66.0,
+            "state": "scored",
+            "resting_heart_rate_bpm": 52.0,
+            "hrv_rmssd_ms": 48.2,
+            "spo2_percent": 96.1,
+            "skin_temperature_c": 33.7,
+        },
+        "strain": {
+            "score": 11.4,
+            "scale_max": 21.0,
+            "energy_kj": 9210.4,
+            "average_heart_rate_bpm": 68.0,
+            "max_heart_rate_bpm": 165.0,
+            "started_at": "2025-06-16T08:00:00.000Z",
+            "ended_at": None,
+        },
+    },
+    "listens": {
+        "id": "7",
+        "listened_at": "2025-06-16T08:00:00.000Z",
+        "track": "Andromeda",
+        "artist": "Gorillaz",
+        "artists": ["Gorillaz", "D.R.A.M."],
+        "album": "Humanz",
+        "played_ms": 178_778,
+        "duration_ms": 197_000,
+        "skipped": False,
+        "source": "spotify",
+        "ids": {"spotify": "spotify:track:x", "isrc": None, "recording_mbid": None},
+    },
+    "locations": {
+        "id": "8",
+        "recorded_at": "2025-06-16T08:00:00.000Z",
+        "latitude": 52.37,
+        "longitude": 4.89,
+        "accuracy_m": 12.0,
+        "device": {"id": "d", "name": "phone", "platform": None},
+        "source": "owntracks",
+    },
+    "location_events": {
+        "id": "9",
+        "type": "check_in",
+        "status": "confirmed",
+        "started_at": "2025-06-16T08:00:00.000Z",
+        "ended_at": None,
+        "utc_offset": "+02:00",
+        "place": {"id": "p", "name": "Café X", "city": "Amsterdam", "country_code": "NL"},
+        "note": "with friends",
+        "source": "swarm",
+    },
+    "recordings": {
+        "id": "10",
+        "recorded_at": "2025-06-16T08:00:00.000Z",
+        "duration_ms": 184_000,
+        "title": "Standup",
+        "language": "en",
+        "source": "phone",
+        "transcript": {
+            "status": "ready",
+            "text": "Hello.",
+            "segments": [{"start_ms": 0, "end_ms": 4200, "speaker": None, "text": "Hello."}],
+        },
+    },
+    "plays": {
+        "id": "11",
+        "watched_at": "2025-06-16T08:00:00.000Z",
+        "watch_ms": 3_000_000,
+        "title": {"id": "t", "kind": "show", "name": "Dark", "genres": ["drama"]},
+        "season": 1,
+        "episode": 2,
+        "source": "trakt",
+    },
+    "calendar_events": {
+        "id": "12",
+        "calendar": {"id": "c", "name": "Work", "provider": "google"},
+        "title": "Review",
+        "starts_at": "2025-06-16T08:00:00.000Z",
+        "ends_at": "2025-06-16T09:00:00.000Z",
+        "start_date": "2025-06-16",
+        "end_date": "2025-06-17",
+        "timezone": "Europe/Berlin",
+        "status": "confirmed",
+        "response": "accepted",
+        "organizer": {"name": "Bob", "self": True},
+        "attendee_count": 5,
+        "series_id": "s",
+        "updated_at": "2025-06-16T09:00:00.000Z",
+    },
+}
+"""A row of each resource of our own export that comes back."""
+
+
+def own_json() -> Sample:
+    resources = {name: [row] for name, row in OWN_ROWS.items()}
+    body = {"exported_at": "2025-06-17T08:00:00.000Z", "user": {"id": "u"}, "resources": resources}
+    return Sample("activity-export-2025-06-17.json", json.dumps(body).encode())
+
+
+def own_ndjson() -> Sample:
+    lines = (
+        json.dumps({"resource": name} | row, separators=(",", ":")) + "\n"
+        for name, row in OWN_ROWS.items()
+    )
+    return Sample("activity-export-2025-06-17.ndjson", "".join(lines).encode())

@@ -22,6 +22,7 @@ from resourceserver.integrations.formats import (
     lastfm,
     listenbrainz,
     oura,
+    own,
     scrobbles,
     spotify,
     strava,
@@ -97,5 +98,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     transcripts.VTT,
     transcripts.SRT,
     transcripts.GRANOLA,
+    own.OWN_JSON,
+    own.OWN_NDJSON,
 )
 """All formats, the most widely used first."""
