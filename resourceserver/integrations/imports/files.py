@@ -196,9 +196,9 @@ def bring(path: Path, within: ExitStack) -> Brought:
         elif stat.S_ISREG(path.stat().st_mode):
             listing.add(path.name, path.stat().st_size, None, _opener(path))
         else:
-            raise CannotOpen(f"{path} is no file and no folder")
+            raise CannotOpen("it is no file and no folder")
     except OSError as error:
-        raise CannotOpen(f"{path}: {error.strerror or error}") from error
+        raise CannotOpen(error.strerror or str(error)) from error
     listing.brought.files.sort(key=lambda each: each.name)
     return listing.brought
 
@@ -219,7 +219,7 @@ def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
                     size += len(piece)
                     on_read(len(piece))
     except OSError as error:
-        raise CannotOpen(f"{error.filename or path}: {error.strerror or error}") from error
+        raise CannotOpen(error.strerror or str(error)) from error
     return whole.digest(), size
 
 
@@ -317,7 +317,7 @@ class _Listing:
             return
         except (*_DAMAGE, ValueError) as error:
             if not depth:
-                raise CannotOpen(f"{member.name}: {_damage(error)}") from error
+                raise CannotOpen(_damage(error)) from error
             self.refuse(member.name, _damage(error))
             return
         prefix = f"{member.name}/" if depth else ""

@@ -1,0 +1,153 @@
+"""``svc import`` and ``svc imports``, as people and scripts use them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from deploy.operators import imports
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.integrations.bringing import of_listens
+
+Rows = psycopg.Connection[Any]
+
+
+class Command:
+    """Runs the commands on the database of the tests."""
+
+    def __init__(self, deployment: Settings, email: str) -> None:
+        self.deployment, self.email = deployment, email
+
+    def bring(self, *words: str | Path) -> Result:
+        """Run ``svc import``."""
+        return self.run(imports.import_files, *map(str, words), "--user", self.email)
+
+    def run(self, command: Any, *words: str) -> Result:
+        return CliRunner().invoke(command, [*words], obj=self.deployment)
+
+
+@pytest.fixture
+def command(deployment: Settings, alice: Person, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setattr(imports, "FORMATS", (of_listens("plays"), of_listens("other", 0.5)))
+    return Command(deployment, alice.email)
+
+
+@pytest.fixture
+def plays(tmp_path: Path) -> Path:
+    path = tmp_path / "a.plays"
+    path.write_text("1\n2\nbad\n")
+    return path
+
+
+def test_a_receipt_is_printed(command: Command, plays: Path) -> None:
+    done = command.bring(plays)
+
+    lines = done.output.splitlines()
+    assert done.exit_code == 0
+    assert lines[0].startswith(f"{plays}: plays (import ")
+    assert lines[1:] == [
+        "  3 records read, 2 new, 0 known, 0 changed, 1 refused",
+        "  from 2025-06-15T15:07:40.000Z to 2025-06-15T15:08:40.000Z",
+        "  refused 1: bad",
+        "    bad",
+        "  Plays: never tested with a file that the service itself has made",
+    ]
+
+
+def test_scripts_get_the_receipt_as_json(command: Command, plays: Path) -> None:
+    first = json.loads(command.bring(plays, "--json").stdout)
+    again = json.loads(command.bring(plays, "--json").stdout)
+    listed = json.loads(command.run(imports.list_imports, command.email, "--json").stdout)
+    found = json.loads(command.run(imports.show, first["import_id"], "--json").stdout)
+
+    assert first["records"] == {"read": 3, "new": 2, "known": 0, "changed": 0, "refused": 1}
+    assert again["records"] == {"read": 3, "new": 0, "known": 2, "changed": 0, "refused": 1}
+    assert [each["import"] for each in listed] == [again["import_id"], first["import_id"]]
+    assert found == first
+
+
+def test_nothing_usable_is_a_failure_that_says_what_the_file_looks_like(
+    command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "diary.txt"
+    path.write_text("Dear diary")
+
+    done = command.bring(path, "--json")
+
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["status"] == "failed"
+    assert done.stderr == (
+        f'{path}: no format recognises it; it looks like text that begins with "Dear diary"\n'
+    )
+
+
+def test_one_usable_file_of_several_is_a_success(
+    command: Command, plays: Path, tmp_path: Path
+) -> None:
+    nothing = tmp_path / "nothing"
+
+    both = command.bring(nothing, plays)
+    alone = command.bring(nothing)
+
+    assert both.exit_code == 0
+    assert alone.exit_code == 1
+    assert alone.stderr == f"{nothing}: No such file or directory\n"
+
+
+def test_a_dry_run_writes_nothing(command: Command, plays: Path, owner: Rows) -> None:
+    done = command.bring(plays, "--dry-run")
+
+    assert done.exit_code == 0
+    assert "3 records read, 1 refused" in done.stdout
+    assert owner.execute("select from profile.import").fetchall() == []
+
+
+def test_the_format_can_be_chosen(command: Command, plays: Path) -> None:
+    chosen = command.bring(plays, "--as", "other")
+    unknown = command.bring(plays, "--as", "nothing")
+
+    assert "other (import " in chosen.stdout
+    assert unknown.exit_code == 1
+    assert "there is no format nothing; there are other, plays" in unknown.stderr
+
+
+def test_an_import_is_undone(command: Command, plays: Path, owner: Rows) -> None:
+    import_id = json.loads(command.bring(plays, "--json").stdout)["import_id"]
+
+    done = command.run(imports.import_files, "--undo", import_id)
+    unknown = command.run(imports.import_files, "--undo", "x")
+
+    assert done.stdout == f"removed what import {import_id} brought\n"
+    assert owner.execute("select from music.listen").fetchall() == []
+    assert unknown.exit_code == 1
+
+
+def test_ctrl_c_leaves_an_import_that_the_next_run_ends(
+    command: Command, plays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imports.running, "run", interrupt)
+        stopped = command.bring(plays)
+    again = json.loads(command.bring(plays, "--json").stdout)
+    listed = json.loads(command.run(imports.list_imports, command.email, "--json").stdout)
+
+    assert stopped.exit_code == 1
+    assert "interrupted: bring the same file again to go on" in stopped.stderr
+    assert [each["import"] for each in listed] == [again["import_id"]]
+    assert again["records"]["new"] == 2
+
+
+def test_files_of_nobody_are_refused(command: Command, plays: Path) -> None:
+    command.email = "nobody@example.org"
+
+    done = command.bring(plays)
+
+    assert done.exit_code == 1
+    assert "there is no account nobody@example.org" in done.stderr
