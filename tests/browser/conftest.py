@@ -88,10 +88,10 @@ class Watch:
     loaded: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
 
-    def note(self, asked: Request) -> None:
+    def note(self, sent: Request) -> None:
         """Remember a request, apart for a page itself, for what pages consist of and for data."""
         kinds = {"fetch": self.fetched, "document": self.opened}
-        kinds.get(asked.resource_type, self.loaded).append(asked.url)
+        kinds.get(sent.resource_type, self.loaded).append(sent.url)
 
 
 def origin(address: str) -> tuple[str, str | None, int | None]:

@@ -176,7 +176,7 @@ def apps(content: bytes) -> list[str]:
 
 
 @pytest.fixture
-def made_download(page: Page, open_signed_in: OpenSignedIn) -> None:
+def open_download(page: Page, open_signed_in: OpenSignedIn) -> None:
     """The page with the download and its token is open."""
     open_signed_in(page, f"{PATH}/download")
     page.get_by_role("button", name="Create a token for ten minutes").click()
@@ -184,7 +184,7 @@ def made_download(page: Page, open_signed_in: OpenSignedIn) -> None:
 
 
 @with_and_without_scripts
-@pytest.mark.usefixtures("recorded", "made_download")
+@pytest.mark.usefixtures("recorded", "open_download")
 def test_the_button_downloads_everything(page: Page, scripts: bool) -> None:
     button = page.get_by_role("button", name="Download now")
     if not scripts:
@@ -205,7 +205,7 @@ def test_the_button_downloads_everything(page: Page, scripts: bool) -> None:
     assert apps(waiting.value.path().read_bytes()) == ["Code"]
 
 
-@pytest.mark.usefixtures("recorded", "made_download")
+@pytest.mark.usefixtures("recorded", "open_download")
 def test_each_format_is_downloaded_without_being_held_in_memory(page: Page) -> None:
     # These would hold the whole file.
     page.evaluate(
@@ -230,7 +230,7 @@ def test_each_format_is_downloaded_without_being_held_in_memory(page: Page) -> N
 
 
 @without_scripts
-@pytest.mark.usefixtures("recorded", "made_download")
+@pytest.mark.usefixtures("recorded", "open_download")
 def test_the_line_downloads_everything(page: Page, tmp_path: Path) -> None:
     line = page.locator("#curl").inner_text()
 
@@ -239,7 +239,7 @@ def test_the_line_downloads_everything(page: Page, tmp_path: Path) -> None:
     assert apps((tmp_path / "activity.json").read_bytes()) == ["Code"]
 
 
-@pytest.mark.usefixtures("made_download")
+@pytest.mark.usefixtures("open_download")
 def test_a_refused_download_shows_the_reason(page: Page, owner: psycopg.Connection[Any]) -> None:
     owner.execute("update oauth.grant set revoked_at = now()")
 

@@ -46,9 +46,9 @@ def caught(page: Page, path: str) -> Iterator[list[str]]:
     bodies: list[str] = []
     page.on(
         "request",
-        lambda asked: (
-            bodies.append(asked.post_data or "")
-            if asked.method == "POST" and asked.url.endswith(path)
+        lambda request: (
+            bodies.append(request.post_data or "")
+            if request.method == "POST" and request.url.endswith(path)
             else None
         ),
     )

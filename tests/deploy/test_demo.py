@@ -41,7 +41,7 @@ def contents(connection: Rows, who: Person) -> dict[str, list[str]]:
     }
 
 
-def happened(connection: Rows, who: Person) -> list[datetime]:
+def latest_moments(connection: Rows, who: Person) -> list[datetime]:
     """Return the latest moment in each column of each table."""
     columns = connection.execute(
         """
@@ -116,7 +116,7 @@ def test_no_row_is_in_the_future(deployment: Settings, owner: Rows, bob: Person)
 
     assert done.exit_code == 0
     assert done.stdout.endswith("rows for bob@example.org, until now\n")
-    latest = happened(owner, bob)
+    latest = latest_moments(owner, bob)
     assert len(latest) > 10
     assert max(latest) <= datetime.now(UTC)
 
@@ -125,7 +125,7 @@ def test_a_life_ends_with_its_last_day(deployment: Settings, owner: Rows, bob: P
     run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}")
 
     # An account without a time zone lives in Amsterdam, where it is 23 h UTC at midnight.
-    assert max(happened(owner, bob)) <= datetime(2025, 10, 31, 23, tzinfo=UTC)
+    assert max(latest_moments(owner, bob)) <= datetime(2025, 10, 31, 23, tzinfo=UTC)
 
 
 def test_an_account_with_data_is_refused(deployment: Settings, owner: Rows, bob: Person) -> None:

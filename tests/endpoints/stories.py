@@ -49,7 +49,7 @@ class Rule:
         return self.pattern.lower() == thing.lower()
 
 
-def judged(session: Session, rules: Sequence[Rule], scores: Mapping[str, int]) -> Session:
+def categorized(session: Session, rules: Sequence[Rule], scores: Mapping[str, int]) -> Session:
     """Return a session with its decided category; before, it has the tracker's, or ''."""
     category = (
         next((rule.category for rule in rules if rule.matches(session)), None)

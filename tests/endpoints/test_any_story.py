@@ -41,7 +41,7 @@ from tests.endpoints.stories import (
     Share,
     Step,
     Story,
-    judged,
+    categorized,
     midnight_of,
     stories,
 )
@@ -104,7 +104,7 @@ class Account:
     def sessions(self) -> list[Session]:
         """Return the stored sessions, in their current categories."""
         rules = [rule for _, rule in self.rules]
-        return [judged(session, rules, self.scores) for session in self.sent.values()]
+        return [categorized(session, rules, self.scores) for session in self.sent.values()]
 
     def coding(self) -> list[CodingSession]:
         """Return the stored coding sessions."""

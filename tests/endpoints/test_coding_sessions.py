@@ -144,20 +144,20 @@ def test_bob_sees_nothing_of_alices(
 
 
 @pytest.mark.parametrize(
-    ("asked", "limit", "count"),
+    ("given", "limit", "count"),
     [("0", 0, 0), ("1", 1, 1), ("1000", 1000, 1000), ("1001", 1000, 1000), ("9" * 40, 1000, 1000)],
 )
 def test_a_page_has_the_requested_length_up_to_a_thousand(
     api: TestClient,
     owner: psycopg.Connection[Any],
     alice: Person,
-    asked: str,
+    given: str,
     limit: int,
     count: int,
 ) -> None:
     add_coding(owner, alice, [session(f"{n}", n, n + 1) for n in range(1001)])
 
-    body = ask(api, alice, PATH, **DAY, limit=asked)
+    body = ask(api, alice, PATH, **DAY, limit=given)
 
     assert (body["limit"], body["count"], len(body["data"])) == (limit, count, count)
     assert body["has_more"]

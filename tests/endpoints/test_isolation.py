@@ -51,15 +51,15 @@ class Life:
 
     def get(self, read: Operation, headers: dict[str, str], **changed: str) -> Any:
         """Request the longest range."""
-        return self.api.get(read.path, params=asked(read) | changed, headers=headers)
+        return self.api.get(read.path, params=widest(read) | changed, headers=headers)
 
-    def shown(self, answer: Any) -> set[str]:
+    def of_bob(self, answer: Any) -> set[str]:
         """Return the parts of an answer that contain bob's data."""
         marks = {MARKER} if MARKER in answer.text else set()
         return marks | (self.ids & set(UUID.findall(answer.text)))
 
 
-def asked(read: Operation) -> dict[str, str]:
+def widest(read: Operation) -> dict[str, str]:
     """Return the parameters of a question about everything."""
     params = valid(read)
     for name, schema in schemas(read).items():
@@ -88,7 +88,9 @@ def life(deployment: Settings, resource_client: TestClient) -> Iterator[Life]:
         fill(deployment, alice, seed=1)
         headers = alice.headers()
         before = {
-            read.name: answered(resource_client.get(read.path, params=asked(read), headers=headers))
+            read.name: answered(
+                resource_client.get(read.path, params=widest(read), headers=headers)
+            )
             for read in READS
         }
         fill(deployment, bob, seed=2)
@@ -162,7 +164,7 @@ def test_data_of_bob_does_not_change_the_answers_to_alice(life: Life, read: Oper
     answer = life.get(read, life.alice)
 
     assert answered(answer) == life.before[read.name]
-    assert life.shown(answer) == set()
+    assert life.of_bob(answer) == set()
 
 
 @each_read
@@ -188,7 +190,7 @@ def test_a_cursor_of_bob_gives_alice_only_rows_of_her_own(life: Life, read: Oper
         answer = life.get(read, life.alice, cursor=cursor[:end], **limited)
 
         assert answer.status_code in (200, 400)
-        assert life.shown(answer) == set()
+        assert life.of_bob(answer) == set()
 
 
 @each_read
@@ -197,7 +199,7 @@ def test_a_long_answer_is_compressed_on_request(life: Life, read: Operation) -> 
     with life.api.stream(
         "GET",
         read.path,
-        params=asked(read),
+        params=widest(read),
         headers=life.alice | {"Accept-Encoding": "br, gzip;q=0.5"},
     ) as packed:
         sent = b"".join(packed.iter_raw())

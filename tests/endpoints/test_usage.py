@@ -42,12 +42,12 @@ def at(minute: int, second: int = 0) -> float:
     return datetime(2026, 3, 1, 12, minute, second, tzinfo=UTC).timestamp()
 
 
-def write(chosen: Settings, noted: Usage) -> None:
+def write(chosen: Settings, recorded: Usage) -> None:
     """Write ``noted`` down once, as the server does."""
 
     async def run(workers: Pool) -> None:
         async with workers.connection() as worker:
-            await noted.write(worker)
+            await recorded.write(worker)
 
     with_worker(chosen, run)
 
@@ -71,12 +71,12 @@ def test_a_read_is_recorded_to_the_minute_when_the_server_ends(
     with AppClient(resourceserver.app.create(chosen)) as server:
         assert server.get("/api/v1/me", headers=bearer(token)).status_code == 200
         meanwhile = last_uses(owner)
-    (noted,) = last_uses(owner)
+    (recorded,) = last_uses(owner)
 
     assert meanwhile == [None]
-    assert noted is not None
-    assert before <= noted <= datetime.now(UTC)
-    assert (noted.second, noted.microsecond) == (0, 0)
+    assert recorded is not None
+    assert before <= recorded <= datetime.now(UTC)
+    assert (recorded.second, recorded.microsecond) == (0, 0)
 
 
 def test_ingest_is_a_use(deployment: Settings, alice: Person, owner: Rows) -> None:
@@ -168,7 +168,7 @@ def test_unknown_tokens_are_skipped(
 ) -> None:
     token, gone = token_of(alice), token_of(bob)
     owner.execute("delete from identity.user where user_id = %s", [bob.user_id])
-    noted = Usage(
+    recorded = Usage(
         {
             gone.hash: (gone.user_id, at(1)),
             # Alice's token under bob's name: the key is both.
@@ -176,62 +176,62 @@ def test_unknown_tokens_are_skipped(
         }
     )
 
-    write(deployment, noted)
+    write(deployment, recorded)
 
     assert last_uses(owner) == [None]
-    assert noted.waiting == {}
+    assert recorded.waiting == {}
 
 
 def test_a_locked_grant_is_skipped_and_written_later(
     deployment: Settings, alice: Person, bob: Person, owner: Rows
 ) -> None:
     held, free = token_of(alice), token_of(bob)
-    noted = Usage({held.hash: (held.user_id, at(1)), free.hash: (free.user_id, at(2))})
+    recorded = Usage({held.hash: (held.user_id, at(1)), free.hash: (free.user_id, at(2))})
 
     with owner.transaction():
         owner.execute(
             "select from oauth.grant where user_id = %s for no key update", [alice.user_id]
         )
-        write(deployment, noted)
-        waiting = set(noted.waiting)
-    write(deployment, noted)
+        write(deployment, recorded)
+        waiting = set(recorded.waiting)
+    write(deployment, recorded)
 
     assert waiting == {held.hash}
     assert last_uses(owner) == [
         datetime(2026, 3, 1, 12, 1, tzinfo=UTC),
         datetime(2026, 3, 1, 12, 2, tzinfo=UTC),
     ]
-    assert noted.waiting == {}
+    assert recorded.waiting == {}
 
 
 def test_a_refresh_in_progress_does_not_block_the_write(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
     token = token_of(alice)
-    noted = Usage({token.hash: (token.user_id, at(1))})
+    recorded = Usage({token.hash: (token.user_id, at(1))})
 
     with owner.transaction():
         owner.execute("select from oauth.grant for key share")
-        write(deployment, noted)
+        write(deployment, recorded)
 
     assert last_uses(owner) == [datetime(2026, 3, 1, 12, 1, tzinfo=UTC)]
 
 
 def test_a_use_during_the_write_is_written_later(deployment: Settings, alice: Person) -> None:
     token = token_of(alice)
-    noted = Usage({token.hash: (token.user_id, at(1))})
+    recorded = Usage({token.hash: (token.user_id, at(1))})
 
     async def use(workers: Pool) -> None:
         async with workers.connection() as worker:
-            writing = asyncio.create_task(noted.write(worker))
+            writing = asyncio.create_task(recorded.write(worker))
             await asyncio.sleep(0)
-            noted.note(token)
+            recorded.note(token)
             await writing
 
     with_worker(deployment, use)
 
-    assert set(noted.waiting) == {token.hash}
-    assert noted.waiting[token.hash][1] > at(1)
+    assert set(recorded.waiting) == {token.hash}
+    assert recorded.waiting[token.hash][1] > at(1)
 
 
 def test_without_the_database_uses_wait_and_no_request_fails(
@@ -239,12 +239,12 @@ def test_without_the_database_uses_wait_and_no_request_fails(
 ) -> None:
     nowhere = replace(deployment, role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"})
     token = token_of(alice)
-    noted = Usage({token.hash: (token.user_id, at(1))})
+    recorded = Usage({token.hash: (token.user_id, at(1))})
 
     with pytest.raises(psycopg.OperationalError):
-        write(nowhere, noted)
-    waiting = dict(noted.waiting)
-    write(deployment, noted)
+        write(nowhere, recorded)
+    waiting = dict(recorded.waiting)
+    write(deployment, recorded)
 
     assert waiting == {token.hash: (token.user_id, at(1))}
     assert last_uses(owner) == [datetime(2026, 3, 1, 12, 1, tzinfo=UTC)]
@@ -276,13 +276,13 @@ def test_memory_is_bounded_and_known_tokens_are_still_recorded(
 ) -> None:
     monkeypatch.setattr(usage, "MOST", 2)
     first, second, third = (tokens.mint(tokens.ACCESS, tokens.NOBODY) for _ in range(3))
-    noted = Usage({first.hash: (tokens.NOBODY, at(1)), second.hash: (tokens.NOBODY, at(1))})
+    recorded = Usage({first.hash: (tokens.NOBODY, at(1)), second.hash: (tokens.NOBODY, at(1))})
 
-    noted.note(third)
-    noted.note(first)
+    recorded.note(third)
+    recorded.note(first)
 
-    assert set(noted.waiting) == {first.hash, second.hash}
-    assert noted.waiting[first.hash][1] > at(1)
+    assert set(recorded.waiting) == {first.hash, second.hash}
+    assert recorded.waiting[first.hash][1] > at(1)
 
 
 def test_uses_beyond_one_statement_are_all_written(
@@ -310,12 +310,12 @@ def test_the_worker_learns_no_token_by_recording_uses(connect_as: Connect, alice
 def test_an_outdated_server_still_raises_its_error(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
-    noted = Usage()
-    noted.note(token_of(alice))
+    recorded = Usage()
+    recorded.note(token_of(alice))
     (before,) = owner.execute("select oldest_code from svc.schema_version").fetchall()
 
     async def fail(workers: Pool) -> None:
-        async with usage.written_at_the_end(noted, workers):
+        async with usage.written_at_the_end(recorded, workers):
             raise ValueError("of the block")
 
     owner.execute("update svc.schema_version set oldest_code = 9000")
@@ -324,4 +324,4 @@ def test_an_outdated_server_still_raises_its_error(
             with_worker(deployment, fail)
     finally:
         owner.execute("update svc.schema_version set oldest_code = %s", before)
-    assert noted.waiting
+    assert recorded.waiting

@@ -311,7 +311,7 @@ def values(kind: fields.Kind) -> st.SearchStrategy[Any]:
     return typical | anything
 
 
-def judged(stream: Stream, event: Any) -> tuple[str | None, str]:
+def rejection_of(stream: Stream, event: Any) -> tuple[str | None, str]:
     """Return code and message of the rejection of ``event``; None and nothing if it is accepted."""
     batch = read_batch({"events": [event]})
     rejected = judge(stream, batch, now_ms=NOON_MS, full_urls=False).rejected
@@ -320,7 +320,7 @@ def judged(stream: Stream, event: Any) -> tuple[str | None, str]:
 
 def compare(stream: Stream, schema: dict[str, Any], event: dict[str, Any]) -> None:
     """Assert that the schema and ingest agree about the shape of an event."""
-    code, message = judged(stream, event)
+    code, message = rejection_of(stream, event)
     name = message.partition(":")[0]
     is_unstated = (code == "string_too_long" and max(event[name]) >= "\u0300") or (
         code == "invalid_value" and name in ("metadata", "unknown")
@@ -369,7 +369,7 @@ def test_rules_outside_the_schema_reject_events_that_fit_it(
 ) -> None:
     event = APP_SESSIONS["example"] | changes
 
-    assert judged(events.APP_SESSIONS, event)[0] == code
+    assert rejection_of(events.APP_SESSIONS, event)[0] == code
     assert Draft202012Validator(APP_SESSIONS["event_schema"]).is_valid(event)
 
 
@@ -378,5 +378,5 @@ def test_rules_outside_the_schema_reject_events_that_fit_it(
 def test_a_value_that_is_no_object_fits_no_schema(
     stream: Stream, published: dict[str, Any], event: Any
 ) -> None:
-    assert judged(stream, event)[0] == "not_an_object"
+    assert rejection_of(stream, event)[0] == "not_an_object"
     assert not Draft202012Validator(published["event_schema"]).is_valid(event)

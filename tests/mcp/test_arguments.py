@@ -25,7 +25,7 @@ def today(alice: Person) -> date:
     return day
 
 
-def asked(assistant: Assistant, **arguments: Any) -> tuple[str, str]:
+def range_of(assistant: Assistant, **arguments: Any) -> tuple[str, str]:
     answer = assistant.ask(TOOL, **arguments)["range"]
     return answer["from"], answer["to"]
 
@@ -67,7 +67,7 @@ SUNDAY: Final = "today - extract(dow from today)::integer"
 def test_a_period_has_days_of_the_persons_zone(
     assistant: Assistant, alice: Person, today: date, period: str | None, first: str, last: str
 ) -> None:
-    assert asked(assistant, period=period) == days(alice, first, last)
+    assert range_of(assistant, period=period) == days(alice, first, last)
 
 
 def test_all_begins_with_the_first_measurement(
@@ -80,7 +80,7 @@ def test_all_begins_with_the_first_measurement(
         [alice.user_id],
     )
 
-    assert asked(assistant, period="all") == ("2024-03-02", today.isoformat())
+    assert range_of(assistant, period="all") == ("2024-03-02", today.isoformat())
 
 
 def test_all_may_begin_with_the_calendar_or_an_insight(
@@ -97,9 +97,9 @@ def test_all_may_begin_with_the_calendar_or_an_insight(
         )
 
     meet("2999-01-01T12:00:00Z")
-    with_plans_alone = asked(assistant, period="all")
+    with_plans_alone = range_of(assistant, period="all")
     meet("2024-03-01T15:00:00Z")
-    with_a_past = asked(assistant, period="all")
+    with_a_past = range_of(assistant, period="all")
     alice.connection.execute(
         "insert into content.insight (user_id, week_start, week_end, tz, title, summary, generated_at) "
         "values (%s, '2024-02-26', '2024-03-03', 'Asia/Tokyo', 'Week', 'Text', now())",
@@ -108,7 +108,7 @@ def test_all_may_begin_with_the_calendar_or_an_insight(
 
     assert with_plans_alone == (today.isoformat(), today.isoformat())
     assert with_a_past == ("2024-03-02", today.isoformat())
-    assert asked(assistant, period="all") == ("2024-02-26", today.isoformat())
+    assert range_of(assistant, period="all") == ("2024-02-26", today.isoformat())
 
 
 def test_all_does_not_reveal_the_first_day_of_data_without_its_scope(
@@ -127,8 +127,8 @@ def test_all_does_not_reveal_the_first_day_of_data_without_its_scope(
     few = Assistant(api, alice.headers("read:activity", "read:music"))
     more = Assistant(api, alice.headers("read:activity", "read:music", "read:code"))
 
-    assert asked(few, period="all")[0] == "2024-03-01"
-    assert asked(more, period="all")[0] == "2020-01-01"
+    assert range_of(few, period="all")[0] == "2024-03-01"
+    assert range_of(more, period="all")[0] == "2020-01-01"
 
 
 def test_a_range_of_days_includes_both_ends(assistant: Assistant) -> None:
@@ -164,7 +164,7 @@ def test_a_range_of_instants_excludes_its_end_and_has_the_days_it_overlaps(
 def test_an_empty_range_has_the_day_of_its_instant(assistant: Assistant) -> None:
     at = "2025-06-16T20:00:00Z"
 
-    assert asked(assistant, from_=at, to=at) == ("2025-06-16", "2025-06-16")
+    assert range_of(assistant, from_=at, to=at) == ("2025-06-16", "2025-06-16")
 
 
 def test_future_days_are_not_yet_and_not_gaps(assistant: Assistant) -> None:

@@ -134,22 +134,22 @@ def days(owner: Rows, alice: Person) -> None:
 
 @pytest.mark.usefixtures("days")
 def test_a_search_covers_all_texts_literally_and_in_any_case(assistant: Assistant) -> None:
-    found = assistant.ask("get_content", search="pRiCiNg", **JUNE)
+    answer = assistant.ask("get_content", search="pRiCiNg", **JUNE)
     nothing = assistant.ask("get_content", search="pric_ng", **JUNE)
 
-    assert titles(found) == ["The Price", None, "Lunch", "Pricing", "Week"]
-    assert [row["kind"] for row in found["data"]] == [
+    assert titles(answer) == ["The Price", None, "Lunch", "Pricing", "Week"]
+    assert [row["kind"] for row in answer["data"]] == [
         "watching", "recordings", "calendar", "calendar", "insights"
     ]  # fmt: skip
-    assert found["count"] == 5
-    assert found["data"][1]["text"] == "We talked about pricing."
-    assert found["data"][0]["genres"] == ["drama", "pricing"]
+    assert answer["count"] == 5
+    assert answer["data"][1]["text"] == "We talked about pricing."
+    assert answer["data"][0]["genres"] == ["drama", "pricing"]
     assert nothing["data"] == []
 
 
 @pytest.mark.usefixtures("days")
 @pytest.mark.parametrize(
-    ("kind", "found", "totals"),
+    ("kind", "expected", "totals"),
     [
         ("calendar", ["Lunch", "Pricing"], {"event_count": 2, "meeting_count": 2}),
         ("recordings", ["Other", None], {"recording_count": 2, "duration_text": "3 min"}),
@@ -158,11 +158,11 @@ def test_a_search_covers_all_texts_literally_and_in_any_case(assistant: Assistan
     ],
 )
 def test_a_requested_kind_is_the_only_one(
-    assistant: Assistant, kind: str, found: list[str], totals: dict[str, Any]
+    assistant: Assistant, kind: str, expected: list[str], totals: dict[str, Any]
 ) -> None:
     answer = assistant.ask("get_content", kind=kind, **JUNE)
 
-    assert titles(answer) == found
+    assert titles(answer) == expected
     assert answer["totals"][kind].items() >= totals.items()
     assert [name for name, each in answer["totals"].items() if each is not None] == [kind]
 

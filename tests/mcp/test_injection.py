@@ -235,7 +235,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(each)
 
 
-def found_in(value: Any) -> set[str]:
+def planted_in(value: Any) -> set[str]:
     """Return the names of the planted texts in an answer, each of them whole or cut, and alone."""
     names = set()
     for text in strings(value):
@@ -273,7 +273,7 @@ def test_text_of_other_people_appears_only_in_values_of_strings(
         response = target.call(tool.name, **arguments)
 
         assert response.status_code == 200, response.text
-        found |= found_in(response.json()["result"].get("structuredContent"))
+        found |= planted_in(response.json()["result"].get("structuredContent"))
         assert ORDER not in str(response.headers.raw)
         assert ORDER not in json.dumps(without_answer(response)), arguments
 
@@ -341,8 +341,8 @@ def test_planted_text_is_in_no_error(
 
 
 def test_the_check_detects_planted_text_in_wrong_places() -> None:
-    assert found_in({"data": [{"app": planted("app")}]}) == {"app"}
+    assert planted_in({"data": [{"app": planted("app")}]}) == {"app"}
     with pytest.raises(AssertionError, match="a member has the name"):
-        found_in({"totals": {planted("app"): 1}})
+        planted_in({"totals": {planted("app"): 1}})
     with pytest.raises(AssertionError, match="a sentence of ours holds it"):
-        found_in({"phrase": f"Mostly in {planted('app')}."})
+        planted_in({"phrase": f"Mostly in {planted('app')}."})

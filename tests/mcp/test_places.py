@@ -146,7 +146,7 @@ def test_the_last_stay_at_a_place_is_the_first_row(
 
 
 @pytest.mark.parametrize(
-    ("search", "found"),
+    ("search", "expected"),
     [
         ("forum", ["Forum"]),
         ("MUSEUM", ["Forum"]),
@@ -159,7 +159,7 @@ def test_the_last_stay_at_a_place_is_the_first_row(
     ],
 )
 def test_a_search_is_literal_and_in_any_case(
-    assistant: Assistant, place: Place, stay: Stay, search: str, found: list[str]
+    assistant: Assistant, place: Place, stay: Stay, search: str, expected: list[str]
 ) -> None:
     stay(place("Forum", category="Museum", address="Via Sacra 100", **ROME), "2025-06-16T10:00Z")
     stay(place("Home"), "2025-06-17T10:00Z", note="a sunny day")
@@ -167,7 +167,7 @@ def test_a_search_is_literal_and_in_any_case(
 
     answer = assistant.ask("get_places", search=search, **JUNE)
 
-    assert [row["name"] for row in answer["data"]] == found
+    assert [row["name"] for row in answer["data"]] == expected
 
 
 @pytest.mark.parametrize(

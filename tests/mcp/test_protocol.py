@@ -411,7 +411,7 @@ def test_half_of_a_surrogate_pair_is_echoed_and_breaks_nothing(assistant: Assist
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"),
+    ("requested", "given"),
     [
         ("2025-11-25", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
@@ -425,9 +425,11 @@ def test_half_of_a_surrogate_pair_is_echoed_and_breaks_nothing(assistant: Assist
     ],
 )
 def test_initialize_returns_the_requested_revision_or_the_newest(
-    assistant: Assistant, asked: Any, given: str
+    assistant: Assistant, requested: Any, given: str
 ) -> None:
-    response = assistant.legacy("initialize", {} if asked is None else {"protocolVersion": asked})
+    response = assistant.legacy(
+        "initialize", {} if requested is None else {"protocolVersion": requested}
+    )
 
     assert response.status_code == 200
     result = response.json()["result"]

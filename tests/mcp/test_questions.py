@@ -37,47 +37,47 @@ def alice_of_old(deployment: Settings) -> Iterator[Person]:
 
 
 @pytest.fixture(scope="module")
-def asked(alice_of_old: Person, resource_client: TestClient) -> Assistant:
+def assistant(alice_of_old: Person, resource_client: TestClient) -> Assistant:
     """Her assistant, which may read everything."""
     return Assistant(resource_client, alice_of_old.headers())
 
 
-def rest(asked: Assistant, path: str, **params: Any) -> Any:
+def rest(assistant: Assistant, path: str, **params: Any) -> Any:
     """Return an answer of the REST API; ``from_`` is ``from``."""
     given = {name.rstrip("_"): value for name, value in params.items()}
-    response = asked.client.get(f"/api/v1/{path}", params=given, headers=asked.headers)
+    response = assistant.client.get(f"/api/v1/{path}", params=given, headers=assistant.headers)
     assert response.status_code == 200, response.text
     return response.json()
 
 
-def every(asked: Assistant, path: str, **params: Any) -> list[Any]:
+def every(assistant: Assistant, path: str, **params: Any) -> list[Any]:
     """Return the rows of all pages of a list."""
     rows: list[Any] = []
     cursor: dict[str, str] = {}
     while True:
-        page = rest(asked, path, **params, **cursor, limit=1000)
+        page = rest(assistant, path, **params, **cursor, limit=1000)
         rows += page["data"]
         if not page["next_cursor"]:
             return rows
         cursor = {"cursor": page["next_cursor"]}
 
 
-def test_am_i_on_track_with_my_goals(asked: Assistant) -> None:
-    answer = asked.ask("get_goals")
+def test_am_i_on_track_with_my_goals(assistant: Assistant) -> None:
+    answer = assistant.ask("get_goals")
 
-    endpoint = rest(asked, "goals")
+    endpoint = rest(assistant, "goals")
     assert [(goal["title"], goal["progress"]["status"]) for goal in answer["data"]] == [
         (goal["title"], goal["progress"]["status"]) for goal in endpoint["data"]
     ]
     assert answer["data"]
 
 
-def test_who_were_my_top_artists_in_the_last_month(asked: Assistant) -> None:
-    answer = asked.ask("get_listening", period="last_30_days", top=3)
+def test_who_were_my_top_artists_in_the_last_month(assistant: Assistant) -> None:
+    answer = assistant.ask("get_listening", period="last_30_days", top=3)
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     listened: dict[str, int] = {}
-    for play in every(asked, "music/history", **ends):
+    for play in every(assistant, "music/history", **ends):
         heard = play["played_ms"] or play["duration_ms"] or 0
         listened[play["artist"]] = listened.get(play["artist"], 0) + heard
     best = sorted(listened.items(), key=lambda each: (-each[1], each[0]))[:3]
@@ -87,19 +87,19 @@ def test_who_were_my_top_artists_in_the_last_month(asked: Assistant) -> None:
 # Sums of time, a day, two periods
 
 
-def test_where_did_my_time_go(asked: Assistant) -> None:
-    answer = asked.ask("get_time_breakdown")
+def test_where_did_my_time_go(assistant: Assistant) -> None:
+    answer = assistant.ask("get_time_breakdown")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    usage = rest(asked, "analytics/app-usage", **ends)
+    usage = rest(assistant, "analytics/app-usage", **ends)
     assert [(row["by"]["app"], row["total_ms"]) for row in answer["data"]] == [
         (row["app"], row["total_ms"]) for row in usage["data"][:20]
     ]
     assert answer["totals"]["total_ms"] == usage["totals"]["tracked_ms"] > 0
 
 
-def test_how_much_python_per_week_was_there_this_year(asked: Assistant) -> None:
-    answer = asked.ask(
+def test_how_much_python_per_week_was_there_this_year(assistant: Assistant) -> None:
+    answer = assistant.ask(
         "get_time_breakdown",
         period="this_year",
         group_by=["week"],
@@ -109,7 +109,7 @@ def test_how_much_python_per_week_was_there_this_year(asked: Assistant) -> None:
 
     weeks: dict[str, int] = {}
     for day in days_of(answer):
-        coding = rest(asked, "analytics/coding", from_=day["starts_at"], to=day["ends_at"])
+        coding = rest(assistant, "analytics/coding", from_=day["starts_at"], to=day["ends_at"])
         date_of_day = date.fromisoformat(day["date"])
         week = str(date_of_day - timedelta(days=date_of_day.weekday()))
         python = [row for row in coding["data"]["languages"] if row["language"] == "Python"]
@@ -139,12 +139,12 @@ def at_midnight(day: date) -> str:
 
 
 @pytest.mark.parametrize("period", ["last_week", "last_30_days"])
-def test_how_long_was_i_in_slack(asked: Assistant, period: str) -> None:
+def test_how_long_was_i_in_slack(assistant: Assistant, period: str) -> None:
     """One of the weeks was spent on a journey."""
-    answer = asked.ask("get_time_breakdown", period=period, filter={"apps": ["slack"]})
+    answer = assistant.ask("get_time_breakdown", period=period, filter={"apps": ["slack"]})
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    usage = rest(asked, "analytics/app-usage", **ends)["data"]
+    usage = rest(assistant, "analytics/app-usage", **ends)["data"]
     slack = [row["total_ms"] for row in usage if row["app"] == "Slack"]
     assert [(row["by"]["app"], row["total_ms"]) for row in answer["data"]] == [
         ("Slack", total_ms) for total_ms in slack
@@ -153,29 +153,31 @@ def test_how_long_was_i_in_slack(asked: Assistant, period: str) -> None:
     assert answer["unmatched"] == []
 
 
-def test_how_long_was_i_in_an_application_with_a_misspelled_name(asked: Assistant) -> None:
-    said = asked.mistake("get_time_breakdown", period="last_30_days", filter={"apps": ["Slak"]})
+def test_how_long_was_i_in_an_application_with_a_misspelled_name(assistant: Assistant) -> None:
+    mistake = assistant.mistake(
+        "get_time_breakdown", period="last_30_days", filter={"apps": ["Slak"]}
+    )
 
-    assert 'the nearest known are: ["Slack"' in said
-
-
-def test_what_was_i_doing_in_a_place_where_i_never_was(asked: Assistant) -> None:
-    said = asked.mistake("get_places", search="Lissabon", period="all")
-
-    assert "Lisbon" in said
+    assert 'the nearest known are: ["Slack"' in mistake
 
 
-def test_how_long_will_i_work_in_a_year_from_now(asked: Assistant) -> None:
+def test_what_was_i_doing_in_a_place_where_i_never_was(assistant: Assistant) -> None:
+    mistake = assistant.mistake("get_places", search="Lissabon", period="all")
+
+    assert "Lisbon" in mistake
+
+
+def test_how_long_will_i_work_in_a_year_from_now(assistant: Assistant) -> None:
     today = datetime.now(ZoneInfo(ZONE)).date()
     then = str(today + timedelta(days=365))
 
-    said = asked.mistake("get_time_breakdown", from_=then, to=then)
+    mistake = assistant.mistake("get_time_breakdown", from_=then, to=then)
 
-    assert said.startswith(f"{then} is not yet: today is {today}")
+    assert mistake.startswith(f"{then} is not yet: today is {today}")
 
 
-def test_which_sites_distract_me_most(asked: Assistant) -> None:
-    answer = asked.ask(
+def test_which_sites_distract_me_most(assistant: Assistant) -> None:
+    answer = assistant.ask(
         "get_time_breakdown",
         period="last_30_days",
         group_by=["domain"],
@@ -183,19 +185,21 @@ def test_which_sites_distract_me_most(asked: Assistant) -> None:
     )
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    totals = rest(asked, "analytics/categories", **ends)["totals"]
+    totals = rest(assistant, "analytics/categories", **ends)["totals"]
     assert answer["totals"]["total_ms"] == totals["distracted_ms"] > 0
     shares = [row["total_ms"] for row in answer["data"]]
     assert shares == sorted(shares, reverse=True)
 
 
-def test_which_project_did_i_spend_most_time_on_in_the_last_three_months(asked: Assistant) -> None:
-    answer = asked.ask(
+def test_which_project_did_i_spend_most_time_on_in_the_last_three_months(
+    assistant: Assistant,
+) -> None:
+    answer = assistant.ask(
         "get_time_breakdown", period="last_90_days", kind="coding", group_by=["project"], top=1
     )
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    coding = rest(asked, "analytics/coding", **ends)
+    coding = rest(assistant, "analytics/coding", **ends)
     (row,) = answer["data"]
     best = coding["data"]["projects"][0]
     assert (row["by"]["project"], row["total_ms"], row["percent"]) == (
@@ -206,12 +210,12 @@ def test_which_project_did_i_spend_most_time_on_in_the_last_three_months(asked: 
     assert row["total_ms"] + answer["other"]["total_ms"] == coding["totals"]["coding_ms"]
 
 
-def test_on_which_weekday_am_i_at_the_computer_most(asked: Assistant) -> None:
-    answer = asked.ask("get_time_breakdown", period="last_90_days", group_by=["weekday"])
+def test_on_which_weekday_am_i_at_the_computer_most(assistant: Assistant) -> None:
+    answer = assistant.ask("get_time_breakdown", period="last_90_days", group_by=["weekday"])
 
     spent = dict.fromkeys(calendar.day_name, 0)
     daily = rest(
-        asked,
+        assistant,
         "analytics/daily",
         from_=answer["range"]["from"],
         to=answer["range"]["to"],
@@ -222,37 +226,37 @@ def test_on_which_weekday_am_i_at_the_computer_most(asked: Assistant) -> None:
     assert {row["by"]["weekday"]: row["total_ms"] for row in answer["data"]} == spent
 
 
-def test_how_much_was_it_on_each_device_this_month(asked: Assistant) -> None:
-    answer = asked.ask("get_time_breakdown", period="this_month", group_by=["device"])
+def test_how_much_was_it_on_each_device_this_month(assistant: Assistant) -> None:
+    answer = assistant.ask("get_time_breakdown", period="this_month", group_by=["device"])
 
-    devices = {device["name"] for device in rest(asked, "devices")["data"]}
+    devices = {device["name"] for device in rest(assistant, "devices")["data"]}
     assert {row["by"]["device"] for row in answer["data"]} <= devices
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    tracked = rest(asked, "analytics/app-usage", **ends)["totals"]["tracked_ms"]
+    tracked = rest(assistant, "analytics/app-usage", **ends)["totals"]["tracked_ms"]
     assert sum(row["total_ms"] for row in answer["data"]) == tracked
 
 
-def test_how_was_my_day(asked: Assistant) -> None:
-    answer = asked.ask("get_day")
+def test_how_was_my_day(assistant: Assistant) -> None:
+    answer = assistant.ask("get_day")
 
     day = answer["date"]
-    (endpoint,) = rest(asked, "analytics/daily", from_=day, to=day, tz=ZONE)["data"]
+    (endpoint,) = rest(assistant, "analytics/daily", from_=day, to=day, tz=ZONE)["data"]
     totals = {row["metric"]: row["value"] for row in answer["totals"]}
     assert (totals["tracked_ms"] or 0, totals["coding_ms"] or 0) == (
         endpoint["tracked_ms"],
         endpoint["coding_ms"],
     )
     assert [goal["title"] for goal in answer["goals"]] == [
-        goal["title"] for goal in rest(asked, "goals")["data"]
+        goal["title"] for goal in rest(assistant, "goals")["data"]
     ]
     assert answer["omitted"] == []
     assert answer["is_over"] is False
 
 
-def test_was_the_last_day_at_work_a_usual_one(asked: Assistant) -> None:
+def test_was_the_last_day_at_work_a_usual_one(assistant: Assistant) -> None:
     today = datetime.now(ZoneInfo(ZONE)).date()
     weeks = rest(
-        asked,
+        assistant,
         "analytics/daily",
         from_=today - timedelta(days=40),
         to=today - timedelta(days=1),
@@ -260,7 +264,7 @@ def test_was_the_last_day_at_work_a_usual_one(asked: Assistant) -> None:
     )["data"]
     last = max(n for n, day in enumerate(weeks) if day["tracked_ms"])
 
-    answer = asked.ask("get_day", date=weeks[last]["date"])
+    answer = assistant.ask("get_day", date=weeks[last]["date"])
 
     before = weeks[last - 28 : last]
     known = [day["tracked_ms"] for day in before if day["session_count"] or day["coding_ms"]]
@@ -271,65 +275,65 @@ def test_was_the_last_day_at_work_a_usual_one(asked: Assistant) -> None:
     assert tracked["z"] == round(away / statistics.stdev(known), 2)
 
 
-def test_when_did_i_start_and_how_did_i_sleep_before(asked: Assistant) -> None:
+def test_when_did_i_start_and_how_did_i_sleep_before(assistant: Assistant) -> None:
     today = datetime.now(ZoneInfo(ZONE)).date()
-    nights = rest(asked, "health/recovery", from_=today - timedelta(days=14), to=today)["data"]
+    nights = rest(assistant, "health/recovery", from_=today - timedelta(days=14), to=today)["data"]
     night = [night for night in nights if night["sleep"]][-3]
     day = night["date"]
 
-    answer = asked.ask("get_day", date=day)
+    answer = assistant.ask("get_day", date=day)
 
-    (endpoint,) = rest(asked, "analytics/daily", from_=day, to=day, tz=ZONE)["data"]
+    (endpoint,) = rest(assistant, "analytics/daily", from_=day, to=day, tz=ZONE)["data"]
     assert answer["first_activity_at"] == endpoint["first_activity_at"]
     assert answer["sleep"]["night"]["asleep_ms"] == night["sleep"]["asleep_ms"] > 0
     assert answer["sleep"]["night"]["started_at"] == night["sleep"]["started_at"]
 
 
-def test_was_i_more_focused_than_last_month(asked: Assistant) -> None:
-    answer = asked.ask("compare_periods", a="this_month", b="last_month", metrics=["focus_ms"])
+def test_was_i_more_focused_than_last_month(assistant: Assistant) -> None:
+    answer = assistant.ask("compare_periods", a="this_month", b="last_month", metrics=["focus_ms"])
 
     (row,) = answer["data"]
     for side, period in answer["periods"].items():
         first, last = (date.fromisoformat(period[end]) for end in ("from", "to"))
         ends = {"from_": at_midnight(first), "to": at_midnight(last + timedelta(days=1))}
-        streaks = rest(asked, "analytics/focus-streaks", **ends)
+        streaks = rest(assistant, "analytics/focus-streaks", **ends)
         assert (row[side]["value"] or 0) == streaks["totals"]["focus_ms"]
     assert row["change"] is None or row["change"] == row["a"]["value"] - row["b"]["value"]
 
 
-def test_did_i_code_more_this_week_than_last(asked: Assistant) -> None:
-    answer = asked.ask("compare_periods", metrics=["coding_ms", "commits"])
+def test_did_i_code_more_this_week_than_last(assistant: Assistant) -> None:
+    answer = assistant.ask("compare_periods", metrics=["coding_ms", "commits"])
 
     by_metric = {row["metric"]: row for row in answer["data"]}
     for side, period in answer["periods"].items():
         days = {"from_": period["from"], "to": period["to"]}
-        daily = rest(asked, "analytics/daily", **days, tz=ZONE)["data"]
+        daily = rest(assistant, "analytics/daily", **days, tz=ZONE)["data"]
         ends = {"from_": daily[0]["starts_at"], "to": daily[-1]["ends_at"]}
-        counts = rest(asked, "codehost/activity/counts", **ends)["data"]
+        counts = rest(assistant, "codehost/activity/counts", **ends)["data"]
         commits = {row["type"]: row["count"] for row in counts}["commit"]
         coding = sum(day["coding_ms"] for day in daily)
         assert (by_metric["coding_ms"][side]["value"] or 0) == coding
         assert (by_metric["commits"][side]["value"] or 0) == commits
 
 
-def test_do_i_sleep_longer_than_two_weeks_ago(asked: Assistant) -> None:
+def test_do_i_sleep_longer_than_two_weeks_ago(assistant: Assistant) -> None:
     today = datetime.now(ZoneInfo(ZONE)).date()
     earlier = f"{today - timedelta(days=20)}/{today - timedelta(days=14)}"
 
-    answer = asked.ask("compare_periods", a="last_7_days", b=earlier, metrics=["asleep_ms"])
+    answer = assistant.ask("compare_periods", a="last_7_days", b=earlier, metrics=["asleep_ms"])
 
     (row,) = answer["data"]
     for side, period in answer["periods"].items():
         days = {"from_": period["from"], "to": period["to"]}
-        averages = rest(asked, "health/recovery", **days)["averages"]
+        averages = rest(assistant, "health/recovery", **days)["averages"]
         assert row[side]["value"] == averages["asleep_ms"]
 
 
-def test_how_did_i_sleep(asked: Assistant) -> None:
-    answer = asked.ask("get_health")
+def test_how_did_i_sleep(assistant: Assistant) -> None:
+    answer = assistant.ask("get_health")
 
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"]}
-    endpoint = rest(asked, "health/recovery", **days)
+    endpoint = rest(assistant, "health/recovery", **days)
     nights = [night for night in endpoint["data"] if night["has_data"]]
     assert [(day["date"], day["sleep"]["asleep_ms"]) for day in answer["recovery"]] == [
         (night["date"], night["sleep"]["asleep_ms"]) for night in reversed(nights)
@@ -337,15 +341,15 @@ def test_how_did_i_sleep(asked: Assistant) -> None:
     assert answer["recovery_averages"]["asleep_ms"] == endpoint["averages"]["asleep_ms"] > 0
     first = date.fromisoformat(answer["range"]["from"])
     before = {"from_": first - timedelta(days=28), "to": first - timedelta(days=1)}
-    normal = rest(asked, "health/recovery", **before)["averages"]
+    normal = rest(assistant, "health/recovery", **before)["averages"]
     assert answer["recovery_normal"]["asleep_ms"] == normal["asleep_ms"] > 0
 
 
-def test_what_was_my_resting_heart_rate(asked: Assistant) -> None:
-    answer = asked.ask("get_health", metrics=["resting_heart_rate_bpm"], period="last_30_days")
+def test_what_was_my_resting_heart_rate(assistant: Assistant) -> None:
+    answer = assistant.ask("get_health", metrics=["resting_heart_rate_bpm"], period="last_30_days")
 
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"]}
-    endpoint = rest(asked, "health/recovery", **days)
+    endpoint = rest(assistant, "health/recovery", **days)
     (metric,) = answer["metrics"]
     assert metric["summary"]["mean"] == endpoint["averages"]["resting_heart_rate_bpm"]
     parts = [(night["date"], night["recovery"]) for night in endpoint["data"]]
@@ -357,11 +361,11 @@ def test_what_was_my_resting_heart_rate(asked: Assistant) -> None:
     assert metric["unit"] == "bpm"
 
 
-def test_how_many_steps_did_i_take_this_month(asked: Assistant) -> None:
-    answer = asked.ask("get_health", metrics=["steps"], period="last_30_days")
+def test_how_many_steps_did_i_take_this_month(assistant: Assistant) -> None:
+    answer = assistant.ask("get_health", metrics=["steps"], period="last_30_days")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    summaries = rest(asked, "health/summary", **ends, tz=ZONE)["data"]
+    summaries = rest(assistant, "health/summary", **ends, tz=ZONE)["data"]
     (steps,) = [row for row in summaries if row["metric_type"] == "steps"]
     (metric,) = answer["metrics"]
     assert metric["summary"]["total"] == steps["total"] > 0
@@ -371,11 +375,11 @@ def test_how_many_steps_did_i_take_this_month(asked: Assistant) -> None:
     )
 
 
-def test_what_was_my_highest_heart_rate_this_week(asked: Assistant) -> None:
-    answer = asked.ask("get_health", metrics=["heart_rate"])
+def test_what_was_my_highest_heart_rate_this_week(assistant: Assistant) -> None:
+    answer = assistant.ask("get_health", metrics=["heart_rate"])
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    readings = [row["bpm"] for row in every(asked, "health/heart-rate", **ends)]
+    readings = [row["bpm"] for row in every(assistant, "health/heart-rate", **ends)]
     (metric,) = answer["metrics"]
     summary = metric["summary"]
     assert (summary["minimum"], summary["maximum"]) == (min(readings), max(readings))
@@ -383,12 +387,14 @@ def test_what_was_my_highest_heart_rate_this_week(asked: Assistant) -> None:
     assert summary["daily_maximum"] < summary["maximum"]
 
 
-def test_when_was_my_heart_fastest_yesterday(asked: Assistant) -> None:
-    answer = asked.ask("get_health", metrics=["heart_rate"], resolution="hour", period="yesterday")
+def test_when_was_my_heart_fastest_yesterday(assistant: Assistant) -> None:
+    answer = assistant.ask(
+        "get_health", metrics=["heart_rate"], resolution="hour", period="yesterday"
+    )
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     by_hour: dict[str, list[int]] = {}
-    for reading in every(asked, "health/heart-rate", **ends):
+    for reading in every(assistant, "health/heart-rate", **ends):
         by_hour.setdefault(f"{reading['recorded_at'][:13]}:00:00.000Z", []).append(reading["bpm"])
     (metric,) = answer["metrics"]
     assert {point["at"]: point["value"] for point in metric["series"]} == {
@@ -396,22 +402,22 @@ def test_when_was_my_heart_fastest_yesterday(asked: Assistant) -> None:
     }
 
 
-def test_when_was_i_last_in_lisbon(asked: Assistant) -> None:
-    answer = asked.ask("get_places", search="Lisbon", period="all")
+def test_when_was_i_last_in_lisbon(assistant: Assistant) -> None:
+    answer = assistant.ask("get_places", search="Lisbon", period="all")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    events = every(asked, "locations/events", **ends)
+    events = every(assistant, "locations/events", **ends)
     there = [each for each in events if each["place"]["city"] == "Lisbon"]
     assert answer["data"][0]["started_at"] == there[0]["started_at"]
     assert answer["data"][0]["city"] == "Lisbon"
     assert answer["count"] == len(there)
 
 
-def test_how_long_was_i_at_the_office_last_month(asked: Assistant) -> None:
-    answer = asked.ask("get_places", search="lantern works", period="last_30_days")
+def test_how_long_was_i_at_the_office_last_month(assistant: Assistant) -> None:
+    answer = assistant.ask("get_places", search="lantern works", period="last_30_days")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    events = every(asked, "locations/events", **ends)
+    events = every(assistant, "locations/events", **ends)
     (place,) = answer["places"]
     assert place["name"] == "Lantern Works"
     assert place["stayed_ms"] == sum(
@@ -421,24 +427,24 @@ def test_how_long_was_i_at_the_office_last_month(asked: Assistant) -> None:
     )
 
 
-def test_how_far_did_i_go_in_the_last_month(asked: Assistant) -> None:
-    answer = asked.ask("get_places", period="last_30_days")
+def test_how_far_did_i_go_in_the_last_month(assistant: Assistant) -> None:
+    answer = assistant.ask("get_places", period="last_30_days")
 
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
     pairs = {"metric_a": "distance_m", "metric_b": "distance_m"}
-    by_day = rest(asked, "account/correlation", **days, **pairs)["points"]
+    by_day = rest(assistant, "account/correlation", **days, **pairs)["points"]
     assert answer["distance_m"] == pytest.approx(sum(day["a"] for day in by_day), abs=0.01)
     assert answer["distance_m"] > 1000
     assert answer["distance_text"] == f"{answer['distance_m'] / 1000:.1f} km"
 
 
-def test_how_many_meetings_did_i_have(asked: Assistant) -> None:
-    answer = asked.ask("get_content", kind="calendar", period="last_30_days")
+def test_how_many_meetings_did_i_have(assistant: Assistant) -> None:
+    answer = assistant.ask("get_content", kind="calendar", period="last_30_days")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     meetings = [
         event
-        for event in every(asked, "calendar/events", **ends)
+        for event in every(assistant, "calendar/events", **ends)
         if (event["status"], event["response"]) == ("confirmed", "accepted")
         and not event["all_day"]
     ]
@@ -446,14 +452,14 @@ def test_how_many_meetings_did_i_have(asked: Assistant) -> None:
     assert calendar["meeting_count"] == len(meetings) > 0
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
     pairs = {"metric_a": "meeting_ms", "metric_b": "meeting_ms"}
-    by_day = rest(asked, "account/correlation", **days, **pairs)["points"]
+    by_day = rest(assistant, "account/correlation", **days, **pairs)["points"]
     assert calendar["meeting_ms"] == sum(day["a"] for day in by_day)
 
 
-def test_what_did_i_say_about_the_gauge(asked: Assistant) -> None:
-    answer = asked.ask("get_content", kind="recordings", search="gauge", period="all")
+def test_what_did_i_say_about_the_gauge(assistant: Assistant) -> None:
+    answer = assistant.ask("get_content", kind="recordings", search="gauge", period="all")
 
-    recordings = rest(asked, "recordings", limit=200)["data"]
+    recordings = rest(assistant, "recordings", limit=200)["data"]
     about = [
         each["transcript"]["text"]
         for each in recordings
@@ -463,19 +469,19 @@ def test_what_did_i_say_about_the_gauge(asked: Assistant) -> None:
     assert answer["count"] == len(about) > 0
 
 
-def test_what_did_i_watch_and_for_how_long(asked: Assistant) -> None:
-    answer = asked.ask("get_content", kind="watching", period="all", limit=50)
+def test_what_did_i_watch_and_for_how_long(assistant: Assistant) -> None:
+    answer = assistant.ask("get_content", kind="watching", period="all", limit=50)
 
-    totals = rest(asked, "watching/genres")["totals"]
+    totals = rest(assistant, "watching/genres")["totals"]
     assert answer["totals"]["watching"]["watch_ms"] == totals["watch_ms"] > 0
     assert answer["totals"]["watching"]["play_count"] == totals["play_count"]
     assert answer["totals"]["watching"]["title_count"] == totals["title_count"]
 
 
-def test_what_was_said_about_my_last_week(asked: Assistant) -> None:
-    answer = asked.ask("get_content", kind="insights", period="last_30_days", limit=1)
+def test_what_was_said_about_my_last_week(assistant: Assistant) -> None:
+    answer = assistant.ask("get_content", kind="insights", period="last_30_days", limit=1)
 
-    newest = rest(asked, "insights", limit=1)["data"][0]
+    newest = rest(assistant, "insights", limit=1)["data"][0]
     assert [(row["title"], row["text"]) for row in answer["data"]] == [
         (newest["title"], newest["summary"])
     ]
@@ -484,12 +490,12 @@ def test_what_was_said_about_my_last_week(asked: Assistant) -> None:
 # Single sessions, focus, correlation, code
 
 
-def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(asked: Assistant) -> None:
+def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(assistant: Assistant) -> None:
     today = datetime.now(ZoneInfo(ZONE)).date()
     tuesday = today - timedelta(days=(today.weekday() - 1) % 7 or 7)
     at = datetime(tuesday.year, tuesday.month, tuesday.day, 14, 15, tzinfo=ZoneInfo(ZONE))
 
-    answer = asked.ask("list_sessions", at=at.isoformat())
+    answer = assistant.ask("list_sessions", at=at.isoformat())
 
     day = {
         "from_": (at - timedelta(hours=24)).isoformat(),
@@ -497,7 +503,7 @@ def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(asked: Assistant) -> 
     }
     under_way = [
         session["id"]
-        for session in every(asked, "sessions/apps", **day)
+        for session in every(assistant, "sessions/apps", **day)
         if datetime.fromisoformat(session["started_at"])
         <= at
         < datetime.fromisoformat(session["ended_at"])
@@ -505,36 +511,36 @@ def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(asked: Assistant) -> 
     assert [row["id"] for row in answer["data"]] == under_way
 
 
-def test_when_did_i_last_look_at_a_certain_page(asked: Assistant) -> None:
+def test_when_did_i_last_look_at_a_certain_page(assistant: Assistant) -> None:
     now = datetime.now(ZoneInfo(ZONE))
     days = {"from_": (now - timedelta(days=5)).isoformat(), "to": now.isoformat()}
-    titled = [row for row in every(asked, "sessions/apps", **days) if row["title"]]
+    titled = [row for row in every(assistant, "sessions/apps", **days) if row["title"]]
     sought = titled[-1]["title"]
 
-    answer = asked.ask("list_sessions", search=sought.upper(), period="all", limit=1)
+    answer = assistant.ask("list_sessions", search=sought.upper(), period="all", limit=1)
 
     found = next(row for row in titled if sought.lower() in row["title"].lower())
     assert [row["id"] for row in answer["data"]] == [found["id"]]
 
 
-def test_what_did_i_do_between_nine_and_ten_yesterday(asked: Assistant) -> None:
+def test_what_did_i_do_between_nine_and_ten_yesterday(assistant: Assistant) -> None:
     day = datetime.now(ZoneInfo(ZONE)).date() - timedelta(days=1)
     nine = datetime(day.year, day.month, day.day, 9, tzinfo=ZoneInfo(ZONE))
     hour = {"from_": nine.isoformat(), "to": (nine + timedelta(hours=1)).isoformat()}
 
-    answer = asked.ask("list_sessions", limit=200, **hour)
+    answer = assistant.ask("list_sessions", limit=200, **hour)
 
-    endpoint = every(asked, "sessions/apps", **hour)
+    endpoint = every(assistant, "sessions/apps", **hour)
     assert [row["id"] for row in answer["data"]] == [row["id"] for row in endpoint]
 
 
-def test_which_files_was_i_in_last_in_a_language(asked: Assistant) -> None:
+def test_which_files_was_i_in_last_in_a_language(assistant: Assistant) -> None:
     now = datetime.now(ZoneInfo(ZONE))
     ends = {"from_": (now - timedelta(days=14)).isoformat(), "to": now.isoformat()}
-    sessions = every(asked, "sessions/coding", **ends)
+    sessions = every(assistant, "sessions/coding", **ends)
     language = sessions[0]["language"]
 
-    answer = asked.ask(
+    answer = assistant.ask(
         "list_sessions", filter={"languages": [language.upper()]}, period="last_30_days", limit=5
     )
 
@@ -542,25 +548,27 @@ def test_which_files_was_i_in_last_in_a_language(asked: Assistant) -> None:
     assert [row["file"] for row in answer["data"]] == files[:5]
 
 
-def test_when_was_i_distracted_this_week(asked: Assistant) -> None:
+def test_when_was_i_distracted_this_week(assistant: Assistant) -> None:
     ids: list[str] = []
     cursor = None
     while cursor is not None or not ids:
-        answer = asked.ask("list_sessions", filter={"productivity": ["distracting"]}, cursor=cursor)
+        answer = assistant.ask(
+            "list_sessions", filter={"productivity": ["distracting"]}, cursor=cursor
+        )
         ids += [row["id"] for row in answer["data"]]
         cursor = answer["next_cursor"]
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    sessions = every(asked, "sessions/apps", **ends)
+    sessions = every(assistant, "sessions/apps", **ends)
     assert ids == [row["id"] for row in sessions if row["productivity"] == "distracting"]
 
 
-def test_what_distracts_me(asked: Assistant) -> None:
-    answer = asked.ask("get_focus", period="last_30_days")
+def test_what_distracts_me(assistant: Assistant) -> None:
+    answer = assistant.ask("get_focus", period="last_30_days")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
     counts: dict[tuple[Any, ...], int] = {}
-    for streak in every(asked, "analytics/focus-streaks", **ends):
+    for streak in every(assistant, "analytics/focus-streaks", **ends):
         broken = streak["broken_by"]
         if broken["reason"] in ("distraction", "neutral", "idle"):
             key = broken["reason"], broken["app"], broken["category"]
@@ -573,24 +581,24 @@ def test_what_distracts_me(asked: Assistant) -> None:
     assert list(breakers.values()) == sorted(counts.values(), reverse=True)[: len(breakers)]
 
 
-def test_how_long_can_i_focus(asked: Assistant) -> None:
-    answer = asked.ask("get_focus", period="last_30_days")
+def test_how_long_can_i_focus(assistant: Assistant) -> None:
+    answer = assistant.ask("get_focus", period="last_30_days")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    streaks = every(asked, "analytics/focus-streaks", **ends)
+    streaks = every(assistant, "analytics/focus-streaks", **ends)
     longest = max(streaks, key=lambda streak: streak["duration_ms"])
     assert answer["longest"]["duration_ms"] == longest["duration_ms"]
     assert (
-        answer["totals"] | rest(asked, "analytics/focus-streaks", **ends)["totals"]
+        answer["totals"] | rest(assistant, "analytics/focus-streaks", **ends)["totals"]
         == (answer["totals"])
     )
 
 
-def test_between_what_do_i_switch_most(asked: Assistant) -> None:
-    answer = asked.ask("get_focus", period="last_week", include_switches=True)
+def test_between_what_do_i_switch_most(assistant: Assistant) -> None:
+    answer = assistant.ask("get_focus", period="last_week", include_switches=True)
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    endpoint = rest(asked, "analytics/context-switches", **ends)
+    endpoint = rest(assistant, "analytics/context-switches", **ends)
     assert [(row["from_app"], row["to_app"], row["count"]) for row in answer["pairs"]] == [
         (row["from_app"], row["to_app"], row["count"]) for row in endpoint["pairs"][:10]
     ]
@@ -599,10 +607,10 @@ def test_between_what_do_i_switch_most(asked: Assistant) -> None:
     assert [row["at"] for row in shown] == [row["at"] for row in endpoint["data"][: len(shown)]]
 
 
-def correlation(asked: Assistant, answer: dict[str, Any], a: str, b: str) -> Any:
+def correlation(assistant: Assistant, answer: dict[str, Any], a: str, b: str) -> Any:
     days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
     days |= {"lag": answer["lag_days"], "adjust": answer["adjust"]}
-    return rest(asked, "account/correlation", metric_a=a, metric_b=b, **days)
+    return rest(assistant, "account/correlation", metric_a=a, metric_b=b, **days)
 
 
 def is_as(pairing: dict[str, Any], found: dict[str, Any]) -> bool:
@@ -613,10 +621,10 @@ def is_as(pairing: dict[str, Any], found: dict[str, Any]) -> bool:
     return all(near) and all(pairing[name] == found[name] for name in others)
 
 
-def test_does_sleep_affect_my_coding(asked: Assistant) -> None:
-    answer = asked.ask("correlate", metric_a="asleep_ms", metric_b="coding_ms")
+def test_does_sleep_affect_my_coding(assistant: Assistant) -> None:
+    answer = assistant.ask("correlate", metric_a="asleep_ms", metric_b="coding_ms")
 
-    endpoint = correlation(asked, answer, "asleep_ms", "coding_ms")
+    endpoint = correlation(assistant, answer, "asleep_ms", "coding_ms")
     (pairing,) = answer["data"]
     assert is_as(pairing, endpoint["data"])
     assert answer["adjust"] == "weekday"
@@ -625,16 +633,16 @@ def test_does_sleep_affect_my_coding(asked: Assistant) -> None:
     assert "Correlation is no cause" in answer["caution"]
 
 
-def test_do_i_recover_worse_after_a_day_with_many_meetings(asked: Assistant) -> None:
+def test_do_i_recover_worse_after_a_day_with_many_meetings(assistant: Assistant) -> None:
     # The endpoint also pairs yesterday with today, which is not over; the tool leaves that pair out.
-    answer = asked.ask(
+    answer = assistant.ask(
         "correlate", metric_a="meeting_ms", metric_b="recovery_score", lag=1, adjust="none"
     )
 
     today = datetime.now(ZoneInfo(ZONE)).date()
     points = [
         point
-        for point in correlation(asked, answer, "meeting_ms", "recovery_score")["points"]
+        for point in correlation(assistant, answer, "meeting_ms", "recovery_score")["points"]
         if date.fromisoformat(point["date"]) + timedelta(days=1) < today
     ]
     (pairing,) = answer["data"]
@@ -645,8 +653,8 @@ def test_do_i_recover_worse_after_a_day_with_many_meetings(asked: Assistant) -> 
     )
 
 
-def test_what_goes_along_with_productive_days(asked: Assistant) -> None:
-    answer = asked.ask("correlate", with_="productive_ms")
+def test_what_goes_along_with_productive_days(assistant: Assistant) -> None:
+    answer = assistant.ask("correlate", with_="productive_ms")
 
     assert len(answer["data"]) == 10
     assert answer["comparisons"] >= 10
@@ -654,13 +662,13 @@ def test_what_goes_along_with_productive_days(asked: Assistant) -> None:
     assert sizes == sorted(sizes, reverse=True)
     for pairing in (answer["data"][0], answer["data"][9]):
         partner = pairing["metric_b"]["name"]
-        assert is_as(pairing, correlation(asked, answer, "productive_ms", partner)["data"])
+        assert is_as(pairing, correlation(assistant, answer, "productive_ms", partner)["data"])
 
 
 def test_what_goes_along_with_productive_days_measures_something_else(
-    asked: Assistant,
+    assistant: Assistant,
 ) -> None:
-    answer = asked.ask("correlate", with_="productive_ms")
+    answer = assistant.ask("correlate", with_="productive_ms")
 
     partners = {pairing["metric_b"]["name"] for pairing in answer["data"]}
     of_clock = {"tracked_ms", "neutral_ms", "distracted_ms", "coding_ms", "focus_ms"}
@@ -668,22 +676,22 @@ def test_what_goes_along_with_productive_days_measures_something_else(
     assert of_clock <= set(answer["own_family"])
 
 
-def test_what_did_i_ship_this_week(asked: Assistant) -> None:
-    answer = asked.ask("get_code_activity")
+def test_what_did_i_ship_this_week(assistant: Assistant) -> None:
+    answer = assistant.ask("get_code_activity")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    counts = rest(asked, "codehost/activity/counts", **ends)
+    counts = rest(assistant, "codehost/activity/counts", **ends)
     assert (answer["types"], answer["totals"]) == (counts["data"], counts["totals"])
-    events = rest(asked, "codehost/activity", **ends, limit=20)["data"]
+    events = rest(assistant, "codehost/activity", **ends, limit=20)["data"]
     assert [row["id"] for row in answer["recent"]] == [event["id"] for event in events]
     assert events
 
 
-def test_how_many_pull_requests_did_i_merge_and_where(asked: Assistant) -> None:
-    answer = asked.ask("get_code_activity", type="pull_request", period="all")
+def test_how_many_pull_requests_did_i_merge_and_where(assistant: Assistant) -> None:
+    answer = assistant.ask("get_code_activity", type="pull_request", period="all")
 
     ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
-    events = every(asked, "codehost/activity", **ends)
+    events = every(assistant, "codehost/activity", **ends)
     requests = [event for event in events if event["type"] == "pull_request"]
     merged = {
         (event["repository"]["name"], event["number"])

@@ -137,7 +137,7 @@ def test_coding_sessions_at_an_instant(assistant: Assistant, tuesday: Person) ->
 
 
 @pytest.mark.parametrize(
-    ("search", "found"),
+    ("search", "expected"),
     [
         ("MAIN.PY", ["Code"]),
         ("100", ["Firefox", "Mail"]),
@@ -150,22 +150,22 @@ def test_coding_sessions_at_an_instant(assistant: Assistant, tuesday: Person) ->
     ],
 )
 def test_titles_are_searched_literally_and_in_any_case(
-    assistant: Assistant, tuesday: Person, search: str, found: list[str]
+    assistant: Assistant, tuesday: Person, search: str, expected: list[str]
 ) -> None:
-    assert names(assistant.ask(TOOL, search=search, **DAY)) == found
+    assert names(assistant.ask(TOOL, search=search, **DAY)) == expected
 
 
 @pytest.mark.parametrize(
-    ("search", "found"), [("Main", ["svc"]), ("fix/100%", ["svc"]), ("_", ["site"]), ("svc", [])]
+    ("search", "expected"), [("Main", ["svc"]), ("fix/100%", ["svc"]), ("_", ["site"]), ("svc", [])]
 )
 def test_files_and_branches_of_coding_are_searched(
-    assistant: Assistant, tuesday: Person, search: str, found: list[str]
+    assistant: Assistant, tuesday: Person, search: str, expected: list[str]
 ) -> None:
-    assert names(assistant.ask(TOOL, kind="coding", search=search, **DAY)) == found
+    assert names(assistant.ask(TOOL, kind="coding", search=search, **DAY)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "expected"),
     [
         ({"apps": ["mail", "CODE", "nothing"]}, ["Mail", "Code"]),
         ({"categories": ["games"]}, ["Firefox"]),
@@ -183,9 +183,9 @@ def test_files_and_branches_of_coding_are_searched(
     ],
 )
 def test_a_filter_selects_sessions_that_match_every_member(
-    assistant: Assistant, tuesday: Person, given: dict[str, Any], found: list[str]
+    assistant: Assistant, tuesday: Person, given: dict[str, Any], expected: list[str]
 ) -> None:
-    assert names(assistant.ask(TOOL, filter=given, **DAY)) == found
+    assert names(assistant.ask(TOOL, filter=given, **DAY)) == expected
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,11 @@ def many(alice: Person) -> list[str]:
             " app, title, category) values (%s, %s, %s, %s, %s, 'Code', %s, 'Development')",
             [alice.user_id, str(n), on, at, at + timedelta(minutes=1), "é\n" * (n * 4)],
         )
-    found = alice.connection.execute(
+    rows = alice.connection.execute(
         "select app_session_id::text from activity.app_session"
         " order by started_at desc, app_session_id desc"
     ).fetchall()
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50, 120, 200])

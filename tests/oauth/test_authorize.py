@@ -286,7 +286,7 @@ def test_a_redirect_uri_that_could_be_registered_earlier_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("changed", "shown"),
+    ("changed", "displayed"),
     [
         ({"client_id": None}, ["The parameter client_id is missing"]),
         ({"client_id": "<b>x</b>"}, ["The client_id is not", "<bdi>&lt;b&gt;x&lt;/b&gt;</bdi>"]),
@@ -309,14 +309,14 @@ def test_a_redirect_uri_that_could_be_registered_earlier_is_refused(
     ],
 )
 def test_the_page_of_an_error_names_the_parameter_and_shows_what_came(
-    visitor: Visitor, register: Register, changed: dict[str, str | None], shown: list[str]
+    visitor: Visitor, register: Register, changed: dict[str, str | None], displayed: list[str]
 ) -> None:
     application = register("http://127.0.0.1:3000/cb")
 
     page = visitor.get(application.authorize_path(**changed))
 
     assert page.status_code == 400
-    for text in shown:
+    for text in displayed:
         assert text in page.text
     assert "\u202e" not in page.text
 

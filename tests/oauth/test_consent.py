@@ -79,7 +79,7 @@ def test_markup_in_a_name_is_shown_as_text(register: Register, alice_browser: Vi
 
 @pytest.mark.checklist(10)
 @pytest.mark.parametrize(
-    ("sent", "shown"),
+    ("sent", "displayed"),
     [
         # Letters of other scripts that look like Latin ones are legitimate letters.
         ("W\u0435\u0435kly R\u0435port", "W\u0435\u0435kly R\u0435port"),
@@ -89,13 +89,13 @@ def test_markup_in_a_name_is_shown_as_text(register: Register, alice_browser: Vi
     ],
 )
 def test_a_name_with_lookalike_letters_is_shown_unchanged_and_escaped(
-    register: Register, alice_browser: Visitor, sent: str, shown: str
+    register: Register, alice_browser: Visitor, sent: str, displayed: str
 ) -> None:
     application = register(client_name=sent)
 
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
 
-    assert f"<bdi>{shown}</bdi>" in page.text
+    assert f"<bdi>{displayed}</bdi>" in page.text
     assert "set-cookie" not in page.headers
 
 

@@ -104,7 +104,7 @@ def disguises(secret: str) -> set[str]:
     return {text.lower() for text in found}
 
 
-def found_in(text: str, secrets: dict[str, str]) -> list[str]:
+def secrets_in(text: str, secrets: dict[str, str]) -> list[str]:
     """Return the secrets that a text contains in any encoding."""
     lowered = text.lower()
     return sorted(
@@ -132,14 +132,14 @@ def found_in(text: str, secrets: dict[str, str]) -> list[str]:
     ],
 )
 def test_the_search_finds_a_secret_in_every_encoding(text: str) -> None:
-    assert found_in(text.replace("tell+n%C3%B6 o", "tell nö o"), {"tell nö one: ever!": "x"})
+    assert secrets_in(text.replace("tell+n%C3%B6 o", "tell nö o"), {"tell nö one: ever!": "x"})
 
 
 def test_the_search_finds_a_piece_of_a_token() -> None:
     token = f"svc_dt_{'U' * 22}{'abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG'}{'C' * 6}"
 
-    assert found_in("refused klmnopqrstuvwxyz01", {token: "access token"})
-    assert not found_in(f"user {'U' * 22}, ends in CCCC", {token: "access token"})
+    assert secrets_in("refused klmnopqrstuvwxyz01", {token: "access token"})
+    assert not secrets_in(f"user {'U' * 22}, ends in CCCC", {token: "access token"})
 
 
 def challenge_of(verifier: str) -> str:
@@ -433,7 +433,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
 
     # Permitted copies are found, so the search covers the right places.
     public = {EMAIL: "address", application.client_id: "client"}
-    assert len(found_in(stored, public)) == len(public)
+    assert len(secrets_in(stored, public)) == len(public)
     assert all(hashlib.sha256(token.encode()).hexdigest() in stored for token in given)
     assert set(secrets.forbidden.values()) > {
         "svc_ac_",
@@ -450,6 +450,6 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     assert "route=me method=GET status=200" in logs["resource.log"]
     assert "route=token method=POST status=503" in logs["auth-without-database.log"]
     assert "route=me method=GET status=503" in logs["resource-without-database.log"]
-    assert found_in(stored, secrets.forbidden) == []
+    assert secrets_in(stored, secrets.forbidden) == []
     for name, text in logs.items():
-        assert (name, found_in(text, secrets.forbidden | secrets.unlogged)) == (name, [])
+        assert (name, secrets_in(text, secrets.forbidden | secrets.unlogged)) == (name, [])

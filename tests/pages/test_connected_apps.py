@@ -186,14 +186,14 @@ def test_alice_cannot_revoke_bobs_grant(
     bobs = bob_browser.get(PATH)
     grant_id = connections(bobs)[0].removeprefix("/settings/revoke?grant=")
 
-    shown = [alice_browser.get(link) for link in (*links(bobs), *connections(bobs))]
+    displayed = [alice_browser.get(link) for link in (*links(bobs), *connections(bobs))]
     question = alice_browser.get(links(alice_browser.get(PATH))[0])
     sent = [
         alice_browser.submit(question, form=FORM, client=application.client_id),
         alice_browser.submit(question, form=FORM, client=None, grant=grant_id),
     ]
 
-    assert {response.status_code for response in (*shown, *sent)} == {404}
+    assert {response.status_code for response in (*displayed, *sent)} == {404}
     assert [status(token) for token in (*of_bob, own)] == [200, 200, 200]
 
 
@@ -247,7 +247,7 @@ def test_a_link_alone_revokes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("client_name", "shown"),
+    ("client_name", "displayed"),
     [
         ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
         ("Bank\u202e knaB", "Bank knaB"),
@@ -255,7 +255,7 @@ def test_a_link_alone_revokes_nothing(
     ],
 )
 def test_an_applications_name_is_escaped_everywhere(
-    alice_browser: Visitor, register: Register, client_name: str, shown: str
+    alice_browser: Visitor, register: Register, client_name: str, displayed: str
 ) -> None:
     register(client_name=client_name).pair(alice_browser)
 
@@ -263,7 +263,7 @@ def test_an_applications_name_is_escaped_everywhere(
     asked = alice_browser.get(links(page)[0])
 
     for each in (page, asked):
-        assert f"<bdi>{shown}</bdi>" in each.text
+        assert f"<bdi>{displayed}</bdi>" in each.text
         assert "<script>alert" not in each.text
         assert "<img src=x" not in each.text
         assert "\u202e" not in each.text

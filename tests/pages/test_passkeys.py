@@ -51,8 +51,8 @@ def send(visitor: Visitor, page: Response, credential: str | None, **fields: Any
     return visitor.submit(page, form=passkey_form(page), credential=credential, **fields)
 
 
-def add(visitor: Visitor, name: str = "Phone", **made: Any) -> Authenticator:
-    authenticator = Authenticator(**made)
+def add(visitor: Visitor, name: str = "Phone", **properties: Any) -> Authenticator:
+    authenticator = Authenticator(**properties)
     page = visitor.get(PAGE)
     response = send(visitor, page, authenticator.make(options(page)), name=name)
     assert response.headers.get("location") == f"{PAGE}?done=added", response.text
@@ -395,7 +395,7 @@ def test_a_credential_id_that_is_too_long_is_refused(alice_browser: Visitor) -> 
 
 
 @pytest.mark.parametrize(
-    "made",
+    "properties",
     [
         {"origin": "http://localhost:8401"},
         {"origin": "https://evil.example"},
@@ -404,11 +404,13 @@ def test_a_credential_id_that_is_too_long_is_refused(alice_browser: Visitor) -> 
     ],
 )
 def test_a_response_that_does_not_match_is_not_added(
-    alice_browser: Visitor, owner: Rows, made: Any
+    alice_browser: Visitor, owner: Rows, properties: Any
 ) -> None:
     page = alice_browser.get(PAGE)
 
-    response = send(alice_browser, page, Authenticator().make(options(page), **made), name="Phone")
+    response = send(
+        alice_browser, page, Authenticator().make(options(page), **properties), name="Phone"
+    )
 
     assert response.status_code == 400
     assert owner.execute("select count(*) from identity.passkey").fetchone() == (0,)

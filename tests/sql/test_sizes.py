@@ -50,16 +50,16 @@ def definitions() -> Iterator[tuple[str, str]]:
         if path.parent.name == "migrations":
             continue
         text = code(queries.written_out(path))
-        for found in DEFINITION.finditer(text):
-            yield found[1], text[found.start() : end_of_definition(text, found)]
+        for definition in DEFINITION.finditer(text):
+            yield definition[1], text[definition.start() : end_of_definition(text, definition)]
 
 
-def end_of_definition(text: str, found: re.Match[str]) -> int:
+def end_of_definition(text: str, definition: re.Match[str]) -> int:
     """Return the end of the definition that begins with ``found``."""
-    if " view " in found[0]:
-        return text.index(";", found.end())
-    body = BODY.search(text, found.end())
-    assert body is not None, found[0]
+    if " view " in definition[0]:
+        return text.index(";", definition.end())
+    body = BODY.search(text, definition.end())
+    assert body is not None, definition[0]
     if body[1] is not None:
         return text.index(body[1], body.end()) + len(body[1])
     return text.index("\nend;" if body[0] == "begin atomic" else ";", body.end())

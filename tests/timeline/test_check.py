@@ -25,7 +25,7 @@ def run(chosen: Settings, line: str) -> Result:
 
 
 @pytest.fixture
-def made(owner: Rows, alice: Person, make_rollups: MakeRollups) -> None:
+def morning(owner: Rows, alice: Person, make_rollups: MakeRollups) -> None:
     """A morning of alice's, rolled up."""
     apps = ["Code", "Mail"] * 10
     add_sessions(
@@ -42,7 +42,7 @@ def made(owner: Rows, alice: Person, make_rollups: MakeRollups) -> None:
     make_rollups()
 
 
-def test_rollups_equal_the_sums_of_sessions(deployment: Settings, made: None) -> None:
+def test_rollups_equal_the_sums_of_sessions(deployment: Settings, morning: None) -> None:
     checked = run(deployment, "check alice@example.org")
 
     assert (checked.exit_code, checked.stdout) == (0, "0 differences\n")
@@ -100,7 +100,7 @@ def test_rollups_equal_the_sums_of_sessions(deployment: Settings, made: None) ->
     ],
 )
 def test_a_difference_is_named(
-    deployment: Settings, owner: Rows, made: None, fault: LiteralString, said: str
+    deployment: Settings, owner: Rows, morning: None, fault: LiteralString, said: str
 ) -> None:
     owner.execute(fault)
 
@@ -114,7 +114,7 @@ def test_a_difference_is_named(
 
 
 def test_marked_days_are_left_out(
-    deployment: Settings, owner: Rows, alice: Person, made: None
+    deployment: Settings, owner: Rows, alice: Person, morning: None
 ) -> None:
     owner.execute("update activity.app_time set owned_ms = 5")
     owner.execute("insert into activity.rollup_due values (%s, '2025-06-16')", [alice.user_id])
@@ -124,7 +124,7 @@ def test_marked_days_are_left_out(
     assert (checked.exit_code, checked.stdout) == (0, "0 differences\n")
 
 
-def test_a_rebuild_corrects_differences(deployment: Settings, owner: Rows, made: None) -> None:
+def test_a_rebuild_corrects_differences(deployment: Settings, owner: Rows, morning: None) -> None:
     owner.execute("update activity.app_time set owned_ms = 5")
     owner.execute("delete from activity.coding_time")
     owner.execute("delete from activity.app_timeline")
@@ -159,7 +159,7 @@ def test_a_rebuild_corrects_differences(deployment: Settings, owner: Rows, made:
     ],
 )
 def test_a_rebuild_removes_rollups_without_sessions(
-    deployment: Settings, owner: Rows, made: None, stray: LiteralString
+    deployment: Settings, owner: Rows, morning: None, stray: LiteralString
 ) -> None:
     owner.execute(stray)
 
@@ -173,7 +173,7 @@ def test_a_rebuild_removes_rollups_without_sessions(
 
 
 def test_all_accounts_can_be_rebuilt_and_checked(
-    deployment: Settings, owner: Rows, made: None, bob: Person
+    deployment: Settings, owner: Rows, morning: None, bob: Person
 ) -> None:
     add_sessions(owner, bob, [Session("1", "laptop", "Code", NINE, NINE + MINUTE)])
 

@@ -46,9 +46,11 @@ def event(start: datetime, length: timedelta, **more: str) -> Body:
     return edges | more
 
 
-def looks(api: TestClient, person: Person, asked: dict[str, Body]) -> dict[str, Body]:
+def looks(api: TestClient, person: Person, requests: dict[str, Body]) -> dict[str, Body]:
     """Return the answer to each question."""
-    return {path: ask(api, person, f"/api/v1/{path}", **params) for path, params in asked.items()}
+    return {
+        path: ask(api, person, f"/api/v1/{path}", **params) for path, params in requests.items()
+    }
 
 
 def differences(deployment: Settings, person: Person) -> list[Difference]:
@@ -86,7 +88,7 @@ def test_a_year_without_a_pause_on_three_devices_adds_up_everywhere(
         )
     ]
     post(api, alice, "app-sessions", events)
-    asked = {
+    requests = {
         "analytics/app-usage": YEAR,
         "analytics/categories": YEAR,
         "analytics/daily": {"start": "2024-07-01", "end": "2025-06-30"},
@@ -98,9 +100,9 @@ def test_a_year_without_a_pause_on_three_devices_adds_up_everywhere(
         "sessions/daily": YEAR,
     }
 
-    raw = looks(api, alice, asked)
+    raw = looks(api, alice, requests)
     made = make_rollups()
-    bodies = looks(api, alice, asked)
+    bodies = looks(api, alice, requests)
 
     # The last two sessions reach into the first of July.
     assert made == 366
@@ -178,7 +180,7 @@ def test_thousands_of_sessions_in_an_hour_are_rolled_up_and_add_up(
         for n in range(20_000)
     ]
     post(api, alice, "app-sessions", events)
-    asked = {
+    requests = {
         "analytics/app-usage": DAY,
         "analytics/daily": {"start": "2025-06-16", "end": "2025-06-16"},
         "analytics/hourly": {"date": "2025-06-16"},
@@ -186,9 +188,9 @@ def test_thousands_of_sessions_in_an_hour_are_rolled_up_and_add_up(
         "sessions/by-app": DAY,
     }
 
-    raw = looks(api, alice, asked)
+    raw = looks(api, alice, requests)
     made = make_rollups()
-    bodies = looks(api, alice, asked)
+    bodies = looks(api, alice, requests)
 
     assert made == 1
     assert differences(deployment, alice) == []

@@ -259,7 +259,7 @@ def test_two_pairs_have_a_p_value_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "expected"),
     [
         ([], []),
         ([0.04], [0.04]),
@@ -269,6 +269,6 @@ def test_two_pairs_have_a_p_value_of_one() -> None:
     ],
 )
 def test_p_values_are_corrected_for_the_number_of_comparisons(
-    given: list[float], found: list[float]
+    given: list[float], expected: list[float]
 ) -> None:
-    assert corrected(given) == pytest.approx(found)
+    assert corrected(given) == pytest.approx(expected)
