@@ -156,7 +156,7 @@ def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         yield from export.take()
-        yield from export.sleeps()
+        yield from export.sleeps(is_cut_off=True)
         raise Unreadable(f"the file is no XML from here on: {error}") from error
     yield from export.take()
     yield from export.sleeps()
@@ -321,10 +321,14 @@ class _Export:
         if self._stage_count > STAGES_HELD:
             self._found += self.sleeps()
 
-    def sleeps(self) -> list[Record | Refused]:
-        """Return the sleeps of the stages that were held, which are held no longer."""
+    def sleeps(self, *, is_cut_off: bool = False) -> list[Record | Refused]:
+        """Return the sleeps of the stages that were held, which are held no longer.
+
+        The sleep in which a file is cut off is refused: it would take the place of the whole one.
+        """
+        last = self._last_stage[-1] if is_cut_off and self._last_stage else None
         joined: list[Record | Refused] = [
-            each for source, stages in self._stages.items() for each in _join(source, stages)
+            each for source, stages in self._stages.items() for each in _join(source, stages, last)
         ]
         self._stages = {}
         self._stage_count = 0
@@ -358,17 +362,27 @@ def _source(name: str, device: str) -> _Source:
     return _Source(Sensor(name=name, device=hardware, kind=kind), key)
 
 
-def _join(source: _Source, stages: list[_Stage]) -> Iterator[Sleep | Refused]:
-    """Yield a sleep for each group of stages with no gap between them."""
-    stages.sort()
+def _join(source: _Source, stages: list[_Stage], last: _Stage | None) -> Iterator[Sleep | Refused]:
+    """Yield a sleep for each group of stages with no gap between them, without that of the last stage."""
+    stages.sort(key=lambda each: each.started_at)
     first = 0
     ended_at = stages[0].ended_at
+    groups = []
     for at, stage in enumerate(stages):
         if stage.started_at >= ended_at + GAP:
-            yield _sleep(source, stages[first:at])
+            groups.append(stages[first:at])
             first = at
         ended_at = max(ended_at, stage.ended_at)
-    yield _sleep(source, stages[first:])
+    for group in (*groups, stages[first:]):
+        # The same object, not an equal one: another source can have slept alike.
+        if any(each is last for each in group):
+            yield _refused("sleep_is_cut_off", source, group)
+        else:
+            yield _sleep(source, group)
+
+
+def _refused(reason: str, source: _Source, stages: list[_Stage]) -> Refused:
+    return Refused(reason, f"{source.sensor.name}, {stages[0].started_at:%Y-%m-%d}")
 
 
 def _sleep(source: _Source, stages: list[_Stage]) -> Sleep | Refused:
@@ -377,7 +391,7 @@ def _sleep(source: _Source, stages: list[_Stage]) -> Sleep | Refused:
     asleep_ms = _covered_ms(stages, "Asleep", "AsleepCore", "AsleepDeep", "AsleepREM")
     if not asleep_ms:
         # A phone that lay beside the bed: how long the person slept, it does not know.
-        return Refused("time_in_bed_without_sleep", f"{source.sensor.name}, {started_at:%Y-%m-%d}")
+        return _refused("time_in_bed_without_sleep", source, stages)
     kinds = {each.kind for each in stages}
     has_stages = not kinds.isdisjoint({"AsleepCore", "AsleepDeep", "AsleepREM"})
     return Sleep(

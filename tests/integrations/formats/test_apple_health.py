@@ -222,6 +222,15 @@ def test_time_in_bed_alone_is_no_sleep() -> None:
     assert (reading.records, reading.reasons) == ([], ["time_in_bed_without_sleep"])
 
 
+def test_stages_that_begin_together_need_no_zone() -> None:
+    element = stage("15 23:00:00", "16 06:00:00", "Asleep")
+    zoned = element.replace("/>", '><MetadataEntry key="HKTimeZone" value="Asia/Tokyo"/></Record>')
+
+    [sleep] = read_elements(zoned, element, zoned).records
+
+    assert (sleep.asleep_ms, sleep.utc_offset) == (7 * 3_600_000, "+09:00")
+
+
 def test_the_zone_of_a_sleep_is_in_its_metadata() -> None:
     element = stage("15 23:00:00", "16 06:00:00", "AsleepCore").replace(
         "/>", '><MetadataEntry key="HKTimeZone" value="Asia/Tokyo"/></Record>'
@@ -275,12 +284,25 @@ def broken(content: bytes) -> tuple[list[Any], str]:
 
 
 def test_what_precedes_the_end_of_a_truncated_file_is_kept() -> None:
-    content = apple_health_export(STEP, stage("15 23:00:00", "16 06:00:00", "Asleep"), STEP)
+    content = apple_health_export(STEP, stage("15 23:00:00", "16 06:00:00", "Asleep"), STEP, STEP)
 
     records, reason = broken(content[: content.rindex(b"<Record") + 20])
 
-    assert [type(each) for each in records] == [Sample, Sleep]
+    assert [type(each) for each in records] == [Sample, Sample, Sleep]
     assert reason.startswith("the file is no XML from here on: unclosed token")
+
+
+def test_the_sleep_in_which_a_file_is_cut_off_is_refused() -> None:
+    content = apple_health_export(
+        stage("14 23:00:00", "15 06:00:00", "Asleep"),
+        stage("15 23:00:00", "16 01:00:00", "Asleep"),
+        stage("16 01:00:00", "16 06:00:00", "Asleep"),
+    )
+
+    reading = read(APPLE_HEALTH, content[: content.rindex(b"<Record") + 20])
+
+    assert [each.started_at.day for each in reading.records] == [14]
+    assert reading.reasons == ["sleep_is_cut_off"]
 
 
 def test_no_entity_is_ever_replaced() -> None:
