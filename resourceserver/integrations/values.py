@@ -130,4 +130,5 @@ def key(*parts: object) -> str:
     if len(joined) <= KEY_LENGTH and joined.isprintable():
         return joined
     digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{parts[0]}:{digest}"
+    first = str(parts[0])
+    return f"{first}:{digest}" if len(first) <= 32 and first.isprintable() else digest

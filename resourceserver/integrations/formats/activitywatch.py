@@ -126,7 +126,7 @@ def _sessions(
     # As in the bridge: windows of a host without a presence watcher are whole, and so are all editors.
     present = presence.get(bucket.hostname, _ALWAYS) if is_window else _ALWAYS
     for piece in cut(_span(event), present):
-        key = piece_key(bucket.id, event.get("id"), piece.start_ms)
+        key = values.key(piece_key(bucket.id, event.get("id"), piece.start_ms))
         times = (_instant(piece.start_ms), _instant(piece.end_ms))
         if is_window:
             yield _app_session(key, times, bucket, _data(event))

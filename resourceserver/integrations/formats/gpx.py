@@ -10,7 +10,14 @@ from zoneinfo import ZoneInfo
 
 from resourceserver.integrations import reading, tracks, values
 from resourceserver.integrations.format import File, Format, Head, Person
-from resourceserver.integrations.records import HeartRate, Point, Record, Refused, Sensor
+from resourceserver.integrations.records import (
+    KEY_LENGTH,
+    HeartRate,
+    Point,
+    Record,
+    Refused,
+    Sensor,
+)
 from resourceserver.integrations.values import Flaw
 from resourceserver.integrations.xml_stream import Element, elements
 
@@ -25,7 +32,8 @@ def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
     with reading.binary(file) as stream:
         for each in elements(stream, _WHOLE, _OPENED):
             if each.name == "gpx":
-                sensor = Sensor(values.text(each.attributes.get("creator")) or "GPX")
+                creator = values.text(each.attributes.get("creator")) or "GPX"
+                sensor = Sensor(creator[:KEY_LENGTH])
             elif each.name == "trk":
                 activity = None
             elif each.name == "type" and each.path[-1:] == ("trk",):

@@ -44,7 +44,7 @@ def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
 
 
 def _sleep(given: dict[str, Any]) -> Sleep:
-    kind = given.get("type")
+    kind = values.text(given.get("type"))
     if kind == "deleted":
         raise Flaw("deleted_sleep")
     begin = values.wall_time(given.get("bedtime_start"))

@@ -301,8 +301,8 @@ def _read_ndjson(file: File, _person: Person) -> Iterator[Sourced | Refused]:
         except (ValueError, RecursionError, Flaw):
             yield Refused("not_json", values.example(line))
             continue
-        resource = row.pop("resource", None)
-        if resource in _RESOURCES or resource in _SETTINGS:
+        resource = values.text(row.pop("resource", None))
+        if resource is not None and (resource in _RESOURCES or resource in _SETTINGS):
             yield _record(resource, row)
 
 
