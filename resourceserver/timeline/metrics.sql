@@ -178,17 +178,21 @@ health_measure as (
            'health:' || averaged.metric_type,
            avg(averaged.value)
       from (
-               select sample.metric_type,
+               select averaged.metric_type,
                       sample.started_at,
                       sample.ended_at,
                       sample.value
-                 from health.metric as averaged
+                 from (
+                          select metric_type
+                            from health.metric
+                           where user_id = %(user_id)s
+                             and aggregation = 'avg'
+                             and 'health:' || metric_type in (select metric from wanted)
+                          offset 0
+                      ) as averaged
                  join health.sample as sample
                    on sample.user_id = %(user_id)s
                   and sample.metric_type = averaged.metric_type
-                where averaged.user_id = %(user_id)s
-                  and averaged.aggregation = 'avg'
-                  and 'health:' || averaged.metric_type in (select metric from wanted)
                   and sample.started_at > (select starts_at - interval '48 hours' from requested)
                   and sample.started_at < (select ends_at from requested)
                 union all
@@ -217,10 +221,11 @@ health_measure as (
 ),
 
 -- fragment: added_up_metrics
--- `metric`: those of the `wanted` measures of health that add up.
+-- `metric`: those of the `wanted` measures of health that add up. It is materialized, so that the planner does not read
+-- the samples of all metrics before it knows the wanted ones.
 -- needs: wanted (metric)
 -- gives: metric (metric_type)
-metric as (
+metric as materialized (
     select metric_type
       from health.metric
      where user_id = %(user_id)s
