@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deploy.operators import imports
+from resourceserver.integrations.imports import running
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.integrations.bringing import of_listens
@@ -133,7 +134,7 @@ def test_ctrl_c_leaves_an_import_that_the_next_run_ends(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(imports.running, "run", interrupt)
+        patch.setattr(running, "run", interrupt)
         stopped = command.bring(plays)
     again = json.loads(command.bring(plays, "--json").stdout)
     listed = json.loads(command.run(imports.list_imports, command.email, "--json").stdout)
