@@ -4,16 +4,15 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
 from tests.mcp.assistant import Assistant
-from tests.oauth.conftest import PASSWORD
+from tests.oauth.conftest import visitor_of
 from tests.oauth.program import Program
-from tests.oauth.visitor import Visitor, signed_in
+from tests.oauth.visitor import Visitor
 from tests.processes import Service
 
 
@@ -30,21 +29,11 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
         yield started
 
 
-@pytest.fixture(scope="module")
-def password_hash() -> str:
-    """The stored hash of PASSWORD."""
-    return PasswordHasher().hash(PASSWORD)
-
-
 @pytest.fixture
-def browser(service: Service, alice: Person, password_hash: str) -> Iterator[Visitor]:
-    """A browser in which alice has signed in."""
-    alice.connection.execute(
-        "insert into identity.password (user_id, password_hash) values (%s, %s)",
-        [alice.user_id, password_hash],
-    )
+def browser(service: Service, alice: Person) -> Iterator[Visitor]:
+    """A browser in which alice is signed in."""
     with httpx2.Client(base_url=service.auth_url) as client:
-        yield signed_in(client, alice.email, PASSWORD)
+        yield visitor_of(client, service.settings, alice)
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from mcp.client.auth.utils import (
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD
+from tests.oauth.conftest import visitor_of
 from tests.oauth.program import CALLBACK, Program, decide, expire_access_tokens
-from tests.oauth.visitor import Visitor, signed_in
+from tests.oauth.visitor import Visitor
 from tests.processes import Service
 
 ME: Final = "/api/v1/me"
@@ -40,14 +40,10 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def browser(service: Service, alice: Person, password_hash: str) -> Iterator[Visitor]:
-    """A browser in which alice has signed in."""
-    alice.connection.execute(
-        "insert into identity.password (user_id, password_hash) values (%s, %s)",
-        [alice.user_id, password_hash],
-    )
+def browser(service: Service, alice: Person) -> Iterator[Visitor]:
+    """A browser in which alice is signed in."""
     with httpx2.Client(base_url=service.auth_url) as client:
-        yield signed_in(client, alice.email, PASSWORD)
+        yield visitor_of(client, service.settings, alice)
 
 
 def ask(service: Service, access_token: str) -> int:

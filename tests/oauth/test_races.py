@@ -21,8 +21,8 @@ from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
-from tests.oauth.conftest import PASSWORD
-from tests.oauth.visitor import CALLBACK, VERIFIER, Application, Visitor, signed_in
+from tests.oauth.conftest import visitor_of
+from tests.oauth.visitor import CALLBACK, VERIFIER, Application, Visitor
 from tests.processes import Service
 
 RIVALS: Final = 8
@@ -47,13 +47,9 @@ def client(service: Service) -> Iterator[httpx2.Client]:
 
 
 @pytest.fixture
-def browser(client: httpx2.Client, alice: Person, password_hash: str) -> Visitor:
-    """A browser in which alice has signed in."""
-    alice.connection.execute(
-        "insert into identity.password (user_id, password_hash) values (%s, %s)",
-        [alice.user_id, password_hash],
-    )
-    return signed_in(client, alice.email, PASSWORD)
+def browser(service: Service, client: httpx2.Client, alice: Person) -> Visitor:
+    """A browser in which alice is signed in."""
+    return visitor_of(client, service.settings, alice)
 
 
 @pytest.fixture
