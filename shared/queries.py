@@ -57,7 +57,7 @@ Tables = Mapping[str, Columns | None]
 
 
 class FragmentError(ValueError):
-    """A fragment that lacks a required table, or does not provide one that its header lists."""
+    """A fragment that lacks a required table or its end, or does not provide what its header lists."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,8 @@ def load(*paths: Path) -> dict[str, str]:
     )
     for block in (*statements.values(), *(fragments[name] for name in used)):
         _check(block, fragments)
+    for block in statements.values():
+        _check_ends(block)
     return {name: _whole(block.text, fragments) for name, block in statements.items()}
 
 
@@ -196,6 +198,16 @@ def _check(block: Block, fragments: Mapping[str, Block]) -> None:
         own = given.get(table, frozenset())
         if own is not None and (missing := columns - own):
             raise FragmentError(f"{block.name} does not give {table}.{min(missing)}")
+
+
+def _check_ends(statement: Block) -> None:
+    """Raise FragmentError unless a statement has the end of each answer that it begins."""
+    begun, ended = (
+        sum(step.name == name for step in statement.steps if step.is_included)
+        for name in ("answer", "end_of_answer")
+    )
+    if begun != ended:
+        raise FragmentError(f"{statement.name} needs '--include end_of_answer' for each 'answer'")
 
 
 def _compare(block: Block, fragment: Block, known: Tables) -> None:

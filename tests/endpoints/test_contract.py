@@ -154,7 +154,9 @@ def test_a_query_has_exactly_the_declared_parameters(endpoint: Endpoint) -> None
 
     # No two switches begin at one instant, nor do two streaks, so their cursors need no id.
     unused = {"cursor_id"} if endpoint.name in ("context_switches", "focus_streaks") else set()
-    assert placeholders == set(values) - unused | {"user_id"}
+    assert placeholders == set(values) - unused | {"user_id"}, (
+        f"the query {endpoint.name} has other parameters than {endpoint.params.__name__}"
+    )
 
 
 @each_read

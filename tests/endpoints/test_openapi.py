@@ -227,7 +227,8 @@ def test_every_answer_has_a_valid_example(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         content = resolved(response)["content"]["application/json"]
         if "examples" not in content:
-            assert "example" in content, status
+            name = operation["operationId"] + ("" if status == "200" else f".{status}")
+            assert "example" in content, f"{EXAMPLES.name}/{name}.json is missing"
             check(content["schema"], content["example"])
     if "requestBody" in operation:
         content = operation["requestBody"]["content"]["application/json"]

@@ -160,3 +160,12 @@ def test_a_function_cannot_read_the_tables_of_the_function_before_it(
 
 def test_the_statements_of_the_bench_load() -> None:
     assert queries.load(ROOT / "tests" / "bench" / "years.sql") != {}
+
+
+def test_an_answer_without_its_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "open.sql"
+    path.write_text("-- name: titles\n-- All.\n--include answer\nselect 1 as count\n")
+
+    said = "^titles needs '--include end_of_answer' for each 'answer'$"
+    with pytest.raises(queries.FragmentError, match=said):
+        queries.load(path)
