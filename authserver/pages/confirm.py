@@ -94,6 +94,7 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
     )
     if account is None or account.user_id != visit.person.user_id:
         raise ProofRefused(_FAILED)
+    await server.throttle.count_sign_in(account.user_id)
     session = await sessions.sign_in(
         server.database,
         visit.browser,

@@ -215,9 +215,7 @@ async def _redirect_to_provider(
         await server.throttle.count_provider_sign_in(events.request_origin(request).address)
         location = await provider.location(attempt)
     except TooManyRequests as error:
-        refused = _problem(server, browser, purpose, _TOO_MANY_ATTEMPTS, status=error.status)
-        refused.headers.update(errors.retry_after(error))
-        return refused
+        return _too_many(server, browser, purpose, error)
     except ProviderFailed as error:
         # Only the provider's metadata was fetched: the failure concerns all people alike.
         return _failed(server, request, browser, purpose, ProviderDown(str(error)))
@@ -263,6 +261,21 @@ async def _sign_in(
             return _problem(server, browser, pending, _NO_ADDRESS)
         except LinkUsed:
             raise LinkGone from None
+    return await _open_session(server, request, browser, pending, proof, owner)
+
+
+async def _open_session(  # noqa: PLR0917 -- the last two are what was proved, and whose it is
+    server: Server,
+    request: Request,
+    browser: Browser,
+    pending: PendingSignIn,
+    proof: Proof,
+    owner: Owner,
+) -> Response:
+    try:
+        await server.throttle.count_sign_in(owner.user_id)
+    except TooManyRequests as error:
+        return _too_many(server, browser, pending, error)
     session = await sessions.sign_in(
         server.database,
         browser,
@@ -319,6 +332,17 @@ def _failed(
     if isinstance(error, ProviderDown):
         return _problem(server, browser, purpose, _DOWN, status=503)
     return _problem(server, browser, purpose, _FAILED)
+
+
+def _too_many(
+    server: Server,
+    browser: Browser,
+    purpose: SignInPurpose | PendingSignIn,
+    error: TooManyRequests,
+) -> Response:
+    refused = _problem(server, browser, purpose, _TOO_MANY_ATTEMPTS, status=error.status)
+    refused.headers.update(errors.retry_after(error))
+    return refused
 
 
 def _gone(server: Server, browser: Browser) -> Response:

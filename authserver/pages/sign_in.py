@@ -110,6 +110,7 @@ async def _authenticate(server: Server, browser: Browser, form: Form, request: R
     )
     if account is None:
         raise ProofRefused(_FAILED)
+    await server.throttle.count_sign_in(account.user_id)
     session = await sessions.sign_in(
         server.database,
         browser,

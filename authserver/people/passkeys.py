@@ -257,6 +257,8 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
         expected = _parse_challenge(server.signer, (browser.session.hash,), purpose, challenge_text)
         known = await _stored_passkey(server, browser.person, credential)
         user_id = known.user_id
+        sign_count = _verified_count(server.signer, credential, expected, known)
+        await server.throttle.count_sign_in(known.user_id)
         session, session_parameters = sessions.new_session(browser, known.user_id, request)
         recorded = await changes.run(
             server.database,
@@ -265,7 +267,7 @@ async def sign_in(server: Server, browser: Browser, answer: str, request: Reques
                 "user_id": known.user_id,
                 "credential_id": credential.raw_id,
                 "signed_out_at": known.signed_out_at,
-                "sign_count": _verified_count(server.signer, credential, expected, known),
+                "sign_count": sign_count,
                 **expected.parameters,
                 **session_parameters,
             },

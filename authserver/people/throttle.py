@@ -36,6 +36,9 @@ identity provider, and authorization requests of browsers in which nobody is sig
 too (100 free, one expires every 36 seconds). Authorization requests of a person are counted by account (100
 free, one expires every 6 minutes).
 
+Sign-ins that succeed are counted by account (100 free, one expires every 36 seconds), whatever proves them:
+each leaves a security event, which is kept. Only the person can reach that count.
+
 A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
 per hour), and separately from passwords.
 
@@ -78,6 +81,8 @@ _FREE_AUTHORIZATIONS: Final = 100
 _REFUNDED_PART: Final = 0.9
 """The part of its count that a refused registration gets back."""
 _FREE_PROVIDER_SIGN_INS: Final = 100
+_FREE_SIGN_INS: Final = 100
+_SIGN_IN_FORGOTTEN_AFTER: Final = timedelta(seconds=36)
 
 _MAX_CONCURRENT: Final = 4
 """Most concurrent sign-ins of one address or account, so that one client cannot fill the hasher's queue."""
@@ -227,6 +232,11 @@ class Throttle:
     async def undo(self, attempt: Attempt) -> None:
         """Uncount an attempt that succeeded or was not tried."""
         await _undo(self.database, attempt.counted)
+
+    async def count_sign_in(self, user_id: UUID) -> None:
+        """Count a sign-in that a person has proved. Raises TooManyRequests."""
+        keys = [self._key(f"signed in: {user_id}", _FREE_SIGN_INS)]
+        await _count(self.database, keys, _SIGN_IN_FORGOTTEN_AFTER)
 
     async def count_passkey(self, address: str | None) -> Attempt:
         """Count a passkey sign-in, by address only. Raises TooManyRequests."""

@@ -14,7 +14,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver.people import passkeys, sessions
+from authserver.people import passkeys, sessions, throttle
 from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
@@ -339,6 +339,16 @@ def damaged(answer: str) -> list[str]:
         given["response"]["clientDataJSON"] = base64.urlsafe_b64encode(value).decode()
         results.append(json.dumps(given))
     return results
+
+
+def test_sign_ins_with_a_passkey_are_counted_by_person(
+    visitor: Visitor, passkey: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle, "_FREE_SIGN_INS", 1)
+
+    statuses = [sign_in(Visitor(visitor.client), passkey).status_code for _ in range(2)]
+
+    assert statuses == [303, 429]
 
 
 def test_malformed_responses_at_sign_in_get_a_page_with_a_message(

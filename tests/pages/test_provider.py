@@ -20,7 +20,7 @@ from joserfc.jwk import OctKey, OKPKey, RSAKey
 from starlette.testclient import TestClient
 
 import authserver.app
-from authserver.people import first_account, provider
+from authserver.people import first_account, provider, throttle
 from authserver.people.passwords import Hasher
 from shared import settings as settings_of
 from shared.settings import Settings
@@ -279,6 +279,16 @@ def test_a_known_identity_is_signed_in(
     assert used.fetchone() == (True,)
     assert event_names(owner) == ["signed_in"]
     assert rows_of(owner, "identity.provider_sign_in") == 0
+
+
+def test_sign_ins_through_the_provider_are_counted_by_person(
+    browser: Visitor, issuer: Issuer, known: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle, "_FREE_SIGN_INS", 1)
+
+    statuses = [sign_in(Visitor(browser.client), issuer).status_code for _ in range(2)]
+
+    assert statuses == [303, 429]
 
 
 def test_the_subject_identifies_a_person_and_not_the_e_mail_address(

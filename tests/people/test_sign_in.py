@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from authserver.pages import sign_in
-from authserver.people import passwords, sessions
+from authserver.people import passwords, sessions, throttle
 from authserver.people.passwords import Hasher
 from shared import tokens
 from shared.settings import Settings
@@ -51,6 +51,26 @@ def test_the_correct_password_signs_in(visitor: Visitor, alice_has_a_password: P
     assert response.status_code == 303
     assert response.headers["location"] == "/"
     assert "alice@example.org" in visitor.get("/").text
+
+
+def test_sign_ins_that_succeed_are_counted_by_person(
+    visitor: Visitor, alice_has_a_password: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle, "_FREE_SIGN_INS", 2)
+    owner.execute("delete from identity.security_event")
+
+    statuses = [
+        enter(Visitor(visitor.client), "alice@example.org", PASSWORD).status_code for _ in range(2)
+    ]
+    refused = enter(Visitor(visitor.client), "alice@example.org", PASSWORD)
+    owner.execute("update identity.throttle set delayed_until = null")
+    later = enter(Visitor(visitor.client), "alice@example.org", PASSWORD)
+
+    assert statuses == [303, 303]
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert later.status_code == 303
+    recorded = owner.execute("select event, count(*) from identity.security_event group by event")
+    assert recorded.fetchall() == [("signed_in", 3)]
 
 
 def test_letter_case_and_spaces_around_an_address_do_not_matter(
