@@ -42,7 +42,7 @@ def google_records() -> Sample:
                             }
                         ],
                         "source": "GPS",
-                        "deviceTag": -1234567890,
+                        "deviceTag": -8024144696862913506,
                         "platformType": "ANDROID",
                         "formFactor": "PHONE",
                         "batteryCharging": False,

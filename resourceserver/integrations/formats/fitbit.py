@@ -53,7 +53,7 @@ _COLUMNS: Final = {
 """The metric of each column of the tables, and the factor to its unit."""
 _BEATS: Final = "beats per minute"
 
-Found = Iterator[Record | Refused]
+Records = Iterator[Record | Refused]
 
 
 def _word(file: File) -> str:
@@ -75,7 +75,7 @@ def _heart_rate(at: datetime, bpm: float, sensor: Sensor) -> HeartRate:
 # Measures in JSON
 
 
-def _read_measures(file: File, _person: Person) -> Found:
+def _read_measures(file: File, _person: Person) -> Records:
     word = _word(file)
     for value in items(file, "item"):
         try:
@@ -123,7 +123,7 @@ def _number(value: Any) -> float:
 # Sleeps
 
 
-def _read_sleeps(file: File, person: Person) -> Found:
+def _read_sleeps(file: File, person: Person) -> Records:
     for value in items(file, "item"):
         try:
             yield _sleep(values.members(value), person)
@@ -173,7 +173,7 @@ def _stage(stages: dict[str, Any], name: str) -> int | None:
 # Weights
 
 
-def _read_weights(file: File, person: Person) -> Found:
+def _read_weights(file: File, person: Person) -> Records:
     for value in items(file, "item"):
         try:
             yield from _weight(values.members(value), person)
@@ -196,7 +196,7 @@ def _weight(given: dict[str, Any], person: Person) -> Iterator[Sample]:
 # Tables of Google Health
 
 
-def _read_table(file: File, person: Person) -> Found:
+def _read_table(file: File, person: Person) -> Records:
     is_resting = "resting" in _word(file)
     for row in table(file):
         try:

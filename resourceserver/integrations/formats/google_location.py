@@ -32,12 +32,12 @@ _POSITION: Final = re.compile(r"(-?\d+(?:\.\d+)?)[^\d,.-]*,[^\d.-]*(-?\d+(?:\.\d
 _TOP_LEVEL_ARRAY: Final = re.compile(r"\s*\[")
 _IOS_SEGMENT: Final = re.compile(r'"(visit|activity|timelinePath|timelineMemory)"\s*:')
 
-Found = Iterator[Record | Refused]
+Records = Iterator[Record | Refused]
 
 
-def _each(found: Iterator[Any], make: Callable[[Any], Found]) -> Found:
+def _each(given: Iterator[Any], make: Callable[[Any], Records]) -> Records:
     """Yield what ``make`` yields of each value, and what it finds wrong with one."""
-    for value in found:
+    for value in given:
         try:
             yield from make(value)
         except Flaw as flaw:
@@ -47,7 +47,7 @@ def _each(found: Iterator[Any], make: Callable[[Any], Found]) -> Found:
 # Records.json
 
 
-def _read_records(file: File, _person: Person) -> Found:
+def _read_records(file: File, _person: Person) -> Records:
     # Files have millions of them, so this reader goes without the generators of the others.
     for value in items(file, "locations.item"):
         try:
@@ -102,21 +102,22 @@ def _likely_activity(scans: Any) -> str | None:
 @lru_cache(maxsize=1000)
 def _device(tag: int | str, platform: str, form: str) -> str | None:
     """Return a name that stays the same: "Android phone 1234567890"."""
-    number = values.number(tag)
+    # No number as others: tags have more digits than a float.
+    number = re.fullmatch(r"-?\d{1,20}", str(tag))
     if number is None:
         return None
     maker = {"ANDROID": "Android ", "IOS": "iOS "}.get(platform, "")
-    return f"{maker}{'tablet' if form == 'TABLET' else 'phone'} {number:.0f}"
+    return f"{maker}{'tablet' if form == 'TABLET' else 'phone'} {tag}"
 
 
 # Semantic Location History
 
 
-def _read_semantic(file: File, _person: Person) -> Found:
+def _read_semantic(file: File, _person: Person) -> Records:
     return _each(items(file, "timelineObjects.item"), _timeline_object)
 
 
-def _timeline_object(value: Any) -> Found:
+def _timeline_object(value: Any) -> Records:
     given = values.members(value)
     if "placeVisit" in given:
         yield from _place_visits(given["placeVisit"])
@@ -126,7 +127,7 @@ def _timeline_object(value: Any) -> Found:
         raise Flaw("unknown_segment")
 
 
-def _place_visits(value: Any) -> Found:
+def _place_visits(value: Any) -> Records:
     """Yield a visit, those within it, and the points of each."""
     waiting: list[tuple[Any, bool]] = [(value, False)]
     while waiting:
@@ -158,7 +159,7 @@ def _place_visit(visit: dict[str, Any], is_within_another: bool) -> PlaceEvent:
     )
 
 
-def _activity_segment(segment: dict[str, Any]) -> Found:
+def _activity_segment(segment: dict[str, Any]) -> Records:
     activity = _activity(segment.get("activityType"))
     started_at, ended_at = _duration(segment)
     yield from _end_of_activity(started_at, segment.get("startLocation"), activity)
@@ -166,7 +167,7 @@ def _activity_segment(segment: dict[str, Any]) -> Found:
     yield from _end_of_activity(ended_at, segment.get("endLocation"), activity)
 
 
-def _end_of_activity(at: datetime, value: Any, activity: str | None) -> Found:
+def _end_of_activity(at: datetime, value: Any, activity: str | None) -> Records:
     location = value if isinstance(value, dict) else {}
     # Google leaves the position of some ends out.
     if "latitudeE7" in location and "longitudeE7" in location:
@@ -179,11 +180,11 @@ def _end_of_activity(at: datetime, value: Any, activity: str | None) -> Found:
         )
 
 
-def _raw_path(given: dict[str, Any], activity: str | None) -> Found:
+def _raw_path(given: dict[str, Any], activity: str | None) -> Records:
     path = given.get("simplifiedRawPath")
     points = path.get("points") if isinstance(path, dict) else None
 
-    def point(value: Any) -> Found:
+    def point(value: Any) -> Records:
         given = values.members(value)
         yield _point(
             values.instant(given["timestamp"]) if "timestamp" in given else _at_ms(given),
@@ -209,11 +210,11 @@ def _duration(given: dict[str, Any]) -> tuple[datetime, datetime]:
 # Timeline Edits.json
 
 
-def _read_edits(file: File, _person: Person) -> Found:
+def _read_edits(file: File, _person: Person) -> Records:
     return _each(items(file, "timelineEdits.item"), _edit)
 
 
-def _edit(value: Any) -> Found:
+def _edit(value: Any) -> Records:
     raw = values.members(value).get("rawSignal")
     signal = raw.get("signal") if isinstance(raw, dict) else None
     position = signal.get("position") if isinstance(signal, dict) else None
@@ -235,17 +236,17 @@ def _edit(value: Any) -> Found:
 # Timeline.json of a phone
 
 
-def _read_android(file: File, _person: Person) -> Found:
+def _read_android(file: File, _person: Person) -> Records:
     for path, value in elements(file, "semanticSegments.item", "rawSignals.item"):
         make = _raw_signal if path == "rawSignals.item" else _segment
         yield from _each(iter([value]), make)
 
 
-def _read_ios(file: File, _person: Person) -> Found:
+def _read_ios(file: File, _person: Person) -> Records:
     return _each(items(file, "item"), _segment)
 
 
-def _raw_signal(value: Any) -> Found:
+def _raw_signal(value: Any) -> Records:
     signal = values.members(value)
     if "position" in signal:
         position = values.members(signal["position"])
@@ -258,7 +259,7 @@ def _raw_signal(value: Any) -> Found:
         )
 
 
-def _segment(value: Any) -> Found:
+def _segment(value: Any) -> Records:
     segment = values.members(value)
     started = values.wall_time(segment.get("startTime"))
     started_at, ended_at = values.utc(started), values.instant(segment.get("endTime"))
@@ -274,7 +275,7 @@ def _segment(value: Any) -> Found:
     elif "timelinePath" in segment:
         path = segment["timelinePath"]
 
-        def step(value: Any) -> Found:
+        def step(value: Any) -> Records:
             given = values.members(value)
             yield _point(_step_at(given, started_at), *_position(given.get("point")))
 

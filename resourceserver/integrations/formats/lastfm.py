@@ -32,10 +32,10 @@ _MONTHS: Final = {
 """Not those of strptime, which are of the locale of the server."""
 _TIME: Final = re.compile(r"(\d{1,2}) (\w{3}) (\d{4}),? (\d\d:\d\d)")
 
-Found = Iterator[Record | Refused]
+Records = Iterator[Record | Refused]
 
 
-def _read_csv(file: File, _person: Person) -> Found:
+def _read_csv(file: File, _person: Person) -> Records:
     for row in cells(file):
         try:
             if len(row) < 4:
@@ -55,7 +55,7 @@ def _minute(written: str) -> datetime:
     return values.wall_time(f"{year}-{number}-{int(day):02}T{time}").replace(tzinfo=UTC)
 
 
-def _read_table(file: File, _person: Person) -> Found:
+def _read_table(file: File, _person: Person) -> Records:
     for row in table(file):
         try:
             yield listen(
@@ -70,7 +70,7 @@ def _read_table(file: File, _person: Person) -> Found:
             yield values.refused(flaw, ",".join(row.values()))
 
 
-def _read_pages(file: File, _person: Person) -> Found:
+def _read_pages(file: File, _person: Person) -> Records:
     paths = ("item.track.item", "item.recenttracks.track.item", "recenttracks.track.item")
     for _, value in elements(file, *paths):
         try:

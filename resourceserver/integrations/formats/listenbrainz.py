@@ -22,8 +22,8 @@ def _read_array(file: File, _person: Person) -> Iterator[Record | Refused]:
     return _each(items(file, "item"))
 
 
-def _each(found: Iterator[Any]) -> Iterator[Record | Refused]:
-    for value in found:
+def _each(given: Iterator[Any]) -> Iterator[Record | Refused]:
+    for value in given:
         if isinstance(value, Refused):
             yield value
             continue

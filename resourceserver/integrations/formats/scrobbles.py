@@ -12,11 +12,11 @@ from resourceserver.integrations.reading import cells, items, json_lines, table
 from resourceserver.integrations.records import Listen, Record, Refused
 from resourceserver.integrations.values import Flaw
 
-Found = Iterator[Record | Refused]
+Records = Iterator[Record | Refused]
 
 
-def _each(found: Iterator[Any], read: Callable[[Any], Listen | None]) -> Found:
-    for value in found:
+def _each(given: Iterator[Any], read: Callable[[Any], Listen | None]) -> Records:
+    for value in given:
         if isinstance(value, Refused):
             yield value
             continue
@@ -36,7 +36,7 @@ def _list(value: Any) -> list[Any]:
 # Maloja
 
 
-def _read_maloja(file: File, _person: Person) -> Found:
+def _read_maloja(file: File, _person: Person) -> Records:
     return _each(items(file, "scrobbles.item"), _maloja)
 
 
@@ -60,7 +60,7 @@ def _maloja(value: Any) -> Listen:
 # Koito
 
 
-def _read_koito(file: File, _person: Person) -> Found:
+def _read_koito(file: File, _person: Person) -> Records:
     return _each(items(file, "listens.item"), _koito)
 
 
@@ -111,7 +111,7 @@ def _columns(header: list[str]) -> dict[str, str]:
     }
 
 
-def _read_librefm_csv(file: File, _person: Person) -> Found:
+def _read_librefm_csv(file: File, _person: Person) -> Records:
     def read(row: dict[str, str]) -> Listen:
         columns = _columns(list(row))
         given = {part: row[column] for part, column in columns.items()}
@@ -134,7 +134,7 @@ def _time(written: str | None) -> datetime:
     return values.utc(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
-def _read_librefm_tsv(file: File, _person: Person) -> Found:
+def _read_librefm_tsv(file: File, _person: Person) -> Records:
     def read(row: list[str]) -> Listen:
         if len(row) < 3:
             raise Flaw("too_few_columns")
@@ -153,7 +153,7 @@ def _read_librefm_tsv(file: File, _person: Person) -> Found:
 # Pano Scrobbler
 
 
-def _read_pano(file: File, _person: Person) -> Found:
+def _read_pano(file: File, _person: Person) -> Records:
     return _each(json_lines(file), _pano)
 
 
@@ -174,7 +174,7 @@ def _pano(value: Any) -> Listen | None:
 # Rockbox and other players
 
 
-def _read_rockbox(file: File, person: Person) -> Found:
+def _read_rockbox(file: File, person: Person) -> Records:
     zone: Any = person.zone
 
     def read(row: list[str]) -> Listen | None:

@@ -29,7 +29,7 @@ from resourceserver.integrations.values import Flaw
 AUTOPLAYED_MS: Final = 60_000
 """What began by itself and was watched for less is no play."""
 
-Found = Iterator[Record | Refused]
+Records = Iterator[Record | Refused]
 
 
 def _noon(day: date, person: Person) -> datetime:
@@ -86,7 +86,7 @@ def _title(written: str) -> tuple[Title, int | None, int | None]:
     return Title("movie", written), None, None
 
 
-def _read_netflix(file: File, _person: Person) -> Found:
+def _read_netflix(file: File, _person: Person) -> Records:
     for row in table(file):
         try:
             yield _netflix(row)
@@ -126,7 +126,7 @@ def _clock_ms(written: str) -> int:
 _DAY: Final = re.compile(r"(\d{1,4})([/.\-])(\d{1,2})\2(\d{2,4})")
 
 
-def _read_netflix_days(file: File, person: Person) -> Found:
+def _read_netflix_days(file: File, person: Person) -> Records:
     is_day_first = _is_day_first(file)
     for row in table(file):
         try:
@@ -172,7 +172,7 @@ def _day(written: str, is_day_first: bool) -> date:
 # Trakt
 
 
-def _read_trakt(file: File, _person: Person) -> Found:
+def _read_trakt(file: File, _person: Person) -> Records:
     for value in items(file, "item"):
         try:
             yield _trakt(values.members(value))
@@ -215,7 +215,7 @@ def _named(kind: Any, given: dict[str, Any]) -> Title:
 # Letterboxd
 
 
-def _read_letterboxd(file: File, person: Person) -> Found:
+def _read_letterboxd(file: File, person: Person) -> Records:
     for row in table(file):
         try:
             name = row.get("Name")
@@ -231,7 +231,7 @@ def _read_letterboxd(file: File, person: Person) -> Found:
 # IMDb
 
 
-def _read_imdb(file: File, person: Person) -> Found:
+def _read_imdb(file: File, person: Person) -> Records:
     for row in table(file):
         try:
             yield _imdb(row, person)

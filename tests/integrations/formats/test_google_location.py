@@ -43,7 +43,7 @@ def test_records_are_points() -> None:
             speed_mps=1,
             course_deg=210,
             activity="walking",
-            device="Android phone -1234567890",
+            device="Android phone -8024144696862913506",
         ),
         Point("1620036060000", utc(2021, 5, 3, 10, 1), -33.7654321, -0.1234567, accuracy_m=20),
     ]
