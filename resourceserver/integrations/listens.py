@@ -38,4 +38,5 @@ def mbid(value: Any) -> str | None:
 def milliseconds(value: Any, per_unit: int = 1) -> int | None:
     """Return a duration in milliseconds; None for 0, which stands for an unknown one."""
     number = values.number(value)
-    return round(number * per_unit) if number is not None and number > 0 else None
+    # What is longer than any track has another unit, or none.
+    return round(number * per_unit) if number is not None and 0 < number < 1e9 else None

@@ -143,7 +143,7 @@ def _sleep(given: dict[str, Any], person: Person) -> Sleep:
     stages = summary if isinstance(summary, dict) and given.get("type") == "stages" else {}
     wake = stages.get("wake")
     return Sleep(
-        key=str(log_id),
+        key=values.key(log_id),
         started_at=values.instant_in(given.get("startTime"), person.zone),
         ended_at=values.instant_in(given.get("endTime"), person.zone),
         sensor=_FITBIT,
@@ -162,7 +162,7 @@ def _sleep(given: dict[str, Any], person: Person) -> Sleep:
 
 def _minutes(given: dict[str, Any], name: str) -> int | None:
     minutes = values.number(given.get(name))
-    return None if minutes is None or minutes < 0 else round(minutes * 60_000)
+    return round(minutes * 60_000) if minutes is not None and 0 <= minutes < 1e6 else None
 
 
 def _stage(stages: dict[str, Any], name: str) -> int | None:

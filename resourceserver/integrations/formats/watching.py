@@ -53,7 +53,8 @@ def _genres(names: Any) -> tuple[str, ...]:
 
 def _runtime_ms(*minutes: Any) -> int:
     """Return the first runtime that is known; 0 if none is."""
-    return next((round(each * 60_000) for each in map(values.number, minutes) if each), 0)
+    known = (values.number(each) or 0 for each in minutes)
+    return next((round(each * 60_000) for each in known if 0 < each < 1e6), 0)
 
 
 # Netflix
@@ -191,12 +192,12 @@ def _trakt(given: dict[str, Any]) -> Play:
     if given.get("type") == "movie":
         movie = values.members(given.get("movie"))
         title = _named("movie", movie)
-        return Play(str(number), title, watched_at, _runtime_ms(movie.get("runtime")))
+        return Play(values.key(number), title, watched_at, _runtime_ms(movie.get("runtime")))
     if given.get("type") != "episode":
         raise Flaw("neither_movie_nor_episode")
     episode, show = values.members(given.get("episode")), values.members(given.get("show"))
     return Play(
-        key=str(number),
+        key=values.key(number),
         title=_named("show", show),
         watched_at=watched_at,
         watch_ms=_runtime_ms(episode.get("runtime"), show.get("runtime")),
