@@ -131,4 +131,4 @@ def key(*parts: object) -> str:
         return joined
     digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
     first = str(parts[0])
-    return f"{first}:{digest}" if len(first) <= 100 and first.isprintable() else digest
+    return f"{first}:{digest}" if len(first) <= 32 and first.isprintable() else digest
