@@ -27,7 +27,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies remake
+.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies gpsbabel remake
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,7 +64,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer gpsbabel $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -166,6 +166,15 @@ pgbouncer:
 	    apt-get update -qq && RUNLEVEL=1 $(INSTALL_PACKAGE) pgbouncer; \
 	  else \
 	    echo "The proof needs PgBouncer: sudo apt-get install pgbouncer" >&2; exit 1; \
+	  fi
+
+# GPSBabel, which writes tracks in the formats of watches.
+gpsbabel:
+	@command -v gpsbabel >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && $(INSTALL_PACKAGE) gpsbabel; \
+	  else \
+	    echo "The proof needs GPSBabel: sudo apt-get install gpsbabel" >&2; exit 1; \
 	  fi
 
 # Reverse proxies, which tests run with the configurations of deploy/proxy. Runlevel 1 keeps their packages from

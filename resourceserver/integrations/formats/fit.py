@@ -118,4 +118,5 @@ FIT: Final = Format(
     records=(Point, HeartRate, Sample),
     recognise=_recognise,
     read=_read,
+    is_proven=True,
 )

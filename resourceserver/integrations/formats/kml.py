@@ -108,4 +108,5 @@ KML: Final = Format(
     records=(Point,),
     recognise=_recognise,
     read=_read,
+    is_proven=True,
 )

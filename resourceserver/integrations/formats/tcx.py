@@ -1,4 +1,7 @@
-"""TCX (Training Center XML): workouts with their points, heart rates and the totals of their laps."""
+"""TCX (Training Center XML): workouts with their points, heart rates and the totals of their laps.
+
+Courses are routes that a person planned, and say nothing of where the person was.
+"""
 
 import re
 from collections.abc import Iterator
@@ -75,7 +78,12 @@ def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
 
     for each in parsed():
         try:
-            if each.name == "Trackpoint":
+            if "Courses" in each.path:
+                if each.name == "Trackpoint":
+                    yield Refused(
+                        "planned_route", values.example(each.text_of("Time") or "a course")
+                    )
+            elif each.name == "Trackpoint":
                 yield from _records(each, workout.activity)
             elif each.name == "Activity":
                 yield from workout.totals()
@@ -118,4 +126,5 @@ TCX: Final = Format(
     records=(Point, HeartRate, Sample),
     recognise=_recognise,
     read=_read,
+    is_proven=True,
 )

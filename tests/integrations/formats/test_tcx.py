@@ -82,6 +82,13 @@ def test_a_truncated_file_keeps_its_points_and_the_totals_of_the_laps_before_the
     assert "no XML" in str(reading.unreadable)
 
 
+def test_points_of_courses_are_planned() -> None:
+    reading = read(TCX, WORKOUT.replace("Activities", "Courses").replace("Activity", "Course"))
+
+    assert reading.records == []
+    assert reading.reasons == ["planned_route"] * 3
+
+
 def test_workouts_are_recognised() -> None:
     assert recognise(TCX, WORKOUT) == 1.0
     assert recognise(TCX, "<gpx></gpx>") == 0.0
