@@ -60,9 +60,12 @@ def elements(
     one. Raises Unreadable where the text is no XML, after the elements before that place.
     """
     reader = _Reader(whole, opened)
-    chunk = b"-"
+    chunk, is_first = b"-", True
     while chunk:
         chunk = stream.read(CHUNK)
+        if is_first:
+            # Files in Strava's export begin with spaces, before which XML allows no declaration.
+            chunk, is_first = chunk.lstrip(b" \t\r\n"), False
         problem = reader.feed(chunk)
         yield from reader.take()
         if problem is not None:

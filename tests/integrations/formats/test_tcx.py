@@ -82,6 +82,13 @@ def test_a_truncated_file_keeps_its_points_and_the_totals_of_the_laps_before_the
     assert "no XML" in str(reading.unreadable)
 
 
+def test_white_space_before_the_text_is_left_out() -> None:
+    content = " " * 10 + "\n" + WORKOUT
+
+    assert recognise(TCX, content) == 1.0
+    assert read(TCX, content) == read(TCX, WORKOUT)
+
+
 def test_points_of_courses_are_planned() -> None:
     reading = read(TCX, WORKOUT.replace("Activities", "Courses").replace("Activity", "Course"))
 
