@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 import threading
+import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,18 @@ from resourceserver.integrations.format import File, Format, Person
 from resourceserver.integrations.imports import files, receipts, running, undo
 from resourceserver.integrations.imports.receipts import AlreadyRunning
 from resourceserver.integrations.imports.running import Interrupted, Over
-from resourceserver.integrations.records import AppSession, Listen
+from resourceserver.integrations.records import AppSession, HeartRate, Listen, Recording, Sensor
 from tests.conftest import Connect
 from tests.conftest import Person as Somebody
-from tests.integrations.bringing import NOW, Importer, archive, counts, listen, of_listens
+from tests.integrations.bringing import (
+    NOW,
+    Importer,
+    archive,
+    counts,
+    listen,
+    of_listens,
+    of_records,
+)
 from tests.integrations.test_writing import EXAMPLES
 
 Rows = psycopg.Connection[Any]
@@ -269,6 +278,27 @@ def test_a_connection_that_breaks_midway_loses_and_doubles_nothing(
     assert listens(owner) == 45
 
 
+def test_what_records_refer_to_is_added_again_when_it_is_gone(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    rates = [HeartRate(f"rate {n}", NOW, 60, Sensor("watch")) for n in range(30)]
+
+    def remove() -> None:
+        owner.execute("delete from health.source")
+
+    def read(*_: object) -> Iterator[HeartRate]:
+        yield from rates[:25]
+        remove()
+        yield from rates[25:]
+
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    receipt = importer.run(path, replace(of_records([]), read=read))
+
+    assert counts(receipt) == (30, 30, 0, 0, 0)
+    assert owner.execute("select name from health.source").fetchall() == [("watch",)]
+
+
 def test_what_a_crashed_server_has_lost_is_written_again(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:
@@ -404,6 +434,41 @@ def test_files_in_archives_and_folders_are_found_and_what_could_do_harm_is_left_
     assert counts(receipt) == (4, 3, 0, 0, 1)
     keys = owner.execute("select provider_key from music.listen order by 1").fetchall()
     assert keys == [("play 1",), ("play 2",), ("play 3",)]
+
+
+def test_members_of_one_name_are_each_read(importer: Importer, tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as packed, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        packed.writestr("a.plays", "1")
+        packed.writestr("a.plays", "2")
+        packed.writestr("a.plays.gz", gzip.compress(b"3"))
+
+    receipt = importer.run(path, replace(of_listens(), recognise=lambda _: 1.0))
+
+    assert counts(receipt) == (3, 3, 0, 0, 0)
+    names = [part["name"] for part in receipt["parts"]]
+    assert names == ["a.plays", "a.plays (2)", "a.plays (3)"]
+
+
+def test_long_texts_make_batches_small(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(running, "HEAVIEST", 1000)
+    sizes: list[int] = []
+    finish = running.Batch.finished
+
+    def note(batch: running.Batch) -> running.Batch:
+        sizes.append(batch.count)
+        return finish(batch)
+
+    monkeypatch.setattr(running.Batch, "finished", note)
+    texts = [Recording(f"note {n}", NOW, 0, transcript="x" * 300) for n in range(5)]
+
+    receipt = importer.take(tmp_path / "file", *texts)
+
+    assert counts(receipt) == (5, 5, 0, 0, 0)
+    assert sizes == [2, 2, 1]
 
 
 def test_links_in_folders_are_not_followed(importer: Importer, tmp_path: Path) -> None:

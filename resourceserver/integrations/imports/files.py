@@ -251,10 +251,17 @@ class _Listing:
 
     brought: Brought
     within: ExitStack
+    names: dict[str, int] = field(default_factory=dict)
+    """How many members have each name."""
 
     def refuse(self, name: str, problem: str) -> None:
         """List a member that is left out."""
-        self.brought.refused.append(Refusal(name[:LONGEST_NAME], problem))
+        self.brought.refused.append(Refusal(self._unique(name[:LONGEST_NAME]), problem))
+
+    def _unique(self, name: str) -> str:
+        """Return a name that no other member has: an archive may hold several of one name."""
+        count = self.names[name] = self.names.get(name, 0) + 1
+        return name if count == 1 else self._unique(f"{name} ({count})")
 
     def add_folder(self, folder: Path) -> None:
         """Add the files in a folder."""
@@ -303,6 +310,7 @@ class _Listing:
                 depth=depth + 1,
             )
         else:
+            member.name = self._unique(name)
             self.brought.files.append(member)
             self.brought.unpacked += size
             if self.brought.unpacked > LARGEST:

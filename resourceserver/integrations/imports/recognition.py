@@ -57,6 +57,8 @@ def likeness(head: Head) -> str:
     for magic, words in _MAGIC:
         if head.start.startswith(magic):
             return words
+    if head.start[257:262] == b"ustar":
+        return "a tar archive, which has to be unpacked first"
     if b"\0" in head.start[:4096] and head.start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return "a binary file"
     return _likeness_of_text(head.text.lstrip())

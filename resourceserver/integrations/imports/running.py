@@ -25,13 +25,15 @@ from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
 from resourceserver.integrations.imports.writing import PLACES, WRITERS, Target
-from resourceserver.integrations.records import Refused
+from resourceserver.integrations.records import CalendarEvent, Recording, Refused
 from shared import SCHEMA_VERSION
 
 ROWS: Final = 1000
 """Most rows of a statement."""
 BATCH: Final = 4000
 """Records and refused ones of a transaction."""
+HEAVIEST: Final = 4_000_000
+"""Characters of long texts with which a batch is full."""
 PATIENCE_S: Final = 60.0
 """How long a batch waits for a database that is away."""
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -60,6 +62,8 @@ class Batch:
     """How many were refused by reason, with the first examples."""
     count: int = 0
     """Records and refused ones."""
+    weight: int = 0
+    """Characters of long texts."""
     first_at: datetime | None = None
     last_at: datetime | None = None
 
@@ -210,7 +214,7 @@ def _batches(
                 else:
                     batch.refuse(reason, writing.example(item))
             batch.count += 1
-            if batch.count >= BATCH:
+            if batch.count >= BATCH or batch.weight >= HEAVIEST:
                 yield batch.finished()
                 batch = Batch()
     except Unreadable as error:
@@ -230,6 +234,11 @@ def _take(batch: Batch, item: Any) -> None:
     if rows is None:
         rows = batch.rows[kind] = []
     rows.append(item)
+    # Other records have no texts of such a length.
+    if isinstance(item, Recording):
+        batch.weight += 2 * len(item.transcript or "")
+    elif isinstance(item, CalendarEvent):
+        batch.weight += len(item.description or "")
 
 
 def _reason(text: str) -> str:
@@ -285,9 +294,6 @@ class Database:
         source = part.format.source
 
         def write(target: Target) -> None:
-            row = self._execute(target, "part", name=part.name).fetchone()
-            if row is None or row[0] != before:
-                raise _Behind
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
