@@ -58,6 +58,15 @@ _NAMES: Final = {
 }
 """Tables without ids: the expression that names a row, and the names of the rows that the demo writes."""
 
+_KEYED: Final = {
+    **{f"content.{name}": f"{name}_id" for name in ("calendar", "calendar_event", "play", "title")},
+    **{f"health.{name}": f"{name}_id" for name in ("heart_rate", "sample", "sleep")},
+    **{f"location.{name}": f"{name}_id" for name in ("event", "place", "point")},
+    "content.recording": "recording_id",
+    "music.listen": "listen_id",
+}
+"""Tables that integrations fill, with the column of the id that the key is made of."""
+
 _FIRST: Final = date(2000, 1, 2)
 """The first day that lies, in every time zone, after the earliest start that a session may have."""
 
@@ -263,7 +272,13 @@ def _write_memberships(connection: Connection, life: Life) -> int:
 
 def _copy(connection: Connection, user_id: UUID, piece: Piece) -> int:
     """Write the rows of a piece and return their number."""
-    for table, rows in piece.items():
+    for table, given in piece.items():
+        keyed = _KEYED.get(table)
+        rows = (
+            given
+            if keyed is None
+            else [{**row, "provider_key": f"demo-{row[keyed]}"} for row in given]
+        )
         if not rows:
             continue
         columns = list(rows[0])

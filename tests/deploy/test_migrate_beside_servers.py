@@ -163,6 +163,7 @@ def test_a_migration_stops_waiting_before_the_requests_behind_it_time_out(owner:
 
     assert limits == [
         ("svc_authserver", 5),
+        ("svc_importer", 5),
         ("svc_ingester", 5),
         ("svc_reader", 5),
         ("svc_worker", 5),
