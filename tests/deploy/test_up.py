@@ -361,14 +361,14 @@ def test_a_database_that_does_not_answer_is_named(
 def test_servers_that_may_open_too_many_connections_run_with_a_warning(
     start: Start, used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
-    # 98 for the resource server and 11 for the other one; the database allows 97.
-    runner = start(used_data_dir, SVC_PATIENT_CONNECTIONS="85")
+    # 97 for the resource server and 11 for the other one; the database allows 97.
+    runner = start(used_data_dir, SVC_PATIENT_CONNECTIONS="84")
     runner.wait_until_up()
 
     lines = [line for line in runner.err.read_text().splitlines() if "max_connections" in line]
 
     assert len(lines) == 1
-    assert "up to 109 connections are opened, and the database takes 97" in lines[0]
+    assert "up to 108 connections are opened, and the database takes 97" in lines[0]
     assert get("127.0.0.1", ports[1], "/healthz")[0] == 200
     assert runner.stop() == 0
 
