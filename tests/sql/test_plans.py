@@ -448,6 +448,7 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         # The next session of a person comes from sessions. The switches within streaks are read after them.
         "focus_streaks": {"app_time": wider_days, "app_timeline": 48, "app_session": 1},
     }
+    # A day without coding, such as a Sunday, has no rows of coding.
     assert made == {name: Counter(counts) for name, counts in expected.items()}
     assert edges["app_session"] == at_edges > 0
     assert {name: stale[name]["app_session"] - made[name]["app_session"] for name in asked} == {
