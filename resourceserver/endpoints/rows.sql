@@ -4,7 +4,7 @@
 -- fragment: device_sums
 -- The events of each device, all streams together.
 -- gives: device_sum (device_id, event_count, last_event_at, last_sync_at, source, streams)
-device_sum as (
+device_sum as materialized (
     select device_id,
            array_agg(stream order by stream) as streams,
            (array_agg(source order by last_sync_at desc, stream))[1] as source,
