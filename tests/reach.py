@@ -22,6 +22,7 @@ REACH: Final = {
             "cli",
             "deploy",
             "endpoints",
+            "faults",
             "mcp",
             "oauth",
             "pages",
