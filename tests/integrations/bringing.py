@@ -17,7 +17,7 @@ from resourceserver.integrations import records
 from resourceserver.integrations.format import File, Format, Head, Person, Unreadable
 from resourceserver.integrations.imports import files, receipts, running
 from resourceserver.integrations.imports.receipts import Receipt
-from resourceserver.integrations.records import Listen, Record, Refused
+from resourceserver.integrations.records import Listen, Record, Refused, Sourced
 from shared import database
 from shared.settings import Settings
 from tests import conftest
@@ -50,7 +50,7 @@ def of_listens(name: str = "plays", confidence: float = 1.0) -> Format:
     return Format(name, "Plays", "plays", (Listen,), recognise, read)
 
 
-def of_records(yielded: Sequence[Record | Refused]) -> Format:
+def of_records(yielded: Sequence[Record | Sourced | Refused]) -> Format:
     """Return a format that yields these, whatever is in the file."""
     kinds = tuple(records.Record.__args__)
     return Format("any", "Anything", "any", kinds, lambda _: 1.0, lambda *_: iter(yielded))
@@ -92,7 +92,7 @@ class Importer:
         login = database.login(self.settings, "importer")
         return running.Database(login, begun, self.zone, False, lambda _: None)
 
-    def take(self, path: Path, *yielded: Record | Refused) -> Receipt:
+    def take(self, path: Path, *yielded: Record | Sourced | Refused) -> Receipt:
         """Import these records, as a file of their own that is written to ``path``."""
         path.write_bytes(hashlib.sha256(repr(yielded).encode()).digest() + str(NOW).encode())
         return self.run(path, of_records(yielded))

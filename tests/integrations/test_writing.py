@@ -26,6 +26,7 @@ from resourceserver.integrations.records import (
     Sample,
     Sensor,
     Sleep,
+    Sourced,
     Title,
     TranscriptSegment,
 )
@@ -120,6 +121,24 @@ def test_a_record_is_written_once(
         assert counts(newer) == (2, 0, 1, 1, 0)
     rows = owner.execute(f"select import_id::text from {table}").fetchall()  # noqa: S608 -- named above
     assert rows == [(first["import_id"],)]
+
+
+def test_a_record_with_a_source_of_its_own_keeps_it(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    play = EXAMPLES["music.listen"][0]
+
+    receipt = importer.take(
+        tmp_path / "file",
+        Sourced("spotify", play),
+        play,
+        Sourced("\0", play),
+        Sourced("spotify", play),
+    )
+
+    assert counts(receipt) == (4, 2, 1, 0, 1)
+    rows = owner.execute("select source from music.listen order by 1").fetchall()
+    assert rows == [("any",), ("spotify",)]
 
 
 def test_an_older_version_of_a_calendar_event_changes_nothing(

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 from zoneinfo import available_timezones
 
 from resourceserver.integrations import records
-from resourceserver.integrations.records import KEY_LENGTH, METRICS, Record
+from resourceserver.integrations.records import KEY_LENGTH, METRICS, Record, Sourced
 
 FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
@@ -33,9 +33,11 @@ Check = Callable[[Any], str | None]
 """Returns why a value cannot be written, or None."""
 
 
-def refusal(record: Record) -> str | None:
+def refusal(record: Record | Sourced) -> str | None:
     """Return why a record cannot be written, or None."""
     try:
+        if isinstance(record, Sourced):
+            return _KEY(record.source) or _refusal(record.record)
         return _refusal(record)
     except (TypeError, ValueError, OverflowError):
         # A value of another type than the record's, such as a time without a zone, cannot be compared.

@@ -25,7 +25,7 @@ from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
 from resourceserver.integrations.imports.writing import PLACES, WRITERS, Target
-from resourceserver.integrations.records import CalendarEvent, Recording, Refused
+from resourceserver.integrations.records import CalendarEvent, Recording, Refused, Sourced
 from shared import SCHEMA_VERSION
 
 ROWS: Final = 1000
@@ -57,7 +57,8 @@ class _Behind(Exception):
 class Batch:
     """What is written in one transaction."""
 
-    rows: dict[type, list[Any]] = field(default_factory=dict)
+    rows: dict[tuple[type, str | None], list[Any]] = field(default_factory=dict)
+    """By type, and by source where that is not the format's."""
     refused: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     """How many were refused by reason, with the first examples."""
     count: int = 0
@@ -69,7 +70,7 @@ class Batch:
 
     def finished(self) -> Self:
         """Return the batch with its first and last instant."""
-        starts = [row[PLACES[kind]] for kind, rows in self.rows.items() for row in rows]
+        starts = [row[PLACES[kind]] for (kind, _), rows in self.rows.items() for row in rows]
         self.first_at, self.last_at = min(starts, default=None), max(starts, default=None)
         return self
 
@@ -212,7 +213,7 @@ def _batches(
                 if reason is None:
                     _take(batch, item)
                 else:
-                    batch.refuse(reason, writing.example(item))
+                    batch.refuse(reason, writing.example(_record(item)))
             batch.count += 1
             if batch.count >= BATCH or batch.weight >= HEAVIEST:
                 yield batch.finished()
@@ -228,11 +229,17 @@ def _batches(
         yield batch.finished()
 
 
+def _record(item: Any) -> Any:
+    return item.record if isinstance(item, Sourced) else item
+
+
 def _take(batch: Batch, item: Any) -> None:
-    kind = type(item)
-    rows = batch.rows.get(kind)
+    source = None
+    if isinstance(item, Sourced):
+        source, item = item
+    rows = batch.rows.get((type(item), source))
     if rows is None:
-        rows = batch.rows[kind] = []
+        rows = batch.rows[type(item), source] = []
     rows.append(item)
     # Other records have no texts of such a length.
     if isinstance(item, Recording):
@@ -245,6 +252,16 @@ def _reason(text: str) -> str:
     """Return a reason as a code, whatever a reader has written."""
     code = "".join(each if each.isascii() and each.isalnum() else "_" for each in text.lower())
     return code[:64] if code[:1].isalpha() else "unreadable"
+
+
+def _in_order(batch: Batch, source: str) -> Iterator[tuple[writing.Writer, str, Sequence[Any]]]:
+    """Yield what each statement writes, in the order that all imports keep (``writing``)."""
+    places = {kind: place for place, kind in enumerate(WRITERS)}
+    named = {(places[kind], own or source, own is None): (kind, own) for kind, own in batch.rows}
+    for (_, of_rows, _), key in sorted(named.items()):
+        rows = batch.rows[key]
+        for start in range(0, len(rows), ROWS):
+            yield WRITERS[key[0]], of_rows, rows[start : start + ROWS]
 
 
 @dataclass
@@ -291,20 +308,17 @@ class Database:
 
     def write(self, part: Part, batch: Batch, before: int) -> None:
         """Write a batch and count it. Raises Interrupted, Over and _Behind."""
-        source = part.format.source
 
         def write(target: Target) -> None:
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
-            for kind, writer in WRITERS.items():
-                rows = batch.rows.get(kind, ())
-                for start in range(0, len(rows), ROWS):
-                    written = writer(target, source, rows[start : start + ROWS])
-                    added += written.added
-                    changed += written.changed
-                    for reason, example in written.refused:
-                        late.refuse(reason, example)
+            for writer, source, rows in _in_order(batch, part.format.source):
+                written = writer(target, source, rows)
+                added += written.added
+                changed += written.changed
+                for reason, example in written.refused:
+                    late.refuse(reason, example)
             count = sum(n for n, _ in late.refused.values())
             counted = self._execute(
                 target,
