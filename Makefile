@@ -52,13 +52,14 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, one person beside another, or an older version (OLD=commit)
+bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, one person beside another, imports beside their parser, or an older version (OLD=commit)
 ifdef OLD
 	@$(BIN)/python -m tests.bench.versions $(OLD)
 else
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.years
 	@$(BIN)/python -m tests.bench.neighbours
+	@$(BIN)/python -m tests.bench.imports
 endif
 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
