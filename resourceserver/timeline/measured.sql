@@ -23,7 +23,29 @@ with
 --include app_time
 --include app_measures
 --include reached_goals
---include measured_slots
+-- Only goals need the time of each application; nothing else reads its thousands of rows.
+per_slot as (
+    select spent.position,
+           nullif(sum(spent.owned_ms), 0) as tracked_ms,
+           nullif(sum(spent.owned_ms) filter (where known.score >= 1), 0) as productive_ms,
+           nullif(sum(spent.owned_ms) filter (where coalesce(known.score, 0) = 0), 0) as neutral_ms,
+           nullif(sum(spent.owned_ms) filter (where known.score <= -1), 0) as distracted_ms,
+           sum(spent.started + spent.continued) as session_count,
+           sum(spent.continued) as continued
+      from spent
+      left join score as known using (category)
+     group by spent.position
+),
+measured as (
+    select per_slot.position,
+           metric_value.metric,
+           metric_value.value::double precision as value
+      from per_slot
+     cross join lateral (
+               values ('tracked_ms', tracked_ms), ('productive_ms', productive_ms), ('neutral_ms', neutral_ms),
+                      ('distracted_ms', distracted_ms), ('session_count', session_count)
+           ) as metric_value (metric, value)
+),
 -- A session that lasts over midnight is one session of a period, if the slot before is of the period too.
 preceded_slot as (
     select position,
@@ -35,7 +57,7 @@ summed as (
     select period.kind,
            measured.metric,
            sum(measured.value) - coalesce(
-               sum(again.session_count)
+               sum(again.continued)
                    filter (where preceded_slot.date_before between period.first_day and period.last_day),
                0
            ) as sum
@@ -43,13 +65,7 @@ summed as (
       join slot on slot.date between period.first_day and period.last_day
       join measured using (position)
       left join preceded_slot using (position)
-      left join (
-               select position,
-                      'session_count' as metric,
-                      sum(continued) as session_count
-                 from spent
-                group by position
-           ) as again
+      left join (select position, 'session_count' as metric, continued from per_slot) as again
            using (position, metric)
      group by period.kind,
               measured.metric
@@ -60,9 +76,9 @@ select days,
        periods,
        (
            select json_agg(distinct slot.date)
-             from spent
+             from per_slot
              join slot using (position)
-            where spent.owned_ms > 0
+            where per_slot.tracked_ms > 0
               and slot.date is not null
               and exists (select from period)
        ) as active,
