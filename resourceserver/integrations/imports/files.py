@@ -9,8 +9,10 @@ is encrypted, and one that unpacks to more than data of a person can.
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import stat
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -31,11 +33,14 @@ _HARMLESS: Final = 16 * 2**20
 """Bytes of a member that may have any ratio."""
 DEPTH: Final = 2
 """How many archives may lie in each other."""
-MOST_MEMBERS: Final = 200_000
+MOST_MEMBERS: Final = 100_000
+"""How many files are listed at most: each takes almost a kilobyte of memory."""
 LONGEST_NAME: Final = 500
 """Most characters of the name of a member."""
-_IN_MEMORY: Final = 8 * 2**20
-"""Bytes of an inner archive that are kept in memory."""
+_IN_MEMORY: Final = 64 * 2**10
+"""Bytes of an inner archive that are kept in memory; there may be hundreds of them."""
+_LONGEST_LIST: Final = 32 * 2**20
+"""Bytes of the list at the end of an archive, which zipfile reads as a whole."""
 _CHUNK: Final = 2**20
 _SKIPPED: Final = {"__MACOSX", ".DS_Store", "Thumbs.db", ".git"}
 
@@ -72,7 +77,7 @@ class Brought:
     _names: dict[str, "Member"] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(slots=True)
 class Member:
     """One file (``resourceserver.integrations.format.File``)."""
 
@@ -109,9 +114,11 @@ class Member:
 
 
 _DAMAGE: Final = (
-    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(NotImplementedError, RuntimeError, ValueError),
 )
-"""What reading a damaged file raises; RuntimeError is an encrypted member of a zip."""
+"""What reading a damaged file raises: RuntimeError where a member of a zip is encrypted, ValueError where
+its name is no text."""
 
 
 def _damage(error: BaseException) -> str:
@@ -175,10 +182,34 @@ class _Gunzip(gzip.GzipFile):
         self._packed.close()
 
 
+class _Bounded:
+    """A file with an archive whose list of members may be as long as the whole file."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        """Read from ``packed``."""
+        self._packed = packed
+        self.seek, self.tell, self.seekable = packed.seek, packed.tell, packed.seekable
+
+    def read(self, count: int = -1) -> bytes:
+        """Read. Raises CannotOpen where the list of members does not fit into memory."""
+        if count > _LONGEST_LIST:
+            raise CannotOpen("its list of members is too long")
+        piece = self._packed.read(count)
+        if count > _CHUNK and piece.count(b"PK\x01\x02") > MOST_MEMBERS:
+            raise CannotOpen(_TOO_MANY)
+        return piece
+
+
+def _unzip(packed: IO[bytes]) -> zipfile.ZipFile:
+    return zipfile.ZipFile(cast("IO[bytes]", _Bounded(packed)))
+
+
 def _gunzip(member: Member) -> IO[bytes]:
     return cast("IO[bytes]", _Gunzip(member.open()))
 
 
+_NO_FILE: Final = "it is no file and no folder"
+_TOO_MANY: Final = f"there are more than {MOST_MEMBERS} files in it"
 _LINK: Final = "it is a symbolic link"
 _TOO_DENSE: Final = f"it unpacks to more than {LARGEST_RATIO} times its size, as no export does"
 _TOO_LARGE: Final = f"it unpacks to more than {LARGEST // 2**30} GiB"
@@ -196,7 +227,7 @@ def bring(path: Path, within: ExitStack) -> Brought:
         elif stat.S_ISREG(path.stat().st_mode):
             listing.add(path.name, path.stat().st_size, None, _opener(path))
         else:
-            raise CannotOpen("it is no file and no folder")
+            raise CannotOpen(_NO_FILE)
     except OSError as error:
         raise CannotOpen(error.strerror or str(error)) from error
     listing.brought.files.sort(key=lambda each: each.name)
@@ -210,6 +241,9 @@ def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
     """
     whole, size = hashlib.sha256(), 0
     try:
+        if not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
+            # A pipe would be waited for, and a device read without end.
+            raise CannotOpen(_NO_FILE)
         for name, file in _walk(path) if path.is_dir() else [("", path)]:
             if path.is_dir():
                 whole.update(f"{name}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
@@ -287,7 +321,7 @@ class _Listing:
             self.refuse(name, "its name is too long")
             return
         if len(self.brought.files) + len(self.brought.refused) >= MOST_MEMBERS:
-            raise CannotOpen(f"there are more than {MOST_MEMBERS} files in it")
+            raise CannotOpen(_TOO_MANY)
         member = Member(name, size, opener, self.brought, packed)
         try:
             start = member.head().start
@@ -323,7 +357,7 @@ class _Listing:
         except Unreadable as error:
             self.refuse(member.name, str(error))
             return
-        except (*_DAMAGE, ValueError) as error:
+        except _DAMAGE as error:
             if not depth:
                 raise CannotOpen(_damage(error)) from error
             self.refuse(member.name, _damage(error))
@@ -332,7 +366,7 @@ class _Listing:
         for entry in entries:
             plain = entry.filename.replace("\\", "/")
             path = PurePosixPath(plain)
-            if entry.is_dir() or not _SKIPPED.isdisjoint(path.parts):
+            if plain.endswith("/") or not _SKIPPED.isdisjoint(path.parts):
                 continue
             problem = _problem(entry, path)
             name = _clean(prefix + plain)
@@ -346,18 +380,20 @@ class _Listing:
         """Return an archive that can be read from any place."""
         if not depth:
             source = self.within.enter_context(member.opener())
-            return self.within.enter_context(zipfile.ZipFile(source))
+            return self.within.enter_context(_unzip(source))
         # The list of an archive stands at its end, and a packed stream cannot be read from there.
         file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- `within` closes it
         copy = self.within.enter_context(file)
         with member.open() as packed:
             while piece := packed.read(_CHUNK):
                 copy.write(piece)
-        return self.within.enter_context(zipfile.ZipFile(cast("IO[bytes]", copy)))
+        return self.within.enter_context(_unzip(cast("IO[bytes]", copy)))
 
 
 def _problem(entry: zipfile.ZipInfo, path: PurePosixPath) -> str | None:
     """Return why an entry of an archive is left out, or None."""
+    if not path.parts:
+        return "it has no name"
     if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
         return "its name leads out of the archive"
     if stat.S_ISLNK(entry.external_attr >> 16):

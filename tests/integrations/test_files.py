@@ -1,0 +1,86 @@
+"""Archives that are damaged, or made to do harm: each is an error in words, or a refused member."""
+
+import os
+import random
+import struct
+import zipfile
+from contextlib import ExitStack, suppress
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from resourceserver.integrations.format import Unreadable
+from resourceserver.integrations.imports import files
+from resourceserver.integrations.imports.files import Brought, CannotOpen
+
+
+def bring(path: Path) -> Brought:
+    """Return what lies at ``path``, whose files are read to their ends."""
+    with ExitStack() as within:
+        brought = files.bring(path, within)
+        for member in brought.files:
+            with suppress(Unreadable), member.open() as stream:
+                while stream.read(2**20):
+                    pass
+    return brought
+
+
+def packed(names: list[str], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return an archive with a file of each name."""
+    whole = BytesIO()
+    with zipfile.ZipFile(whole, "w", compression) as archive:
+        for name in names:
+            archive.writestr(zipfile.ZipInfo(name), name.encode() * 50, compression)
+    return whole.getvalue()
+
+
+@pytest.mark.parametrize(
+    "compression",
+    [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA],
+)
+def test_whichever_bytes_of_an_archive_are_damaged_the_error_is_one_in_words(
+    tmp_path: Path, compression: int
+) -> None:
+    chance, whole = random.Random(7), packed(["Records.json", "f/é.json"], compression)  # noqa: S311 -- no secret
+    path = tmp_path / "damaged.zip"
+    for _ in range(400):
+        damaged = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        with suppress(CannotOpen):
+            bring(path)
+
+
+@pytest.mark.parametrize("name", [".", "./."])
+def test_a_member_without_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "nameless.zip"
+    path.write_bytes(packed([name, "plays.json"]))
+    brought = bring(path)
+    assert [each.name for each in brought.files] == ["plays.json"]
+    assert [each.problem for each in brought.refused] == ["it has no name"]
+
+
+@pytest.mark.parametrize(
+    ("count", "comment", "problem"),
+    [(600, 60_000, "its list of members is too long"), (100_001, 0, "there are more than 100000")],
+)
+def test_an_archive_whose_list_of_members_does_not_fit_into_memory_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, comment: int, problem: str
+) -> None:
+    entry = b"PK\1\2" + bytes(28) + struct.pack("<H", comment) + bytes(12 + comment)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, count * len(entry), 30, 0)
+    path = tmp_path / "many.zip"
+    path.write_bytes(b"PK\3\4" + bytes(26) + entry * count + end)
+    # What zipfile makes of each entry of the list.
+    monkeypatch.delattr(zipfile, "ZipInfo")
+    with pytest.raises(CannotOpen, match=problem):
+        bring(path)
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(CannotOpen, match="no file and no folder"):
+        files.digest(pipe)
