@@ -35,6 +35,7 @@ _COLUMNS: Final = (
     Column("FORMATS", separator=", "),
     *map(Column, ("READ", "NEW", "KNOWN", "CHANGED", "REFUSED")),
 )
+_AGAIN: Final = "bring the same file again to go on"
 _MOST_REASONS: Final = 10
 """How many reasons of refusals are printed; the receipt has all of them."""
 
@@ -42,6 +43,13 @@ _MOST_REASONS: Final = 10
 class _Account(NamedTuple):
     user_id: UUID
     zone: ZoneInfo
+
+
+class _Outcome(NamedTuple):
+    receipt: Receipt | None
+    is_usable: bool
+    is_stopped: bool = False
+    """Whether Ctrl-C was pressed."""
 
 
 @click.command("import")
@@ -80,13 +88,15 @@ def import_files(
     if not paths or email is None:
         raise click.UsageError("name the files, and the account with --user")
     form = _format(format_name)
-    outcomes = [
-        _bring(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json) for path in paths
-    ]
+    outcomes: list[_Outcome] = []
+    for path in paths:
+        outcomes.append(_bring(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json))
+        if outcomes[-1].is_stopped:
+            break
     if is_json:
-        found = [receipt for receipt, _ in outcomes if receipt is not None]
-        click.echo(json.dumps(found[0] if len(outcomes) == 1 and found else found, indent=2))
-    if not any(is_usable for _, is_usable in outcomes):
+        found = [each.receipt for each in outcomes if each.receipt is not None]
+        click.echo(json.dumps(found[0] if len(paths) == 1 and found else found, indent=2))
+    if outcomes[-1].is_stopped or not any(each.is_usable for each in outcomes):
         sys.exit(1)
 
 
@@ -124,9 +134,10 @@ def _account(connection: Connection, email: str) -> _Account:
 
 def _bring(
     chosen: Settings, email: str, path: Path, form: Format | None, *, is_dry: bool, is_json: bool
-) -> tuple[Receipt | None, bool]:
-    """Bring one file and report; return its receipt and whether anything usable was in it."""
+) -> _Outcome:
+    """Bring one file and report."""
     name = terminal.plain(str(path))
+    is_stopped = False
     try:
         with _connected(chosen) as owner, ExitStack() as within:
             account = _account(owner, email)
@@ -148,18 +159,18 @@ def _bring(
                         digest=digest,
                         chosen_format=None if form is None else form.name,
                     )
-                    receipt, problem = _write(chosen, owner, account, planned, begun)
+                    receipt, problem, is_stopped = _write(chosen, account, planned, begun)
     except CannotOpen as error:
         click.echo(f"{name}: {error}", err=True)
-        return None, False
+        return _Outcome(None, is_usable=False)
     except AlreadyRunning as error:
         click.echo(f"{name}: {error.__doc__}", err=True)
-        return None, False
+        return _Outcome(None, is_usable=False)
     if not is_json:
         _report(name, receipt)
     if problem is not None:
-        click.echo(f"{name}: {problem}", err=True)
-    return receipt, problem is None
+        click.echo(terminal.plain(f"{name}: {problem}"), err=True)
+    return _Outcome(receipt, problem is None, is_stopped)
 
 
 def _read_only(
@@ -171,15 +182,13 @@ def _read_only(
 
 
 def _write(
-    chosen: Settings,
-    owner: Connection,
-    account: _Account,
-    planned: running.Plan,
-    begun: Import,
-) -> tuple[Receipt, str | None]:
-    """Import what is planned; return the receipt and why it is not done, if so. Raises ClickException."""
-    status = "interrupted"
-    problem: str | None = "interrupted: bring the same file again to go on"
+    chosen: Settings, account: _Account, planned: running.Plan, begun: Import
+) -> tuple[Receipt, str | None, bool]:
+    """Import what is planned; return the receipt, why it is not done, if so, and whether Ctrl-C was pressed.
+
+    Raises ClickException.
+    """
+    problem, is_stopped = None, False
     ledger = Database(
         database.login(chosen, "importer"),
         begun,
@@ -191,17 +200,21 @@ def _write(
     try:
         with closing(ledger):
             running.run(planned, Person(account.zone, begun.started_at), ledger)
-        receipt = _receipt(owner, account, begun.import_id)
-        failure = running.failure(receipt, planned)
-        status, problem = ("done", None) if failure is None else ("failed", failure)
     except KeyboardInterrupt:
-        pass
+        problem, is_stopped = f"interrupted: {_AGAIN}", True
     except Interrupted as error:
-        problem = f"{error}: bring the same file again to go on"
+        problem = f"{error}: {_AGAIN}"
     except Over as error:
         raise click.ClickException(str(error.__doc__)) from error
-    receipts.end(owner, begun, status, problem)
-    return _receipt(owner, account, begun.import_id), problem
+    # The connection that holds the lock may have ended meanwhile, with a server that was restarted.
+    with _connected(chosen) as owner:
+        if problem is None:
+            problem = running.failure(_receipt(owner, account, begun.import_id), planned)
+            status = "done" if problem is None else "failed"
+        else:
+            status = "interrupted"
+        receipts.end(owner, begun, status, problem)
+        return _receipt(owner, account, begun.import_id), problem, is_stopped
 
 
 def _receipt(owner: Connection, account: _Account, import_id: UUID) -> Receipt:

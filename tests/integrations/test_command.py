@@ -145,6 +145,42 @@ def test_ctrl_c_leaves_an_import_that_the_next_run_ends(
     assert again["records"]["new"] == 2
 
 
+def test_ctrl_c_ends_the_command_and_not_only_the_file(
+    command: Command, plays: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run", interrupt)
+
+    stopped = command.bring(plays, tmp_path / "further.plays")
+
+    assert stopped.exit_code == 1
+    assert stopped.stderr == f"{plays}: interrupted: bring the same file again to go on\n"
+
+
+def test_a_server_that_was_restarted_midway_does_not_make_an_import_fail(
+    command: Command, plays: Path, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = running.run
+
+    def run_and_restart(*given: Any) -> None:
+        run(*given)
+        ended = owner.execute(
+            "select pg_terminate_backend(pid) from pg_locks"
+            " where locktype = 'advisory' and database ="
+            " (select oid from pg_database where datname = current_database())"
+        )
+        assert ended.rowcount > 0
+
+    monkeypatch.setattr(running, "run", run_and_restart)
+
+    done = command.bring(plays, "--json")
+
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["status"] == "done"
+
+
 def test_files_of_nobody_are_refused(command: Command, plays: Path) -> None:
     command.email = "nobody@example.org"
 
