@@ -38,7 +38,11 @@ def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
                         yield from _records(frame, sensor, activity)
         except fitdecode.FitError as error:
             raise Unreadable(f"the file is no FIT from here on: {str(error)[:200]}") from error
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        except (
+            *(ValueError, TypeError, LookupError, ArithmeticError, AttributeError),
+            # The decoder asserts that a record ends before the data does.
+            AssertionError,
+        ) as error:
             # What the decoder raises on values that no device writes.
             raise Unreadable("the file holds values that cannot be decoded") from error
 
