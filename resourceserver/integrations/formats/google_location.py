@@ -332,7 +332,8 @@ def _position(value: Any) -> tuple[float, float]:
 
 
 def _degrees(value: Any, most: int) -> float:
-    e7 = value if type(value) is int else values.number(value)
+    # Nearly all are whole numbers, and `values.number` takes longer. It refuses those that no float can hold.
+    e7 = value if type(value) is int and abs(value) < 2**63 else values.number(value)
     if e7 is None:
         raise Flaw("missing_position")
     # Some of Google's numbers are negative ones of 32 bits that were written without their sign.

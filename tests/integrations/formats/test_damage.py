@@ -13,7 +13,7 @@ from tests.integrations.memory import MemoryFile, read
 
 DAMAGED_FILES: Final = 60
 STRANGE: Final[tuple[Any, ...]] = (
-    *(None, True, 5, -1, 1e308, 10**30, "", "x", "\0", "\ud800", "9" * 400, "NaN", float("nan")),
+    *(None, True, 5, -1, 1e308, 10**400, "", "x", "\0", "\ud800", "9" * 400, "NaN", float("nan")),
     *([], {}, [[]], [None], {"a": 1}, "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00"),
 )
 """Values that no service writes where others are expected."""

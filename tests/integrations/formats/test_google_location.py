@@ -194,6 +194,10 @@ def test_files_of_one_day_share_the_keys_of_points_and_visits() -> None:
             {"timestamp": "2021-05-03T10:00:00Z", "latitudeE7": "NaN", "longitudeE7": 1},
             "missing_position",
         ),
+        (
+            {"timestamp": "2021-05-03T10:00:00Z", "latitudeE7": 10**400, "longitudeE7": 1},
+            "missing_position",
+        ),
     ],
 )
 def test_a_location_without_time_or_position_is_refused_and_the_next_one_read(
