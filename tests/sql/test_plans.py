@@ -64,6 +64,7 @@ Postgres may scan what is shorter for them."""
 
 LOOKS_AT_NOTHING: Final = {
     "goals.slots_of_periods",
+    "hourly",
     "ingest.lock_new_devices",
     "ingest.mark_days",
     "mcp.get_day.answer",
