@@ -21,10 +21,22 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from resourceserver.integrations.format import File, Format, Person
-from resourceserver.integrations.imports import files, receipts, running, undo
+from resourceserver.integrations.imports import files, receipts, running, undo, writing
 from resourceserver.integrations.imports.receipts import AlreadyRunning
 from resourceserver.integrations.imports.running import Interrupted, Over
-from resourceserver.integrations.records import AppSession, HeartRate, Listen, Recording, Sensor
+from resourceserver.integrations.records import (
+    AppSession,
+    Calendar,
+    CalendarEvent,
+    CodeEvent,
+    HeartRate,
+    Listen,
+    Place,
+    PlaceEvent,
+    Recording,
+    Sensor,
+    TranscriptSegment,
+)
 from tests.conftest import Connect
 from tests.conftest import Person as Somebody
 from tests.integrations.bringing import (
@@ -451,8 +463,25 @@ def test_members_of_one_name_are_each_read(importer: Importer, tmp_path: Path) -
     assert names == ["a.plays", "a.plays (2)", "a.plays (3)"]
 
 
+LONG = "x" * 600
+PLACE = Place("p", "Home", address=LONG)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Recording("a", NOW, 0, transcript=LONG),
+        Recording("a", NOW, 0, segments=(TranscriptSegment(0, 1, None, LONG),)),
+        CalendarEvent("a", Calendar("c", "Work"), NOW, NOW, "confirmed", title=LONG),
+        PlaceEvent("a", "visit", "confirmed", NOW, NOW, PLACE),
+        CodeEvent("a", "commit", "pushed", NOW, "me/svc", title=LONG),
+        AppSession("a", NOW, NOW, "laptop", "Code", url=LONG),
+        listen(1, artists=(LONG,)),
+    ],
+    ids=lambda record: type(record).__name__,
+)
 def test_long_texts_make_batches_small(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    importer: Importer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record: Any
 ) -> None:
     monkeypatch.setattr(running, "HEAVIEST", 1000)
     sizes: list[int] = []
@@ -463,12 +492,35 @@ def test_long_texts_make_batches_small(
         return finish(batch)
 
     monkeypatch.setattr(running.Batch, "finished", note)
-    texts = [Recording(f"note {n}", NOW, 0, transcript="x" * 300) for n in range(5)]
 
-    receipt = importer.take(tmp_path / "file", *texts)
+    importer.take(tmp_path / "file", *[record] * 5)
 
-    assert counts(receipt) == (5, 5, 0, 0, 0)
     assert sizes == [2, 2, 1]
+
+
+def test_ids_of_more_than_fit_into_memory_are_forgotten(
+    importer: Importer, owner: Rows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(writing, "MOST_IDS", 5)
+    most: list[int] = []
+    write = writing.WRITERS[PlaceEvent]
+
+    def note(target: writing.Target, source: str, rows: writing.Rows) -> writing.Written:
+        written = write(target, source, rows)
+        most.append(sum(map(len, target.ids.values())))
+        return written
+
+    monkeypatch.setitem(writing.WRITERS, PlaceEvent, note)
+    visits = [
+        PlaceEvent(f"visit {n}", "visit", "confirmed", NOW, None, Place(f"place {n % 30}", "Home"))
+        for n in range(60)
+    ]
+
+    receipt = importer.take(tmp_path / "file", *visits)
+
+    assert counts(receipt) == (60, 60, 0, 0, 0)
+    assert max(most) <= 2 * 10
+    assert owner.execute("select count(*) from location.place").fetchall() == [(30,)]
 
 
 def test_links_in_folders_are_not_followed(importer: Importer, tmp_path: Path) -> None:

@@ -27,13 +27,14 @@ select %(user_id)s,
     on conflict (user_id, provider, name, device) do nothing
 
 -- name: sensors
--- All that measured for this source.
+-- What measured for this source under these names.
 select source_id,
        name,
        device
   from health.source
  where user_id = %(user_id)s
    and provider = %(source)s
+   and name = any (%(names)s::text[])
 
 -- name: add_metrics
 -- Adds the metrics of a batch, as far as they are new.

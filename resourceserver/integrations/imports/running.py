@@ -25,7 +25,7 @@ from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
 from resourceserver.integrations.imports.writing import PLACES, WRITERS, Target
-from resourceserver.integrations.records import CalendarEvent, Recording, Refused, Sourced
+from resourceserver.integrations.records import HeartRate, Point, Refused, Sample, Sourced
 from shared import SCHEMA_VERSION
 
 ROWS: Final = 1000
@@ -33,7 +33,7 @@ ROWS: Final = 1000
 BATCH: Final = 4000
 """Records and refused ones of a transaction."""
 HEAVIEST: Final = 4_000_000
-"""Characters of long texts with which a batch is full."""
+"""Characters of texts with which a batch is full."""
 PATIENCE_S: Final = 60.0
 """How long a batch waits for a database that is away."""
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -64,7 +64,7 @@ class Batch:
     count: int = 0
     """Records and refused ones."""
     weight: int = 0
-    """Characters of long texts."""
+    """Characters of texts."""
     first_at: datetime | None = None
     last_at: datetime | None = None
 
@@ -241,11 +241,19 @@ def _take(batch: Batch, item: Any) -> None:
     if rows is None:
         rows = batch.rows[type(item), source] = []
     rows.append(item)
-    # Other records have no texts of such a length.
-    if isinstance(item, Recording):
-        batch.weight += 2 * len(item.transcript or "")
-    elif isinstance(item, CalendarEvent):
-        batch.weight += len(item.description or "")
+    if not isinstance(item, _SHORT):
+        batch.weight += _length(item)
+
+
+_SHORT: Final = (Sample, HeartRate, Point)
+"""Types whose texts are short; a file has millions of them."""
+
+
+def _length(value: Any) -> int:
+    """Return how many characters are in a value."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(_length, value)) if isinstance(value, tuple) else 0
 
 
 def _reason(text: str) -> str:
@@ -310,6 +318,7 @@ class Database:
         """Write a batch and count it. Raises Interrupted, Over and _Behind."""
 
         def write(target: Target) -> None:
+            target.forget_many()
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
@@ -422,7 +431,10 @@ class Database:
     def _connected(self) -> Target:
         if self._target is None:
             connection = psycopg.connect(
-                self.login, autocommit=True, prepare_threshold=0 if self.prepare else None
+                self.login,
+                autocommit=True,
+                connect_timeout=10,
+                prepare_threshold=0 if self.prepare else None,
             )
             self._connection = connection
             self._target = Target(

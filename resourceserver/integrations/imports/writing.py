@@ -36,6 +36,9 @@ SQL: Final = queries.load(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 
+MOST_IDS: Final = 20_000
+"""How many ids of what records refer to are kept in memory, about."""
+
 Rows = Sequence[Any]
 """Records of one type."""
 
@@ -62,6 +65,11 @@ class Target:
     full_urls: bool
     ids: dict[str, dict[Any, UUID]] = field(default_factory=dict)
     """Ids of what records refer to, by its kind, source and name."""
+
+    def forget_many(self) -> None:
+        """Forget the ids once they are many: a file can refer to more than fit into memory."""
+        if sum(map(len, self.ids.values())) > MOST_IDS:
+            self.ids.clear()
 
     def execute(
         self, statement: str, source: str, /, **values: Any
@@ -166,7 +174,8 @@ def _sensor_ids(target: Target, source: str, sensors: Sequence[Sensor]) -> list[
     if any((sensor.name, sensor.device) not in known for sensor in sensors):
         given = [sensor._asdict() for sensor in sensors]
         target.execute("add_sensors", source, sensors=compact(given))
-        for source_id, name, device in target.execute("sensors", source):
+        names = [sensor.name for sensor in sensors]
+        for source_id, name, device in target.execute("sensors", source, names=names):
             known[name, device] = source_id
     return [known[sensor.name, sensor.device] for sensor in sensors]
 
