@@ -16,6 +16,8 @@ DEPTH: Final = 200
 """Most levels of elements."""
 ELEMENT_LENGTH: Final = 8 * 1024 * 1024
 """Most characters of one element that is yielded."""
+TAG_LENGTH: Final = 4 * 1024 * 1024
+"""Most bytes of one tag or comment."""
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class _Reader:
         """The element that is being read, with those around it inside the whole one."""
         self._length = 0
         self._complete: list[Element] = []
+        self._fed = 0
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -92,8 +95,12 @@ class _Reader:
 
     def feed(self, chunk: bytes) -> str | None:
         """Parse a part of the text, the last one if it is empty; return what is wrong with it."""
+        self._fed += len(chunk)
         try:
             self._parser.Parse(chunk, not chunk)
+            # The parser keeps a tag that does not end, and begins it anew with each part.
+            if self._fed - self._parser.CurrentByteIndex > TAG_LENGTH:
+                return "a tag is too long"
         except expat.ExpatError as error:
             words = expat.errors.messages.get(error.code, "")
             return f"the file is no XML at line {error.lineno}: {words}"
