@@ -9,7 +9,9 @@ from tests.integrations.memory import MemoryFile, read
 from tests.integrations.samples import Sample
 
 SAMPLES = vars(samples) | vars(more_samples)
-SAMPLED = [each for each in FORMATS if each.name in SAMPLES]
+WITHOUT_RECORDS = {"wakatime_daily"}
+"""Formats that are recognised only to say what to bring instead; their own tests have their files."""
+SAMPLED = [each for each in FORMATS if each.name not in WITHOUT_RECORDS]
 NAMED = {"withings_heart_rates", "withings_days"}
 """Formats whose tables only their names tell from others of the service."""
 
@@ -32,6 +34,11 @@ def test_names_of_formats_are_unique() -> None:
     names = [each.name for each in FORMATS]
 
     assert len(set(names)) == len(names)
+
+
+def test_each_format_has_a_sample() -> None:
+    assert [each.name for each in SAMPLED if each.name not in SAMPLES] == []
+    assert {each.name for each in FORMATS if not each.records} == WITHOUT_RECORDS
 
 
 @each_format
