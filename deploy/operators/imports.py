@@ -36,6 +36,8 @@ _COLUMNS: Final = (
     *map(Column, ("READ", "NEW", "KNOWN", "CHANGED", "REFUSED")),
 )
 _AGAIN: Final = "bring the same file again to go on"
+_MOST_NAMES: Final = 3
+"""How many names of a list are printed; the receipt has all of them."""
 _MOST_REASONS: Final = 10
 """How many reasons of refusals are printed; the receipt has all of them."""
 
@@ -263,11 +265,13 @@ def _progress(size: int, name: str) -> Iterator[files.OnRead]:
 def _report(name: str, receipt: Receipt) -> None:
     """Print a receipt for people."""
     counts = receipt["records"]
-    formats = ", ".join(receipt["formats"]) or "nothing that can be read"
-    head = f"{name}: {formats}"
+    head = f"{name}: {_few(receipt['formats']) or 'no known format'}"
     if receipt["import_id"] is not None:
         head += f" (import {receipt['import_id']}, {receipt['status']})"
     click.echo(head)
+    if not receipt["formats"] and receipt["ignored"]["count"] == 1:
+        # The line after the receipt says what it looks like.
+        return
     sums = [f"{counts['read']} records read"]
     sums += [
         f"{counts[each]} {each}"
@@ -285,14 +289,22 @@ def _report(name: str, receipt: Receipt) -> None:
         if part["problem"] is not None:
             click.echo(terminal.plain(f"  {part['name']}: {part['problem']}"))
     if receipt["ignored"]["count"]:
-        names = ", ".join(receipt["ignored"]["names"][:3])
+        names = ", ".join(receipt["ignored"]["names"][:_MOST_NAMES])
         count = terminal.counted(receipt["ignored"]["count"], "file")
         click.echo(terminal.plain(f"  {count} of no known format: {names}"))
     unproven = [
         each.title for each in FORMATS if each.name in receipt["formats"] and not each.is_proven
     ]
-    for title in unproven:
-        click.echo(f"  {title}: never tested with a file that the service itself has made")
+    if unproven:
+        click.echo(
+            f"  never tested with files that the services themselves have made: {_few(unproven)}"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def _undo(chosen: Settings, text: str) -> None:
@@ -335,6 +347,8 @@ def list_imports(chosen: Settings, email: str, *, is_json: bool) -> None:
             rows: Sequence[Any] = owner.execute(
                 receipts.SQL["imports"], {"user_id": account.user_id}
             ).fetchall()
+    if not is_json:
+        rows = [(*row[:4], _few(row[4] or ()), *row[5:]) for row in rows]
     terminal.print_list(_COLUMNS, rows, is_json=is_json)
 
 

@@ -1,6 +1,8 @@
 """``svc import`` and ``svc imports``, as people and scripts use them."""
 
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deploy.operators import imports
+from resourceserver.integrations.format import Head
 from resourceserver.integrations.imports import running
 from shared.settings import Settings
 from tests.conftest import Person
@@ -55,7 +58,7 @@ def test_a_receipt_is_printed(command: Command, plays: Path) -> None:
         "  from 2025-06-15T15:07:40.000Z to 2025-06-15T15:08:40.000Z",
         "  refused 1: bad",
         "    bad",
-        "  Plays: never tested with a file that the service itself has made",
+        "  never tested with files that the services themselves have made: Plays",
     ]
 
 
@@ -69,6 +72,42 @@ def test_scripts_get_the_receipt_as_json(command: Command, plays: Path) -> None:
     assert again["records"] == {"read": 3, "new": 0, "known": 2, "changed": 0, "refused": 1}
     assert [each["import"] for each in listed] == [again["import_id"], first["import_id"]]
     assert found == first
+
+
+def test_many_formats_are_printed_as_three_and_how_many_more(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    formats = []
+
+    def recognise(wanted: str, head: Head) -> float:
+        return float(head.name == wanted)
+
+    for name in ("one", "two", "three", "four", "five"):
+        (folder / f"{name}.plays").write_text("1")
+        named = replace(of_listens(), name=name, title=name.title())
+        formats.append(replace(named, recognise=partial(recognise, f"{name}.plays")))
+    monkeypatch.setattr(imports, "FORMATS", formats)
+
+    brought = command.bring(folder).stdout
+    listed = command.run(imports.list_imports, command.email).stdout
+
+    assert f"{folder}: five, four, one and 2 more (import " in brought
+    assert "themselves have made: One, Two, Three and 2 more\n" in brought
+    assert "five, four, one and 2 more  5 " in listed
+
+
+def test_what_no_format_recognises_is_said_once(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "diary.txt"
+    path.write_text("Dear diary")
+
+    done = command.bring(path, "--dry-run")
+
+    assert done.stdout == f"{path}: no known format\n"
+    assert done.stderr == (
+        f'{path}: no format recognises it; it looks like text that begins with "Dear diary"\n'
+    )
 
 
 def test_nothing_usable_is_a_failure_that_says_what_the_file_looks_like(
