@@ -7,6 +7,8 @@ import pytest
 
 from resourceserver.integrations import xml_stream
 from resourceserver.integrations.format import Unreadable
+from resourceserver.integrations.formats.apple_health import APPLE_HEALTH
+from tests.integrations.memory import read
 
 
 class Endless(RawIOBase):
@@ -29,3 +31,10 @@ def test_a_tag_that_does_not_end_is_unreadable(start: bytes) -> None:
 
     with pytest.raises(Unreadable, match="a tag is too long"):
         list(xml_stream.elements(text, frozenset({"trk"})))
+
+
+@pytest.mark.parametrize("start", [b"<HealthData><", b'<HealthData a="', b"<HealthData><!-- "])
+def test_a_tag_of_apple_health_that_does_not_end_is_unreadable(start: bytes) -> None:
+    reading = read(APPLE_HEALTH, start + b"x" * 8 * 2**20)
+
+    assert reading.unreadable == "a tag is too long"

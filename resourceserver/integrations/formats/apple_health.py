@@ -32,6 +32,7 @@ from resourceserver.integrations.records import (
     Sleep,
 )
 from resourceserver.integrations.values import Flaw
+from resourceserver.integrations.xml_stream import TAG_LENGTH
 
 CHUNK_LENGTH: Final = 256 * 1024
 DECLARATION_LENGTH: Final = 1024 * 1024
@@ -149,10 +150,15 @@ def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
     export = _Export(parser)
     parser.StartElementHandler = export.start
     parser.StartDoctypeDeclHandler = _refuse_declaration
+    fed = 0
     try:
         for chunk in _clean(file):
             parser.Parse(chunk, False)
             yield from export.take()
+            fed += len(chunk)
+            # The parser keeps a tag that does not end, and begins it anew with each chunk.
+            if fed - parser.CurrentByteIndex > TAG_LENGTH:
+                raise Unreadable("a tag is too long")
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         yield from export.take()
