@@ -154,6 +154,27 @@ def test_an_older_version_of_a_calendar_event_changes_nothing(
     assert owner.execute("select status from content.calendar_event").fetchall() == [("cancelled",)]
 
 
+def test_coordinates_do_not_replace_the_name_of_a_place(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    def named(place: str, name: str) -> str | None:
+        visit = PlaceEvent(
+            f"{place} {name}", "visit", "suggested", AT, None, CAFE._replace(key=place, name=name)
+        )
+        importer.take(tmp_path / "visit", visit)
+        row = owner.execute(
+            "select name from location.place where provider_key = %s", [place]
+        ).fetchone()
+        return None if row is None else row[0]
+
+    assert named("a", "Café X") == "Café X"
+    assert named("a", "52.3710, 4.8910") == "Café X"
+    assert named("a", "Café Y") == "Café Y"
+    assert named("b", "-52.3710, 4.8910") == "-52.3710, 4.8910"
+    assert named("b", "-52.3712, 4.8913") == "-52.3712, 4.8913"
+    assert named("b", "7, Main Street") == "7, Main Street"
+
+
 def test_totals_of_a_day_grow_and_single_measurements_do_not_change(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

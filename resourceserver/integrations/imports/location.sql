@@ -18,7 +18,8 @@ select device_id,
    and name = any (%(names)s::text[])
 
 -- name: put_places
--- Writes places. The newer wins: people rename places and correct where they are.
+-- Writes places. The newer wins: people rename places and correct where they are. Coordinates, by which readers name a
+-- place without a name, never replace a name that another file has.
 with written as (
     insert into location.place (
         user_id,
@@ -69,7 +70,12 @@ with written as (
            )
      order by sent.key collate "C"
         on conflict (user_id, source, provider_key) do update
-       set name = excluded.name,
+       set name = case
+               when excluded.name ~ '^-?[0-9.]+, ?-?[0-9.]+$'
+                and place.name !~ '^-?[0-9.]+, ?-?[0-9.]+$'
+               then place.name
+               else excluded.name
+           end,
            category = excluded.category,
            latitude = excluded.latitude,
            longitude = excluded.longitude,
@@ -85,7 +91,12 @@ with written as (
                place.city,
                place.country_code
            ) is distinct from (
-               excluded.name,
+               case
+                   when excluded.name ~ '^-?[0-9.]+, ?-?[0-9.]+$'
+                    and place.name !~ '^-?[0-9.]+, ?-?[0-9.]+$'
+                   then place.name
+                   else excluded.name
+               end,
                excluded.category,
                excluded.latitude,
                excluded.longitude,
