@@ -9,13 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resourceserver.integrations.imports import checks
-from resourceserver.integrations.records import HeartRate, Listen, Record, Sample, Sensor, Sleep
+from resourceserver.integrations.records import (
+    HeartRate,
+    Listen,
+    Point,
+    Record,
+    Sample,
+    Sensor,
+    Sleep,
+)
 from tests.integrations.bringing import Importer, counts
 from tests.integrations.test_writing import EXAMPLES
 
 AT: Final = datetime(2025, 6, 16, tzinfo=UTC)
 WATCH: Final = Sensor("watch")
 SAMPLE: Final = Sample("a", "steps", AT, AT, 1, WATCH)
+POINT: Final = Point("a", AT, 52.37, 4.89, 12, 3.5, 4, 1.4, 210)
 LISTEN: Final = Listen("a", AT, "track", "artist")
 
 
@@ -46,7 +55,25 @@ LISTEN: Final = Listen("a", AT, "track", "artist")
         (SAMPLE._replace(utc_offset="+19:00"), "invalid_value"),
         (HeartRate("a", AT, 401, WATCH), "value_out_of_range"),
         (HeartRate("a", AT, 61.5, WATCH), "invalid_value"),  # type: ignore[arg-type] # what a reader may do
+        (HeartRate("a", AT, 61, WATCH, None), "invalid_value"),  # type: ignore[arg-type] # what a reader may do
         (Sleep("a", AT, AT, WATCH, 1, 1), "ends_before_start"),
+        (POINT, None),
+        (POINT._replace(key=""), "empty_name"),
+        (POINT._replace(key="x" * 201), "text_too_long"),
+        (POINT._replace(key="a\0"), "unstorable_text"),
+        (POINT._replace(recorded_at=datetime(1, 1, 1, tzinfo=UTC)), "time_out_of_range"),
+        (POINT._replace(latitude=float("nan")), "value_out_of_range"),
+        (POINT._replace(latitude=90.1), "value_out_of_range"),
+        (POINT._replace(longitude=-180.1), "value_out_of_range"),
+        (POINT._replace(accuracy_m=-1), "value_out_of_range"),
+        (POINT._replace(altitude_m=float("inf")), "value_out_of_range"),
+        (POINT._replace(vertical_accuracy_m=1e9), "value_out_of_range"),
+        (POINT._replace(speed_mps=-0.5), "value_out_of_range"),
+        (POINT._replace(speed_mps=True), "invalid_value"),
+        (POINT._replace(course_deg=361), "value_out_of_range"),
+        (POINT._replace(battery_percent=101), "value_out_of_range"),
+        (POINT._replace(activity="x" * 1025), "text_too_long"),
+        (POINT._replace(device="\0"), "unstorable_text"),
     ],
 )
 def test_a_record_that_the_database_would_refuse_is_refused_with_a_reason(

@@ -164,6 +164,10 @@ def _literal(kind: type, field: str) -> Check:
 _GOOD_SENSORS: Final[set[records.Sensor]] = set()
 """Sensors that were checked; a file has few of them."""
 _MOST_SENSORS: Final = 10_000
+_GOOD_NAMES: Final[set[tuple[str | None, str | None]]] = set()
+"""Activities and devices of points that were checked."""
+_MOST_NAMES: Final = 1000
+_NUMBERS: Final = frozenset((int, float))
 
 
 def _sensor(value: Any) -> str | None:
@@ -425,16 +429,46 @@ def _quick_heart_rate(record: records.HeartRate) -> str | None:
         and record.key.isprintable()
         and 0 < len(record.key) <= KEY_LENGTH
         and FIRST <= record.recorded_at < LAST
-        and not record.rr_intervals_ms
+        and record.rr_intervals_ms == ()
         and record.sensor in _GOOD_SENSORS
     ):
         return None
     return _by_rules(record)
 
 
+def _quick_point(record: records.Point) -> str | None:
+    """The same of points."""
+    key, at, latitude, longitude, accuracy, altitude, deviation, speed, course, *rest = record
+    battery, activity, device = rest
+    if (
+        type(key) is str
+        and key.isprintable()
+        and not key.isspace()
+        and 0 < len(key) <= KEY_LENGTH
+        and FIRST <= at < LAST
+        and type(latitude) is float
+        and -90 <= latitude <= 90
+        and type(longitude) is float
+        and -180 <= longitude <= 180
+        and (accuracy is None or (type(accuracy) in _NUMBERS and 0 <= accuracy <= 1e8))
+        and (altitude is None or (type(altitude) in _NUMBERS and -1e8 <= altitude <= 1e8))
+        and (deviation is None or (type(deviation) in _NUMBERS and 0 <= deviation <= 1e8))
+        and (speed is None or (type(speed) in _NUMBERS and 0 <= speed <= 1e6))
+        and (course is None or (type(course) in _NUMBERS and 0 <= course <= 360))
+        and battery is None
+        and (activity, device) in _GOOD_NAMES
+    ):
+        return None
+    reason = _by_rules(record)
+    if reason is None and len(_GOOD_NAMES) < _MOST_NAMES:
+        _GOOD_NAMES.add((activity, device))
+    return reason
+
+
 _QUICK: Final[dict[type, Check]] = {
     records.Sample: _quick_sample,
     records.HeartRate: _quick_heart_rate,
+    records.Point: _quick_point,
 }
 """Of these types a file can hold millions."""
 
