@@ -57,9 +57,9 @@ ifdef OLD
 	@$(BIN)/python -m tests.bench.versions $(OLD)
 else
 	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench.imports
 	@$(BIN)/python -m tests.bench.years
 	@$(BIN)/python -m tests.bench.neighbours
-	@$(BIN)/python -m tests.bench.imports
 endif
 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/

@@ -1,102 +1,228 @@
-"""How long an import takes beside reading its file with the bare parser.
+"""Imports of long files, beside reading the same file with the bare parser, and brought a second time.
 
-    python -m tests.bench.imports [RECORDS]
+``python -m tests.bench.imports`` starts a database, writes a file of each format with invented records, and
+lets the bare parser, the format's reader, a first and a second import of it take turns, so that other load of
+the machine affects all of them. Each round is of a new person. The median of the rounds' ratios counts.
+Nothing here asserts: the figures are for a reader.
 
-Writes an Apple Health export of so many records, by default 300,000, reads it with the bare parser, and
-imports it twice into a database of its own. The first import should take at most 3 times as long as the
-parser, the second at most 1.2 times as long as the first; both need two processors of their own.
+Both imports are what ``svc import`` does, without the start of the command. The bare parser of JSON is the
+standard library's, which holds the whole file at once, and that of XML is expat with a handler for elements
+that does nothing.
 """
 
+import json
+import math
+import random
+import signal
+import statistics
 import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
-from xml.etree.ElementTree import Element, iterparse
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+from xml.parsers import expat
+from zoneinfo import ZoneInfo
 
 import click
 import psycopg
+from click.testing import CliRunner
 
 from deploy.migrate import migrate
+from deploy.operators.imports import import_files
 from deploy.postgres.embedded import EmbeddedPostgres
-from resourceserver.integrations.formats import FORMATS
+from resourceserver.integrations.format import Format, Person
+from resourceserver.integrations.formats.apple_health import APPLE_HEALTH
+from resourceserver.integrations.formats.google_location import RECORDS as GOOGLE_RECORDS
+from resourceserver.integrations.imports import files
 from shared.settings import Settings
-from tests.conftest import person
-from tests.integrations.bringing import Importer, counts
 
-_KINDS: Final = (
-    ("HeartRate", "count/min"),
-    ("StepCount", "count"),
-    ("DistanceWalkingRunning", "km"),
-    ("ActiveEnergyBurned", "kcal"),
-    ("BasalEnergyBurned", "kcal"),
-)
-_DEVICE: Final = (
-    "&lt;&lt;HKDevice: 0x2815e3d40&gt;, name:Apple Watch, manufacturer:Apple Inc., model:Watch, "
-    "hardware:Watch6,2, software:9.6.3&gt;"
-)
+ROUNDS: Final = 3
+RECORDS: Final = 75_000
+_FIRST: Final = datetime(2018, 3, 1, tzinfo=UTC)
+_READER: Final = Person(ZoneInfo("Europe/Berlin"), datetime(2026, 1, 15, tzinfo=UTC))
 
 
-def write(path: Path, records: int) -> None:
-    """Write an export."""
-    first = datetime(2015, 1, 1, tzinfo=UTC)
-    with path.open("w", encoding="utf-8") as file:
-        file.write('<?xml version="1.0" encoding="UTF-8"?>\n<HealthData locale="en_US">\n')
-        for number in range(records):
-            kind, unit = _KINDS[number % len(_KINDS)]
-            start = first + timedelta(seconds=100 * number)
-            end = start + timedelta(seconds=60)
-            file.write(
-                f' <Record type="HKQuantityTypeIdentifier{kind}" sourceName="Watch" sourceVersion="9.6.3"'
-                f' device="{_DEVICE}" unit="{unit}" creationDate="{end:%Y-%m-%d %H:%M:%S} +0000"'
-                f' startDate="{start:%Y-%m-%d %H:%M:%S} +0000" endDate="{end:%Y-%m-%d %H:%M:%S} +0000"'
-                f' value="{40 + number % 90}"/>\n'
-            )
-        file.write("</HealthData>\n")
+@dataclass(frozen=True)
+class Contest:
+    """A file and what reads it."""
+
+    title: str
+    format: Format
+    name: str
+    write: Callable[[Path, int], None]
+    parse: Callable[[Path], None]
+    within: float
+    """How often the time of the bare parse an import may take."""
 
 
-def parse(path: Path) -> None:
-    """Read a file with the bare parser."""
-    with path.open("rb") as file:
-        events = iterparse(file, ("start", "end"))  # noqa: S314 -- a file of our own
-        root: Element = next(events)[1]
-        for event, _ in events:
-            if event == "end":
-                root.clear()
+class Turn(NamedTuple):
+    """The seconds of each contestant in one round."""
+
+    parse_s: float
+    read_s: float
+    first_s: float
+    second_s: float
 
 
-def main() -> None:
-    """Measure, and print the ratios."""
-    records = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
-    with tempfile.TemporaryDirectory(prefix="svc-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        path = directory / "export.xml"
-        write(path, records)
-        started = time.monotonic()
-        parse(path)
-        bare_s = time.monotonic() - started
-        server = EmbeddedPostgres(directory / "postgres")
-        server.start()
-        try:
-            chosen = Settings(database_url=server.url, data_dir=directory / "deployment")
-            migrate(chosen, lambda _: None)
-            with psycopg.connect(server.url, autocommit=True) as owner:
-                importer = Importer(chosen, person(owner, "alice"))
-                times_s = []
-                for _ in range(2):
-                    started = time.monotonic()
-                    receipt = importer.run(path, *FORMATS)
-                    times_s.append(time.monotonic() - started)
-                    click.echo(f"read, new, known, changed, refused: {counts(receipt)}")
-        finally:
-            server.stop()
-    click.echo(
-        f"{path.name} of {records} records: parser {bare_s:.1f} s;"
-        f" first import {times_s[0]:.1f} s, {times_s[0] / bare_s:.1f} times that;"
-        f" second import {times_s[1]:.1f} s, {times_s[1] / times_s[0]:.2f} times the first"
+def write_apple_health(path: Path, count: int) -> None:
+    """Write an export of a phone and a watch: heart rates, steps, distances and energies in turns."""
+    chance = random.Random(7)  # noqa: S311 -- a life, and no secret
+    kinds = (
+        ("HeartRate", "count/min", "Apple Watch", "Watch6,2", 0),
+        ("StepCount", "count", "iPhone", "iPhone14,5", 300),
+        ("HeartRate", "count/min", "Apple Watch", "Watch6,2", 0),
+        ("DistanceWalkingRunning", "km", "iPhone", "iPhone14,5", 300),
+        ("ActiveEnergyBurned", "kcal", "Apple Watch", "Watch6,2", 60),
     )
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<HealthData locale="en_NL">\n')
+        for number in range(count):
+            kind, unit, source, hardware, lasts_s = kinds[number % len(kinds)]
+            start = _FIRST + timedelta(seconds=67 * number)
+            end = start + timedelta(seconds=lasts_s)
+            value = chance.randint(50, 160) if unit.startswith("count") else chance.random()
+            stream.write(
+                f' <Record type="HKQuantityTypeIdentifier{kind}" sourceName="{source}"'
+                f' sourceVersion="17.1" device="&lt;&lt;HKDevice: 0x{chance.getrandbits(36):x}&gt;,'
+                f" name:{source}, manufacturer:Apple Inc., model:{source}, hardware:{hardware},"
+                f' software:17.1&gt;" unit="{unit}" creationDate="{end:%F %T} +0100"'
+                f' startDate="{start:%F %T} +0100" endDate="{end:%F %T} +0100" value="{value}"/>\n'
+            )
+        stream.write("</HealthData>\n")
+
+
+def write_google_records(path: Path, count: int) -> None:
+    """Write the points of a phone, every other one with what its person probably did."""
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write('{"locations": [')
+        for number in range(count):
+            at = _FIRST + timedelta(milliseconds=62_123 * number)
+            record: dict[str, Any] = {
+                "latitudeE7": int(523_702_157 + 400_000 * math.sin(number / 300)),
+                "longitudeE7": int(48_951_679 + 700_000 * math.cos(number / 500)),
+                "accuracy": 10 + number % 40,
+                "altitude": number % 30,
+                "verticalAccuracy": 3,
+                "source": "WIFI",
+                "deviceTag": -8_024_144_696_862_913_506,
+                "platformType": "ANDROID",
+                "formFactor": "PHONE",
+                "timestamp": f"{at:%FT%T}.{at.microsecond // 1000:03}Z",
+            }
+            if number % 2:
+                scan = [{"type": "STILL", "confidence": 92}, {"type": "WALKING", "confidence": 8}]
+                record["activity"] = [{"activity": scan, "timestamp": record["timestamp"]}]
+            stream.write(("," if number else "") + "\n  " + json.dumps(record, indent=2))
+        stream.write("\n]}")
+
+
+def parse_xml(path: Path) -> None:
+    """Parse a file with expat."""
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda *_: None
+    with path.open("rb") as stream:
+        parser.ParseFile(stream)
+
+
+def parse_json(path: Path) -> None:
+    """Parse a file with the standard library."""
+    json.loads(path.read_text(encoding="utf-8"))
+
+
+CONTESTS: Final = (
+    Contest("Apple Health", APPLE_HEALTH, "export.xml", write_apple_health, parse_xml, 3.0),
+    Contest(
+        "Google Records", GOOGLE_RECORDS, "Records.json", write_google_records, parse_json, 2.5
+    ),
+)
+SECOND_WITHIN: Final = 1.2
+"""How often the time of the first import a second one of the same file may take."""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def read(contest: Contest, path: Path) -> None:
+    """Read a file with its format, and keep nothing."""
+    with ExitStack() as within:
+        (member,) = files.bring(path, within).files
+        deque(contest.format.read(member, _READER), maxlen=0)
+
+
+def bring(chosen: Settings, path: Path, email: str) -> None:
+    """Import a file as the command does. Raises ClickException."""
+    done = CliRunner().invoke(import_files, [str(path), f"--user={email}"], obj=chosen)
+    if done.exit_code != 0:
+        raise click.ClickException(done.output)
+
+
+def turn(contest: Contest, chosen: Settings, path: Path, owner: psycopg.Connection[Any]) -> Turn:
+    """Return the times of a round, for a new person."""
+    email = f"{uuid4()}@example.org"
+    owner.execute("insert into identity.user (email) values (%s)", [email])
+    return Turn(
+        seconds(lambda: contest.parse(path)),
+        seconds(lambda: read(contest, path)),
+        seconds(lambda: bring(chosen, path, email)),
+        seconds(lambda: bring(chosen, path, email)),
+    )
+
+
+def table(contest: Contest, count: int, path: Path, rounds: list[Turn]) -> None:
+    """Print the median of each contestant, and of its ratios to the bare parse or to the first import."""
+    title = f"{contest.title}, {count:,} records, {path.stat().st_size / 1e6:.0f} MB"
+    click.echo(f"{title:48}{'µs each':>12}{'ratio':>8}")
+    for label, name, beside, within in (
+        ("the bare parser", "parse_s", "parse_s", None),
+        ("the format's reader, which keeps nothing", "read_s", "parse_s", None),
+        ("an import", "first_s", "parse_s", contest.within),
+        ("a second import, beside the first", "second_s", "first_s", SECOND_WITHIN),
+    ):
+        each_us = 1e6 * statistics.median(getattr(turn, name) for turn in rounds) / count
+        ratio = statistics.median(getattr(turn, name) / getattr(turn, beside) for turn in rounds)
+        limit = "" if within is None else f" of at most {within}"
+        click.echo(f"  {label:46}{each_us:12.1f}{ratio:8.2f}{limit}")
+    click.echo()
+
+
+def bench(directory: Path, count: int, contests: tuple[Contest, ...]) -> None:
+    """Run everything and print the tables."""
+    with EmbeddedPostgres(directory / "postgres") as postgres:
+        chosen = Settings(data_dir=directory / "deployment", database_url=postgres.url)
+        migrate(chosen, lambda _: None)
+        with closing(psycopg.connect(postgres.url, autocommit=True)) as owner:
+            for contest in contests:
+                path = directory / contest.name
+                contest.write(path, count)
+                table(
+                    contest,
+                    count,
+                    path,
+                    [turn(contest, chosen, path, owner) for _ in range(ROUNDS)],
+                )
+
+
+@click.command()
+@click.option("--records", default=RECORDS, show_default=True, help="How many each file has.")
+@click.argument("names", nargs=-1)
+def main(records: int, names: tuple[str, ...]) -> None:
+    """Measure all files, or those whose titles begin with one of NAMES."""
+    # As by Ctrl-C: everything that was started ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    contests = tuple(each for each in CONTESTS if not names or each.title.startswith(names))
+    with tempfile.TemporaryDirectory(prefix="svc-bench-") as name:
+        Path(name).chmod(0o755)
+        bench(Path(name), records, contests)
 
 
 if __name__ == "__main__":
