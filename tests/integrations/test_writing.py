@@ -175,6 +175,19 @@ def test_coordinates_do_not_replace_the_name_of_a_place(
     assert named("b", "7, Main Street") == "7, Main Street"
 
 
+def test_an_older_version_in_the_same_batch_changes_nothing(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    newer = EXAMPLES["content.calendar_event"][0]
+    assert isinstance(newer, CalendarEvent)
+    newer = newer._replace(title="Review, moved", updated_at=AT)
+
+    importer.take(tmp_path / "both", newer, newer._replace(title="Review", updated_at=AT - HOUR))
+
+    rows = owner.execute("select title from content.calendar_event").fetchall()
+    assert rows == [("Review, moved",)]
+
+
 def test_totals_of_a_day_grow_and_single_measurements_do_not_change(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

@@ -331,7 +331,16 @@ def _title_key(title: Title) -> str:
 
 def put_calendar_events(target: Target, source: str, rows: Rows) -> Written:
     """Write events, and their calendars."""
-    rows = newest(rows)
+    # As in the statement: an event that says that it is older changes nothing.
+    latest: dict[str, Any] = {}
+    for row in rows:
+        before = latest.setdefault(row.key, row)
+        is_older = None not in (before.updated_at, row.updated_at) and (
+            row.updated_at < before.updated_at
+        )
+        if not is_older:
+            latest[row.key] = row
+    rows = list(latest.values())
     calendars = [row.calendar for row in rows]
     known = _parents(target, source, "calendar", ("put_calendars", "calendars"), calendars)
     keys, indexes = _places(calendar.key for calendar in calendars)
