@@ -20,7 +20,7 @@ _MILLISECONDS: Final = 100_000_000_000
 """Numbers above it are milliseconds since 1970; as seconds they would be after the year 5138."""
 
 _COLLECTION: Final = re.compile(r'"type"\s*:\s*"(FeatureCollection|Feature)"')
-_OVERLAND: Final = re.compile(r'^\s*\{\s*"locations"\s*:\s*\[\s*\{[^\[]*"Feature"', re.DOTALL)
+_OVERLAND: Final = re.compile(r'^\s*\{\s*"locations"\s*:\s*\[\s*\{')
 _REC: Final = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\t[^\t\n]*\t\{")
 
 
@@ -31,6 +31,9 @@ def feature(value: Any, person: Person) -> Iterator[Point | Refused]:
         geometry = values.members(given.get("geometry"))
         properties = given.get("properties")
         properties = properties if isinstance(properties, dict) else {}
+        if "google_maps_url" in properties:
+            # Takeout's saved places and reviews: where something is, and when the person was at the screen.
+            raise Flaw("saved_place")
         places = geometry.get("coordinates")
         if not isinstance(places, list):
             raise Flaw("missing_place")
@@ -159,7 +162,9 @@ def _recognise_geojson(head: Head) -> float:
 
 
 def _recognise_overland(head: Head) -> float:
-    return 1.0 if _OVERLAND.search(head.text) else 0.0
+    # An iPhone writes the members of an object in any order.
+    is_list = _OVERLAND.search(head.text) is not None
+    return 1.0 if is_list and '"Feature"' in head.text and '"geometry"' in head.text else 0.0
 
 
 def _recognise_owntracks(head: Head) -> float:

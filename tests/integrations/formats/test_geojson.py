@@ -174,3 +174,18 @@ def test_collections_are_recognised() -> None:
     assert recognise(GEOJSON, collection(feature({"time": 1}))) == 0.9
     assert recognise(GEOJSON, '{"features": []}') == 0.0
     assert recognise(OVERLAND, '{"locations": [{"latitudeE7": 1}]}') == 0.0
+
+
+def test_places_that_a_person_saved_are_no_places_where_the_person_was() -> None:
+    saved = {"date": "2025-06-16T08:00:00Z", "google_maps_url": "http://maps.google.com/?cid=1"}
+
+    reading = read_features(feature(saved))
+
+    assert (reading.records, reading.reasons) == ([], ["saved_place"])
+
+
+def test_files_of_overland_are_recognised_whatever_the_order_of_their_members() -> None:
+    members = feature({"timestamp": "2025-06-16T08:00:00Z"})
+
+    for each in (members, dict(reversed(members.items()))):
+        assert recognise(OVERLAND, json.dumps({"locations": [each]})) == 1.0
