@@ -188,6 +188,10 @@ select row_to_json(line)::text
   from code.event
  cross join lateral (
 --include code_event
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  event.provider_key
        ) as line
  where event.user_id = %(user_id)s
    and event.occurred_at >= %(starts_at)s::timestamptz
@@ -217,7 +221,9 @@ select row_to_json(line)::text
                       'provider', source.provider,
                       'name', source.name,
                       'device', source.device
-                  ) as source
+                  ) as source,
+                  sample.is_daily_total,
+                  sample.provider_key
        ) as line
  where sample.user_id = %(user_id)s
    and sample.started_at > %(starts_at)s::timestamptz - interval '48 hours'
@@ -239,6 +245,18 @@ select row_to_json(line)::text
         and source.source_id = reading.source_id
  cross join lateral (
 --include heart_rate
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  case
+                      when source.source_id is not null
+                      then json_build_object(
+                          'provider', reading.source,
+                          'name', source.name,
+                          'device', source.device
+                      )
+                  end as source,
+                  reading.provider_key
        ) as line
  where reading.user_id = %(user_id)s
    and reading.recorded_at >= %(starts_at)s::timestamptz
@@ -311,7 +329,13 @@ select row_to_json(line)::text
                           'started_at', svc.instant(cycle.started_at),
                           'ended_at', svc.instant(cycle.ended_at)
                       )
-                  end as strain
+                  end as strain,
+                  json_build_object(
+                      'provider', source.provider,
+                      'name', source.name,
+                      'device', source.device
+                  ) as source,
+                  sleep.provider_key
        ) as line
  where sleep.user_id = %(user_id)s
    and local.date between %(from)s::date and %(to)s::date
@@ -324,6 +348,10 @@ select row_to_json(line)::text
   from music.listen
  cross join lateral (
 --include listen
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  listen.provider_key
        ) as line
  where listen.user_id = %(user_id)s
    and listen.listened_at >= %(starts_at)s::timestamptz
@@ -340,6 +368,10 @@ select row_to_json(line)::text
         and device.device_id = point.device_id
  cross join lateral (
 --include point
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  point.provider_key
        ) as line
  where point.user_id = %(user_id)s
    and point.recorded_at >= %(starts_at)s::timestamptz
@@ -356,6 +388,11 @@ select row_to_json(line)::text
    and place.place_id = event.place_id
  cross join lateral (
 --include location_event
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  event.provider_key,
+                  place.provider_key as place_key
        ) as line
  where event.user_id = %(user_id)s
    and event.started_at < %(ends_at)s::timestamptz
@@ -385,6 +422,10 @@ select row_to_json(line)::text
   from content.recording
  cross join lateral (
 --include recording
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  recording.provider_key
        ) as line
  where recording.user_id = %(user_id)s
    and recording.recorded_at >= %(starts_at)s::timestamptz
@@ -417,7 +458,8 @@ select row_to_json(line)::text
                   ) as title,
                   play.season,
                   play.episode,
-                  play.source
+                  play.source,
+                  play.provider_key
        ) as line
  where play.user_id = %(user_id)s
    and play.watched_at >= %(starts_at)s::timestamptz
@@ -434,6 +476,12 @@ select row_to_json(line)::text
    and calendar.calendar_id = event.calendar_id
  cross join lateral (
 --include calendar_event
+       ) as answered
+ cross join lateral (
+           select answered.*,
+                  event.provider_key,
+                  calendar.provider_key as calendar_key,
+                  calendar.timezone as calendar_timezone
        ) as line
  where event.user_id = %(user_id)s
    and event.starts_at < %(ends_at)s::timestamptz

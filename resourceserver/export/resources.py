@@ -1,8 +1,9 @@
 """The resources of an export: each with its scope, its rows and its statement.
 
 Rows are those of the read endpoints. Sessions are the events that trackers sent, so that they can be sent
-again; values that the service computes from them are left out. Short lists are taken from their endpoint, all
-others are streamed by statements of their own (export.sql).
+again; values that the service computes from them are left out. Records that integrations brought have the key
+by which their source knows them, so that an import of the export knows them too. Short lists are taken from
+their endpoint, all others are streamed by statements of their own (export.sql).
 """
 
 from collections.abc import Mapping
@@ -186,6 +187,64 @@ class RecordedSleep(Body):
     lowest_heart_rate_bpm: float | None
     recovery: health.Recovery | None
     strain: Cycle | None
+    source: health.SampleSource
+    provider_key: str
+
+
+class ExportedCodeEvent(code.CodeEvent):
+    """An event of a code host, and what its source knows it by."""
+
+    provider_key: str
+
+
+class ExportedSample(health.Sample):
+    """A measurement, and what its source knows it by."""
+
+    is_daily_total: bool
+    """Whether it is the total of a day, which is not added to the other samples of its provider."""
+    provider_key: str
+
+
+class ExportedHeartRate(health.HeartRate):
+    """A heart rate, and what its source knows it by."""
+
+    source: health.SampleSource | None
+    """What measured it; null where that is unknown."""
+    provider_key: str
+
+
+class ExportedListen(music.Listen):
+    """A play of a track, and what its source knows it by."""
+
+    provider_key: str
+
+
+class ExportedLocation(location.Location):
+    """A point, and what its source knows it by."""
+
+    provider_key: str
+
+
+class ExportedLocationEvent(location.LocationEvent):
+    """A check-in or a visit, and what its source knows it and its place by."""
+
+    provider_key: str
+    place_key: str
+
+
+class ExportedRecording(content.Recording):
+    """A recording, and what its source knows it by."""
+
+    provider_key: str
+
+
+class ExportedCalendarEvent(content.CalendarEvent):
+    """An event of a calendar, and what its source knows it and its calendar by."""
+
+    provider_key: str
+    calendar_key: str
+    calendar_timezone: str
+    """The zone of its days."""
 
 
 class WatchedTitle(Body):
@@ -213,6 +272,7 @@ class Play(Body):
     episode: int | None
     """The number of the episode; null for films."""
     source: str | None
+    provider_key: str
 
 
 def _streamed(
@@ -269,19 +329,19 @@ RESOURCES: Final = (
     _streamed(
         "code_events",
         "read:code",
-        code.CodeEvent,
+        ExportedCodeEvent,
         {"started_at": "occurred_at", "name": "repository.name", "category": "type"},
     ),
     _streamed(
         "health_samples",
         "read:health",
-        health.Sample,
+        ExportedSample,
         {"name": "metric_type", "device": "source.name"},
     ),
     _streamed(
         "heart_rates",
         "read:health",
-        health.HeartRate,
+        ExportedHeartRate,
         {"started_at": "recorded_at", "value": "bpm", "device": "device.name"},
     ),
     _streamed(
@@ -290,7 +350,7 @@ RESOURCES: Final = (
     _streamed(
         "listens",
         "read:music",
-        music.Listen,
+        ExportedListen,
         {
             "started_at": "listened_at",
             "duration_ms": "played_ms",
@@ -301,13 +361,13 @@ RESOURCES: Final = (
     _streamed(
         "locations",
         "read:location",
-        location.Location,
+        ExportedLocation,
         {"started_at": "recorded_at", "name": "activity", "device": "device.name"},
     ),
     _streamed(
         "location_events",
         "read:location",
-        location.LocationEvent,
+        ExportedLocationEvent,
         {
             "name": "place.name",
             "category": "place.category",
@@ -323,7 +383,7 @@ RESOURCES: Final = (
         {"started_at": "week_start", "ended_at": "week_end", "name": "model"},
     ),
     replace(
-        _streamed("recordings", "read:content", content.Recording, {"started_at": "recorded_at"}),
+        _streamed("recordings", "read:content", ExportedRecording, {"started_at": "recorded_at"}),
         # A transcript may have any length.
         most_rows=10,
     ),
@@ -341,7 +401,7 @@ RESOURCES: Final = (
     _streamed(
         "calendar_events",
         "read:content",
-        content.CalendarEvent,
+        ExportedCalendarEvent,
         {"started_at": "starts_at", "ended_at": "ends_at", "name": "calendar.name"},
     ),
     PROFILE,

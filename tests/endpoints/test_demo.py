@@ -144,12 +144,17 @@ LISTS: Final = {
 """The endpoints that answer lists, by the models of their rows."""
 
 
+def answered(resource: Resource) -> Any:
+    """Return the model of the rows of answers to which those of an export add members, if there is one."""
+    return next((each for each in resource.row.__mro__ if each in LISTS), None)
+
+
 @pytest.mark.parametrize(
     ("resource", "endpoint"),
     [
-        pytest.param(resource, LISTS[resource.row], id=resource.name)
+        pytest.param(resource, LISTS[answered(resource)], id=resource.name)
         for resource in RESOURCES
-        if resource.row in LISTS
+        if answered(resource)
     ],
 )
 def test_an_export_has_the_rows_of_the_endpoints(
@@ -171,7 +176,13 @@ def test_an_export_has_the_rows_of_the_endpoints(
 
     rows = [row for wish in wishes for row in listed(api, alice, endpoint, edges | wish)]
 
-    assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, exported[resource.name]))
+    # The rows of an export have members more than those of answers, such as their keys.
+    more = resource.row.model_fields.keys() - answered(resource).model_fields.keys()
+    alike = [
+        {name: value for name, value in row.items() if name not in more}
+        for row in exported[resource.name]
+    ]
+    assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, alike))
 
 
 def listed(

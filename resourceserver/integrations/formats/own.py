@@ -1,8 +1,9 @@
 """Exports of this service, as JSON and as NDJSON.
 
-Each record keeps the source that the export names. Sessions keep their idempotency keys, and other records
-get a key from their id, so that a newer export of the same account adds only what is new. Settings, such as
-goals, and what the service computes from records are not brought back.
+Each record keeps the source that the export names, and its key: sessions their idempotency key, other records
+the key by which their source knows them. So an account knows the records of its own export, and of a newer
+one only what is new is added. Settings, such as goals, and what the service computes from records are not
+brought back.
 """
 
 import json
@@ -46,8 +47,14 @@ _EXPORT: Final = re.compile(r'^\s*\{\s*"exported_at"\s*:')
 _LINE: Final = re.compile(r'^\{"resource":"\w+",')
 
 
-def _key(row: _Row) -> str:
-    identifier = values.text(row.get("id"))
+def _key(row: _Row, member: str = "provider_key", identified: _Row | None = None) -> str:
+    """Return the key under which the source of a row knows it, or what it refers to: ``identified``.
+
+    Exports of before the rows had keys name them by their ids alone.
+    """
+    if key := values.text(row.get(member)):
+        return values.key(key)
+    identifier = values.text((row if identified is None else identified).get("id"))
     if identifier is None:
         raise Flaw("missing_id")
     return values.key(_SOURCE, identifier)
@@ -113,13 +120,18 @@ def _code_event(row: _Row) -> Record:
     )
 
 
-def _sample(row: _Row) -> Record:
+def _sensor(row: _Row, otherwise: str = "unknown") -> Sensor:
     source = _inner(row, "source")
+    return Sensor(values.text(source.get("name")) or otherwise, source.get("device"))
+
+
+def _sample(row: _Row) -> Record:
     return Sample(
         key=_key(row),
         started_at=values.instant(row.get("started_at")),
         ended_at=values.instant(row.get("ended_at")),
-        sensor=Sensor(values.text(source.get("name")) or "unknown", source.get("device")),
+        sensor=_sensor(row),
+        is_daily_total=row.get("is_daily_total") is True,
         **_picked(row, "metric_type", "value", "utc_offset"),
     )
 
@@ -129,8 +141,8 @@ def _heart_rate(row: _Row) -> Record:
     return HeartRate(
         key=_key(row),
         recorded_at=values.instant(row.get("recorded_at")),
-        sensor=Sensor(
-            values.text(device.get("name")) or "unknown", platform=device.get("platform")
+        sensor=_sensor(row, values.text(device.get("name")) or "unknown")._replace(
+            platform=device.get("platform")
         ),
         rr_intervals_ms=_several(row, "rr_intervals_ms"),
         **_picked(row, "bpm"),
@@ -149,7 +161,7 @@ def _sleep(row: _Row) -> Record:
         key=_key(row),
         started_at=values.instant(row.get("started_at")),
         ended_at=values.instant(row.get("ended_at")),
-        sensor=Sensor(values.text(row.get("provider")) or _SOURCE),
+        sensor=_sensor(row, values.text(row.get("provider")) or _SOURCE),
         is_nap=row.get("nap") is True,
         recovery=_recovery(recovery) if isinstance(recovery, dict) else None,
         cycle=_cycle(strain) if isinstance(strain, dict) else None,
@@ -205,7 +217,7 @@ def _place_event(row: _Row) -> Record:
         key=_key(row),
         started_at=values.instant(row.get("started_at")),
         ended_at=_instant(row, "ended_at"),
-        place=Place(key=_key(place), **_picked(place, "name", *members)),
+        place=Place(key=_key(row, "place_key", place), **_picked(place, "name", *members)),
         **_picked(row, "type", "status", "utc_offset", "note"),
     )
 
@@ -243,7 +255,11 @@ def _calendar_event(row: _Row) -> Record:
     )
     return CalendarEvent(
         key=_key(row),
-        calendar=Calendar(_key(calendar), cast("str", calendar.get("name"))),
+        calendar=Calendar(
+            _key(row, "calendar_key", calendar),
+            cast("str", calendar.get("name")),
+            values.text(row.get("calendar_timezone")) or "UTC",
+        ),
         starts_at=values.instant(row.get("starts_at")),
         ends_at=values.instant(row.get("ends_at")),
         start_date=_day(row, "start_date"),
@@ -260,7 +276,7 @@ _RESOURCES: Final[dict[str, tuple[Callable[[_Row], Record], tuple[str, ...]]]] =
     "coding_sessions": (_coding_session, ("source",)),
     "code_events": (_code_event, ("provider",)),
     "health_samples": (_sample, ("source", "provider")),
-    "heart_rates": (_heart_rate, ("device", "provider")),
+    "heart_rates": (_heart_rate, ("source", "provider")),
     "sleeps": (_sleep, ("provider",)),
     "listens": (_listen, ("source",)),
     "locations": (_point, ("source",)),
