@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import BinaryIO, Final, Protocol
 from zoneinfo import ZoneInfo
 
-from resourceserver.integrations.records import Record, Refused, Sourced
+from resourceserver.integrations.records import KINDS, Record, Refused, Sourced
 
 HEAD_BYTES: Final = 64 * 1024
 """How much of a file is read to recognise it."""
@@ -86,10 +86,15 @@ class Format:
     source: str
     """The ``source`` of its rows, such as ``spotify``; formats of one service share it if their keys do."""
     records: tuple[type[Record], ...]
-    """The kinds of records that its reader can yield."""
+    """The types of records that its reader can yield, the main one first."""
     recognise: Callable[[Head], float]
     """How sure it is that a file is of this format: 1.0 if nothing else looks like it, 0.0 if it is not."""
     read: Callable[[File, Person], Iterator[Record | Sourced | Refused]]
     """Yields the file's records in constant memory. Raises Unreadable where it cannot go on."""
     is_proven: bool = False
     """Whether tests read a file, or follow a schema, that others made; receipts say so where it is False."""
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of its main records; None for a format whose records are all refused."""
+        return KINDS[self.records[0]] if self.records else None

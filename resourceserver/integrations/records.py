@@ -317,6 +317,23 @@ Record = (
 """What a reader yields and a writer writes."""
 
 
+KINDS: Final[dict[type[Record], str]] = {
+    Listen: "music",
+    Sample: "health",
+    HeartRate: "health",
+    Sleep: "health",
+    Point: "location",
+    PlaceEvent: "location",
+    Play: "content",
+    CalendarEvent: "content",
+    Recording: "content",
+    CodeEvent: "code",
+    AppSession: "activity",
+    CodingSession: "activity",
+}
+"""The kind of data that each record is: the word of the scope that opens it."""
+
+
 class Sourced(NamedTuple):
     """A record with a source of its own, which is written instead of that of its format.
 

@@ -228,7 +228,7 @@ call svc.open_import(%(user_id)s, %(import_id)s, %(key_hash)s, %(version)s)
 
 -- name: begin_part
 -- Notes that a member is being read, unless an earlier run has.
-insert into profile.import_part (user_id, import_id, name, position, format, source, size, problem, is_finished)
+insert into profile.import_part (user_id, import_id, name, position, format, source, kind, size, problem, is_finished)
 values (
     %(user_id)s,
     %(import_id)s,
@@ -236,6 +236,7 @@ values (
     %(position)s,
     %(format)s,
     %(source)s,
+    %(kind)s,
     %(size)s,
     %(problem)s,
     %(is_finished)s

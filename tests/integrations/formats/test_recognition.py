@@ -99,3 +99,11 @@ def test_a_truncated_file_ends_in_an_explanation(format_: Format, part: float) -
 
     if sample.content[:1] in {b"{", b"["}:
         assert reading.unreadable is not None or reading.refused != []
+
+
+def test_the_kind_of_a_format_is_that_of_its_main_records() -> None:
+    kinds = {each.source: each.kind for each in FORMATS if each.kind is not None}
+
+    assert {kinds[source] for source in ("spotify", "lastfm")} == {"music"}
+    assert (kinds["google"], kinds["whoop"], kinds["git"]) == ("location", "health", "code")
+    assert (kinds["wakatime"], kinds["icalendar"]) == ("activity", "content")
