@@ -120,6 +120,10 @@ _DEFINITIONS: Final = {
     "focus_ms": "**Focus**: a streak begins with productive time. It is broken by a gap of more than"
     " 5 minutes, by 30 seconds of distracting time, or by more than 2 minutes of neutral time; productive"
     " time sets these counts to zero. It ends with its last productive time, and counts from 10 minutes on.",
+    "via": "**Files** that the person brought are listed beside connections. Nothing is connected for them,"
+    " so `connected` is false, `status` is `disconnected` and `connected_at` is null. Their records are kept"
+    " all the same, and `last_sync_at` says when the last file was brought. **Trackers** are listed if the"
+    " token has the scope `read:activity` too.",
 }
 """Definitions by members of answers; an operation is described with those of the members that it answers."""
 

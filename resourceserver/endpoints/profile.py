@@ -34,24 +34,48 @@ class MeBody(Body):
     """The profile of the token's owner."""
 
 
+class SourceGap(Body):
+    """A stretch of time into which no file of a source reaches."""
+
+    starts_at: Timestamp
+    ends_at: Timestamp
+
+
 class Integration(Body):
-    """One provider that data comes from; the credentials for it are never returned."""
+    """One way by which data comes from a provider; credentials are never returned."""
 
     provider: str
+    """The service, or the name that a tracker sends; `unknown` if it sends none."""
     kind: str
-    """The kind of data that it sends, such as code or health."""
+    """The main kind of data that it sends, such as code or health."""
+    via: Literal["connection", "import", "tracker"]
+    """How the data comes: from a connected account, in files that the person brought, or from a program on
+    the person's machines. A provider has a row for each way."""
     connected: bool
-    """The state of the connection; one with an error is still connected."""
+    """The state of the connection; one with an error is still connected. False for files: they were brought,
+    and nothing is connected. A tracker is connected if it has sent something within 24 hours."""
     status: Literal["active", "error", "expired", "disconnected"]
+    """Always `disconnected` for files; `active` or `disconnected` for a tracker."""
     connected_at: Timestamp | None
-    """When it was connected; null if it never was."""
+    """When it was connected, or the first device of a tracker was first seen; null if it never was."""
     last_sync_at: Timestamp | None
+    """When data last arrived, or a file was last brought; null if this never happened."""
+    first_record_at: Timestamp | None
+    """The first record of all files; null where it is not known."""
+    last_record_at: Timestamp | None
+    """The last record of all files, or the end of a tracker's newest event; null where it is not known."""
+    gaps: list[SourceGap] | None
+    """The three longest stretches of more than a day between the first and the last record into which no file
+    reaches, the earliest first; null where this is not known."""
+    refused: Count | None
+    """How many records of the newest import were refused; null for other ways."""
     last_error: str | None
-    """The code of the last error."""
+    """The code of the last error. Of the newest import of files: `interrupted`, `unreadable` for a file that
+    could not be read to its end, or why most of the refused records were refused."""
 
 
 class IntegrationsBody(Body):
-    """Integrations by the provider's name."""
+    """Integrations by the provider's name; the 50 trackers at most that sent last."""
 
     data: list[Integration]
     count: Count
@@ -145,7 +169,7 @@ ENDPOINTS: Final = [
         name="integrations",
         path="/api/v1/integrations",
         scope="read:profile",
-        summary="Which integrations are connected; never their credentials.",
+        summary="Where data comes from: connections, files that were brought, trackers; never credentials.",
         params=NoParams,
         body=IntegrationsBody,
         query=SQL["integrations"],

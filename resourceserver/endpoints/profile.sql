@@ -16,20 +16,171 @@ select row_to_json(profile) as data
 --include end_of_answer
 
 -- name: integrations
--- Present and former integrations. The columns are listed, so that no secret column can be added by accident.
+-- Where data comes from: connections, present and former, files that were brought, and trackers if the token may read
+-- activity. The columns are listed, so that no secret column can be added by accident. Texts of receipts may quote a
+-- file, so an answer has only codes of them.
 --include answer
-with row as (
+with
+-- The imports of each source that were not removed again, with what their files cover.
+brought as materialized (
+    select part.source,
+           import.import_id,
+           import.status,
+           import.started_at,
+           import.finished_at,
+           mode() within group (order by part.kind) as kind,
+           min(part.first_at) as first_at,
+           max(part.last_at) as last_at,
+           range_agg(tstzrange(part.first_at, part.last_at, '[]'))
+               filter (where part.first_at is not null) as covered,
+           sum(part.refused)::bigint as refused,
+           bool_or(part.problem is not null) as is_cut_short
+      from profile.import
+      join profile.import_part as part using (user_id, import_id)
+     where import.user_id = %(user_id)s
+       and import.status <> 'undone'
+       and part.source is not null
+     group by part.source,
+              import.import_id,
+              import.status,
+              import.started_at,
+              import.finished_at
+),
+newest as (
+    select distinct on (source)
+           source,
+           import_id,
+           status,
+           refused,
+           is_cut_short
+      from brought
+     order by source,
+              started_at desc,
+              import_id
+),
+file as (
+    select source,
+           mode() within group (order by kind) as kind,
+           max(coalesce(finished_at, started_at)) as last_sync_at,
+           min(first_at) as first_at,
+           max(last_at) as last_at,
+           range_agg(covered) as covered
+      from brought
+     group by source
+),
+row_of_file as (
+    select file.source as provider,
+           coalesce(file.kind, 'other') as kind,
+           'import' as via,
+           false as connected,
+           'disconnected' as status,
+           null::text as connected_at,
+           svc.instant(file.last_sync_at) as last_sync_at,
+           svc.instant(file.first_at) as first_record_at,
+           svc.instant(file.last_at) as last_record_at,
+           (
+               select coalesce(
+                          json_agg(
+                              json_build_object(
+                                  'starts_at', svc.instant(longest.starts_at),
+                                  'ends_at', svc.instant(longest.ends_at)
+                              )
+                              order by longest.starts_at
+                          ),
+                          '[]'
+                      )
+                 from (
+                          select lower(stretch) as starts_at,
+                                 upper(stretch) as ends_at
+                            from unnest(
+                                     tstzmultirange(tstzrange(file.first_at, file.last_at, '[]'))
+                                     - file.covered
+                                 ) as stretch
+                           where upper(stretch) - lower(stretch) > interval '1 day'
+                           order by upper(stretch) - lower(stretch) desc,
+                                    lower(stretch)
+                           limit 3
+                      ) as longest
+           ) as gaps,
+           newest.refused,
+           case
+               when newest.status = 'interrupted' then 'interrupted'
+               when newest.is_cut_short then 'unreadable'
+               when newest.refused > 0
+                   then (
+                            select refusal.reason
+                              from profile.import_refusal as refusal
+                              join profile.import_part as part using (user_id, import_id, name)
+                             where refusal.user_id = %(user_id)s
+                               and refusal.import_id = newest.import_id
+                               and part.source = newest.source
+                             group by refusal.reason
+                             order by sum(refusal.count) desc,
+                                      refusal.reason collate "C"
+                             limit 1
+                        )
+           end as last_error
+      from file
+      join newest using (source)
+),
+row_of_tracker as (
+    select coalesce(stream.source, 'unknown') as provider,
+           'activity' as kind,
+           'tracker' as via,
+           max(stream.last_sync_at) > now() - interval '24 hours' as connected,
+           case
+               when max(stream.last_sync_at) > now() - interval '24 hours' then 'active'
+               else 'disconnected'
+           end as status,
+           svc.instant(min(device.first_seen_at)) as connected_at,
+           svc.instant(max(stream.last_sync_at)) as last_sync_at,
+           null::text as first_record_at,
+           svc.instant(max(stream.last_event_at)) as last_record_at,
+           null::json as gaps,
+           null::bigint as refused,
+           null::text as last_error
+      from activity.device_stream as stream
+      join activity.device as device using (user_id, device_id)
+     where stream.user_id = %(user_id)s
+       and 'read:activity' = any (string_to_array(current_setting('svc.scopes'), ' '))
+       and stream.event_count > 0
+       -- An import counts the sessions that it writes for a device as a tracker does.
+       and not exists (
+               select
+                 from brought
+                where brought.source = stream.source
+                  and stream.last_sync_at >= brought.started_at
+                  and stream.last_sync_at <= coalesce(brought.finished_at, 'infinity')
+           )
+     group by stream.source
+     order by max(stream.last_sync_at) desc,
+              stream.source collate "C"
+     limit 50
+),
+row_of_connection as (
     select provider,
            kind,
+           'connection' as via,
            status in ('active', 'error') as connected,
            status,
            svc.instant(connected_at) as connected_at,
            svc.instant(last_sync_at) as last_sync_at,
+           null::text as first_record_at,
+           null::text as last_record_at,
+           null::json as gaps,
+           null::bigint as refused,
            last_error
       from profile.integration
      where user_id = %(user_id)s
+),
+row as (
+    select * from row_of_connection
+     union all
+    select * from row_of_file
+     union all
+    select * from row_of_tracker
 )
-select coalesce(json_agg(row order by provider collate "C"), '[]') as data,
+select coalesce(json_agg(row order by provider collate "C", via), '[]') as data,
        count(*) as count
   from row
 --include end_of_answer

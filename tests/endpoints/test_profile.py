@@ -63,10 +63,15 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
     assert body["data"][0] == {
         "provider": "github",
         "kind": "code",
+        "via": "connection",
         "connected": True,
         "status": "active",
         "connected_at": "2025-06-01T09:00:00.000Z",
         "last_sync_at": "2025-06-16T09:00:00.000Z",
+        "first_record_at": None,
+        "last_record_at": None,
+        "gaps": None,
+        "refused": None,
         "last_error": None,
     }
     assert [

@@ -66,7 +66,8 @@ class StatusAnswer(Answer):
     devices: list[Tracker]
     """At most 100, by the time of their last data, the latest first."""
     integrations: list[Integration] | None
-    """Null if the scope read:profile is missing."""
+    """Connections, files that were brought, with their gaps and last error, and trackers. Null if the scope
+    read:profile is missing."""
     profile: Person | None
     """Null if the scope read:profile is missing."""
     scopes: Scopes
@@ -85,10 +86,11 @@ TOOLS: Final = [
     Tool(
         name="get_data_status",
         title="What is known",
-        description="Which data there is about the person, from which day to which, which devices and"
-        " services send it, what is missing in the last 14 days, and which scopes this assistant holds and"
-        " lacks. Call it before concluding from an empty answer that nothing happened, and for 'What do you"
-        " know about me?' and 'Why is yesterday empty?'. Not for the data itself.",
+        description="Which data there is about the person, from which day to which, which devices, services"
+        " and files it comes from, what was refused, what is missing in the last 14 days, and which scopes"
+        " this assistant holds and lacks. Call it before concluding from an empty answer that nothing"
+        " happened, and for 'What do you know about me?' and 'Why is yesterday empty?'. Not for the data"
+        " itself.",
         scope=ENTRY,
         arguments=Status,
         answer=StatusAnswer,

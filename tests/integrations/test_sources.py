@@ -1,0 +1,139 @@
+"""What GET /api/v1/integrations says of files that were brought, and of trackers."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from starlette.testclient import TestClient
+
+from resourceserver.integrations.imports import undo
+from resourceserver.integrations.imports.receipts import Receipt
+from resourceserver.integrations.records import AppSession
+from tests.conftest import Person
+from tests.integrations.bringing import Importer, of_listens
+
+Rows = psycopg.Connection[Any]
+
+
+def sources(api: TestClient, person: Person, *scopes: str) -> list[dict[str, Any]]:
+    answer = api.get("/api/v1/integrations", headers=person.headers(*scopes))
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    assert body["count"] == len(body["data"])
+    return list(body["data"])
+
+
+def bring(importer: Importer, folder: Path, *lines: str) -> Receipt:
+    """Import a file of plays, whose lines are minutes after 15:06:40 on June 15."""
+    path = folder / "a.plays"
+    path.write_text("\n".join(lines))
+    return importer.run(path, of_listens())
+
+
+def test_a_source_of_files_says_what_they_cover_and_what_was_refused(
+    api: TestClient, importer: Importer, alice: Person, bob: Person, tmp_path: Path
+) -> None:
+    bring(importer, tmp_path, "0", "9", "x")
+    bring(importer, tmp_path, "3000", "3001", "4000", "10000", "y", "z")
+    bring(importer, tmp_path, "20000", "stop")
+    receipt = bring(importer, tmp_path, "10001", "y", "z")
+
+    found = sources(api, alice, "read:profile")
+
+    assert found == [
+        {
+            "provider": "plays",
+            "kind": "music",
+            "via": "import",
+            "connected": False,
+            "status": "disconnected",
+            "connected_at": None,
+            "last_sync_at": receipt["finished_at"],
+            "first_record_at": "2025-06-15T15:06:40.000Z",
+            "last_record_at": "2025-06-29T12:26:40.000Z",
+            "gaps": [
+                {"starts_at": "2025-06-15T15:15:40.000Z", "ends_at": "2025-06-17T17:06:40.000Z"},
+                {"starts_at": "2025-06-22T13:47:40.000Z", "ends_at": "2025-06-29T12:26:40.000Z"},
+            ],
+            "refused": 2,
+            "last_error": "bad",
+        }
+    ]
+    assert sources(api, bob) == []
+
+
+def test_only_the_longest_gaps_are_listed(
+    api: TestClient, importer: Importer, alice: Person, tmp_path: Path
+) -> None:
+    for day in (0, 2, 5, 9, 14):
+        bring(importer, tmp_path, str(day * 1440))
+
+    (row,) = sources(api, alice)
+
+    assert [gap["starts_at"][:10] for gap in row["gaps"]] == [
+        "2025-06-17", "2025-06-20", "2025-06-24"
+    ]  # fmt: skip
+
+
+def test_a_file_that_could_not_be_read_to_its_end_is_the_last_error(
+    api: TestClient, importer: Importer, alice: Person, tmp_path: Path
+) -> None:
+    bring(importer, tmp_path, "0", "x", "stop")
+
+    (row,) = sources(api, alice)
+
+    assert (row["refused"], row["last_error"], row["gaps"]) == (1, "unreadable", [])
+
+
+def test_a_source_whose_only_import_is_undone_is_gone(
+    api: TestClient, importer: Importer, owner: Rows, alice: Person, tmp_path: Path
+) -> None:
+    receipt = bring(importer, tmp_path, "0")
+    assert len(sources(api, alice)) == 1
+
+    undo.undo(owner, alice.user_id, UUID(receipt["import_id"]))
+
+    assert sources(api, alice) == []
+
+
+def test_trackers_need_the_scope_of_their_sessions(
+    api: TestClient, importer: Importer, owner: Rows, alice: Person, tmp_path: Path
+) -> None:
+    owner.execute(
+        """
+        with device as (
+            insert into activity.device (user_id, name, first_seen_at)
+            values (%(alice)s, 'desk', '2025-06-01 09:00Z'), (%(alice)s, 'lap', '2025-06-02 09:00Z')
+            returning user_id, device_id, name
+        )
+        insert into activity.device_stream
+        select user_id,
+               device_id,
+               'app_sessions',
+               case name when 'desk' then 'bridge/1' end,
+               case name when 'desk' then now() else '2025-06-03 09:00Z' end,
+               '2025-06-03 08:00Z',
+               1
+          from device
+        """,
+        {"alice": alice.user_id},
+    )
+    at = datetime(2025, 6, 15, 12, tzinfo=UTC)
+    importer.take(
+        tmp_path / "a", AppSession("a", at, at + timedelta(minutes=5), "phone", "Firefox")
+    )
+
+    found = sources(api, alice, "read:profile", "read:activity")
+    without = sources(api, alice, "read:profile")
+
+    # The import counted its sessions for the phone, as trackers do.
+    assert [(row["provider"], row["via"], row["kind"], row["status"]) for row in found] == [
+        ("any", "import", "music", "disconnected"),
+        ("bridge/1", "tracker", "activity", "active"),
+        ("unknown", "tracker", "activity", "disconnected"),
+    ]
+    assert found[1]["connected_at"] == "2025-06-01T09:00:00.000Z"
+    assert found[1]["last_record_at"] == "2025-06-03T08:00:00.000Z"
+    assert [row["provider"] for row in without] == ["any"]
