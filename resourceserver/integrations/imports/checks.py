@@ -164,7 +164,7 @@ def _literal(kind: type, field: str) -> Check:
 _GOOD_SENSORS: Final[set[records.Sensor]] = set()
 """Sensors that were checked; a file has few of them."""
 _MOST_SENSORS: Final = 10_000
-_GOOD_NAMES: Final[set[tuple[str | None, str | None]]] = set()
+_GOOD_NAMES: Final[set[tuple[object, object]]] = set()
 """Activities and devices of points that were checked."""
 _MOST_NAMES: Final = 1000
 _NUMBERS: Final = frozenset((int, float))

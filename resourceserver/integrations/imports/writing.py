@@ -332,13 +332,10 @@ def _title_key(title: Title) -> str:
 def put_calendar_events(target: Target, source: str, rows: Rows) -> Written:
     """Write events, and their calendars."""
     # As in the statement: an event that says that it is older changes nothing.
-    latest: dict[str, Any] = {}
+    latest: dict[str, records.CalendarEvent] = {}
     for row in rows:
-        before = latest.setdefault(row.key, row)
-        is_older = None not in (before.updated_at, row.updated_at) and (
-            row.updated_at < before.updated_at
-        )
-        if not is_older:
+        before = latest.setdefault(row.key, row).updated_at
+        if before is None or row.updated_at is None or before <= row.updated_at:
             latest[row.key] = row
     rows = list(latest.values())
     calendars = [row.calendar for row in rows]
