@@ -344,12 +344,12 @@ def test_an_empty_range_has_no_rows(assistant: Assistant, sessions: Person) -> N
     [
         (
             {"group_by": ["language"], "kind": "app"},
-            "group_by: language cannot be asked of kind app, which has app, domain, category, day, week,"
+            "group_by: language cannot be used with kind app, which has app, domain, category, day, week,"
             " month, weekday, hour, device",
         ),
         (
             {"group_by": ["app", "project"]},
-            "group_by: app cannot be asked of kind coding, which has project, language, day, week, month,"
+            "group_by: app cannot be used with kind coding, which has project, language, day, week, month,"
             " weekday, hour, device",
         ),
         ({"group_by": ["app", "app"]}, "group_by: app is given twice"),

@@ -309,8 +309,8 @@ def test_today_is_compared_with_the_same_hours_of_other_days(
     assert (sessions["a"]["value"], sessions["b"]["value"]) == (1, 8)
     assert many["periods"]["a"]["same_hours"] is None
     said = many["periods"]["b"]["same_hours"]
-    assert said.startswith("of each day the hours until 1")
-    assert said.endswith(", since today is not over")
+    assert said.startswith("each day until 1")
+    assert said.endswith(", because today is not over")
 
 
 def test_the_last_day_of_a_period_is_compared_with_the_same_hours_of_its_counterpart(
@@ -412,7 +412,7 @@ PERIOD_SAID: Final = (
         ({"a": "2000-01-01/2025-06-01"}, "a: must have at most 3700 days"),
         ({"a": 5}, "a: must be a string"),
         ({"a": {"from": "2025-06-01"}}, "a: must be a string"),
-        ({"a": "all"}, "b: is needed where a is all, before which there is nothing"),
+        ({"a": "all"}, "b: is required if a is all, because no period comes before all"),
         ({"metrics": []}, "metrics: list should have at least 1 item after validation, not 0"),
         ({"metrics": "tracked_ms"}, "metrics: input should be a valid list"),
         ({"metrics": [7]}, "metrics[0]: must be a string"),

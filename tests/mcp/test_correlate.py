@@ -149,7 +149,7 @@ def test_a_lag_compares_each_day_with_a_later_or_an_earlier_one(
     assert (pairing["n"], answer["lag_days"]) == (n, lag)
     assert pairing["coefficient"] == pytest.approx(1)
     assert pairing["is_beyond_chance"] is True
-    assert pairing["phrase"].endswith("more than chance would make.")
+    assert pairing["phrase"].endswith("more than chance explains.")
 
 
 def test_ranks_may_be_compared(assistant: Assistant, days: Days) -> None:
@@ -166,10 +166,10 @@ def test_ranks_may_be_compared(assistant: Assistant, days: Days) -> None:
 @pytest.mark.parametrize(
     ("plays", "phrase"),
     [
-        ([1, 2], "play_count and commits are known together on 2 days alone, which says nothing."),
+        ([1, 2], "play_count and commits both have values on only 2 days, which is too few."),
         (
             [2, 2, 2],
-            "play_count or commits was always the same, so nothing can go together with it.",
+            "play_count or commits never varies, so there is no correlation.",
         ),
     ],
 )
@@ -207,7 +207,7 @@ def test_a_shared_weekly_rhythm_is_no_correlation(assistant: Assistant, days: Da
     assert pairing["n"] == 24
     assert pairing["n_effective"] <= 18
     assert pairing["p_value"] == pairing["p_value_adjusted"]
-    assert "the weekday is taken out" in adjusted["caution"]
+    assert "the weekday is adjusted for" in adjusted["caution"]
 
 
 # Partners
@@ -242,8 +242,8 @@ def test_the_strongest_partners_are_found(assistant: Assistant, days: Days) -> N
     assert answer["data"][1]["coefficient"] == 0.9417
     assert answer["comparisons"] == 3
     assert answer["caution"].endswith(
-        "3 pairs were compared, of which some stand out by chance alone; p_value_adjusted takes"
-        " this into account and p_value does not."
+        "3 pairs were compared, some of which may be strong by chance; p_value_adjusted accounts"
+        " for this and p_value does not."
     )
     assert {"tracked_ms", "asleep_ms", "pull_requests"} <= set(answer["not_compared"])
     assert "commits" not in answer["not_compared"]

@@ -84,9 +84,9 @@ def test_each_total_is_compared_with_the_28_days_before(assistant: Assistant, li
     )  # fmt: skip
     assert measured["productive_ms"][:4] == (120 * MINUTE, 70 * MINUTE, 28, 4.91)
     assert measured["distracted_ms"] == (
-        10 * MINUTE, 0, 28, None, "more than ever (0 s on a usual day)"
+        10 * MINUTE, 0, 28, None, "more than on any day (0 s on a usual day)"
     )  # fmt: skip
-    assert measured["neutral_ms"] == (0, 0, 28, None, "as always (0 s on a usual day)")
+    assert measured["neutral_ms"] == (0, 0, 28, None, "the same as every day (0 s on a usual day)")
     assert measured["session_count"][:2] == (2, 1)
     assert measured["focus_ms"][:2] == (120 * MINUTE, 70 * MINUTE)
     assert answer["totals"][0]["value_text"] == "2 h 10 min"
@@ -198,7 +198,7 @@ def test_a_day_that_is_not_over_is_compared_with_the_same_hours(
     assert "12:00" <= until < "14:00"
     by_metric = totals(answer["totals"])
     assert by_metric["tracked_ms"] == (
-        90 * MINUTE, 60 * MINUTE, 8, None, f"more than ever (1 h on a usual day until {until})"
+        90 * MINUTE, 60 * MINUTE, 8, None, f"more than on any day (1 h on a usual day until {until})"
     )  # fmt: skip
     assert by_metric["distracted_ms"][:3] == (0, 0, 8)
     assert by_metric["session_count"][:3] == (1, 1, 8)
@@ -227,10 +227,10 @@ def test_a_day_that_is_not_over_is_compared_with_the_same_hours(
         (50.0, 60.0, 10.0, 28, None, -1.0, "less than usual (60 on a usual day)"),
         (80.0, 60.0, 10.0, 28, None, 2.0, "much more than usual (60 on a usual day)"),
         (40.0, 60.0, 10.0, 28, None, -2.0, "much less than usual (60 on a usual day)"),
-        (40.0, 60.0, 10.0, 6, None, None, "too few days before it to compare with"),
-        (40.0, None, None, 0, None, None, "too few days before it to compare with"),
-        (60.0, 60.0, 0.0, 7, None, None, "as always (60 on a usual day)"),
-        (59.0, 60.0, 0.0, 7, None, None, "less than ever (60 on a usual day)"),
+        (40.0, 60.0, 10.0, 6, None, None, "too few earlier days to compare with"),
+        (40.0, None, None, 0, None, None, "too few earlier days to compare with"),
+        (60.0, 60.0, 0.0, 7, None, None, "the same as every day (60 on a usual day)"),
+        (59.0, 60.0, 0.0, 7, None, None, "less than on any day (60 on a usual day)"),
         (40.0, 60.0, 10.0, 28, "14:30", -2.0, "much less than usual (60 on a usual day until 14:30)"),
         (None, 60.0, 10.0, 28, None, None, "not known"),
     ],

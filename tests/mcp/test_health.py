@@ -88,7 +88,7 @@ def test_fewer_than_seven_days_before_give_no_normal_value(
     metric = only(assistant.ask("get_health", metrics=["steps"], **JUNE))
 
     assert (metric["normal"], metric["z"]) == (None, None)
-    assert metric["phrase"] == "too few days before it to compare with"
+    assert metric["phrase"] == "too few earlier days to compare with"
 
 
 def test_today_is_compared_with_the_same_hours_of_the_days_before(

@@ -630,7 +630,7 @@ def test_does_sleep_affect_my_coding(assistant: Assistant) -> None:
     assert answer["adjust"] == "weekday"
     assert pairing["metric_a"] | endpoint["metric_a"] == pairing["metric_a"]
     assert pairing["n"] > 30
-    assert "Correlation is no cause" in answer["caution"]
+    assert "Correlation is not causation" in answer["caution"]
 
 
 def test_do_i_recover_worse_after_a_day_with_many_meetings(assistant: Assistant) -> None:

@@ -1,4 +1,4 @@
-"""The tool get_time_breakdown: sums of one kind of time by up to two keys."""
+"""The tool get_time_breakdown: time of one kind, applications or coding, by up to two keys."""
 
 import json
 from collections.abc import Mapping
@@ -47,10 +47,10 @@ _OF_KIND: Final[dict[Kind, tuple[Key, ...]]] = {
 }
 _OF_BOTH: Final = (*_OF_TIME, "device")
 _IN_ORDER: Final = {"day", "week", "month"}
-"""Keys by which rows come in the order of time alone, and the last ones are kept."""
+"""With only these keys, rows are in the order of time, and the last ones are kept."""
 _BY_KIND: Final[dict[Kind, str]] = {"app": "breakdown_of_apps", "coding": "breakdown_of_coding"}
 _STATEMENTS: Final = {name: pipeline.statement(SQL[name]) for name in _BY_KIND.values()}
-"""What adds up the time of slots."""
+"""The statements that add up the time of slots."""
 
 MOST: Final = 100
 FEW: Final = 20
@@ -64,15 +64,15 @@ class Breakdown(Filtered):
 
     group_by: Annotated[list[Key], Field(min_length=1, max_length=2)] = Field(
         default=["app"],
-        description="What a row is: one of these, or one for each combination of two. app, domain and"
-        " category need kind app; project and language need kind coding; the rest work with both. Rows are in"
-        " the order of time if a key is of time, else most time first. device with kind app covers at most"
-        f" the last 184 days, hour the last {parameters.MOST_DAYS + 1}.",
+        description="One or two keys; each row is a value of the key, or a combination of two. app, domain"
+        " and category require kind app; project and language require kind coding; the others work with both."
+        " Rows are in the order of time if a key is of time, else most time first. device with kind app has"
+        f" at most the last 184 days, hour the last {parameters.MOST_DAYS + 1}.",
     )
     top: Annotated[int, Field(ge=1, le=MOST), WHOLE] | None = Field(
         default=None,
-        description=f"Most rows; other has the sum of the rest. Default: {FEW}, or {MOST_ROWS} if all keys"
-        " of group_by are of time. Of days, weeks and months the last ones are returned.",
+        description=f"The most rows to return; other has the sum of the rest. Default: {FEW}, or {MOST_ROWS}"
+        " if all keys of group_by are of time. If they are day, week or month, the last rows are returned.",
     )
 
     @model_validator(mode="after")
@@ -83,7 +83,7 @@ class Breakdown(Filtered):
         reason = None
         if wrong:
             reason = (
-                f"group_by: {' and '.join(wrong)} cannot be asked of kind {kind},"
+                f"group_by: {' and '.join(wrong)} cannot be used with kind {kind},"
                 f" which has {', '.join(allowed)}"
             )
         elif len(set(self.group_by)) < len(self.group_by):
@@ -115,13 +115,13 @@ class BreakdownRow(Body):
     """The time of one key, or of a combination of two."""
 
     by: dict[Key, str | None]
-    """The value of each key of group_by. A week is the date of its first day, which may lie before the range;
+    """The value of each key of group_by. A week is the date of its first day, which may be before the range;
     null means no site."""
     total_ms: Milliseconds
     percent: Percent | None
     """Share of the total; null if the total is 0."""
     session_count: Count
-    """A session that lasts over midnight counts in both days, and once in the total."""
+    """A session that crosses midnight counts on both days, and once in the total."""
 
 
 class OtherTime(Body):
@@ -134,7 +134,7 @@ class OtherTime(Body):
 
 
 class TimeTotals(Body):
-    """Sums of all time that matches the filter, which are those of rows and other together."""
+    """Sums of all time that matches the filter: the sums of data and other."""
 
     total_ms: Milliseconds
     session_count: Count
@@ -167,7 +167,7 @@ def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
-    """Return what that statement found."""
+    """Return the result of that statement."""
     (found,) = (answers[name] for name in _STATEMENTS if name in answers)
     body: dict[str, Any] = found
     return body
@@ -206,12 +206,12 @@ def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
 TOOLS: Final = [
     Tool(
         name="get_time_breakdown",
-        title="Where time went",
-        description="How long the person used which applications, sites and categories, or coded in which"
-        " projects and languages, in a period: sums by one or two keys, such as app, category, project,"
-        " day or week, of all sessions or of some. Use it for 'Where did my time go?', 'How long was I in"
-        " Slack last week?' and 'How much Python per week this year?'. Not for single sessions and their"
-        " titles, and not for a day as a whole, which is get_day.",
+        title="Time breakdown",
+        description="The person's time in applications, sites and categories, or in coding projects and"
+        " languages, in a period: sums by one or two keys, such as app, category, project, day or week, with"
+        " an optional filter. Use it for 'Where did my time go?', 'How long was I in Slack last week?' and"
+        " 'How much Python per week this year?'. Not for single sessions and"
+        " their titles, and not for a summary of one day: use get_day.",
         scope=ENTRY,
         arguments=Breakdown,
         answer=BreakdownAnswer,

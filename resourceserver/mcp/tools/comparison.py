@@ -89,14 +89,15 @@ class Comparison(InZone):
     )
     b: Days | None = Field(
         default=None,
-        description="What to compare it with, likewise. Default: what came before a. For this_week,"
-        " this_month and this_year those are the same days of the one before. Of a period of as many days as"
-        " one that is not over, or compared with today alone, the same hours count.",
+        description="The period to compare a with, in the same form. Default: the period before a; for"
+        " this_week, this_month and this_year, the same days of the previous one. If one period is not over"
+        " and the other has as many days, the other counts only up to the same day and time. If one period is"
+        " only today, each day of the other counts only up to the current time of day.",
     )
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] = Field(
         default=ACTIVITY,
         description="Metrics to compare; each needs the scope of its domain. Besides the names here,"
-        " health:NAME for any metric of health, such as health:steps. Default: all of activity. Names: "
+        " health:NAME for any metric of health, such as health:steps. Default: all of read:activity. Names: "
         + "; ".join(
             f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
             for scope in dict.fromkeys(known.scope for known in METRICS.values())
@@ -107,7 +108,7 @@ class Comparison(InZone):
     @model_validator(mode="after")
     def _has_something_before(self) -> Self:
         if self.b is None and self.a == "all":
-            reason = "b: is needed where a is all, before which there is nothing"
+            reason = "b: is required if a is all, because no period comes before all"
             raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
         return self
 
@@ -122,7 +123,7 @@ class Comparison(InZone):
         return {"metrics": list(dict.fromkeys(self.metrics))}
 
     def values(self) -> dict[str, Any]:
-        """Return, beside the rest, the days of periods without a name."""
+        """Return the values with the days of periods that are given as dates."""
         metric_names = self.named()["metrics"]
         ends: dict[str, Any] = {}
         for side, text in (("a", self.a), ("b", self.b)):
@@ -148,9 +149,9 @@ class Compared(Body):
     active_days: Count
     """Days with any tracked or coding time."""
     is_over: bool
-    """Whether its last day lies in the past; else it may still become more."""
+    """Whether its last day is in the past; if not, its values may still grow."""
     same_hours: str | None
-    """What counts of it, where that is no more than the same hours as of the other one, which is not over."""
+    """The part of it that counts, if it is limited to the same hours as the other, unfinished period."""
 
 
 class Periods(Body):
@@ -164,12 +165,12 @@ class Value(Body):
     """The value of a metric in one period."""
 
     value: float | None
-    """The sum of a count or duration, the maximum of a longest length, else the mean of the days with data;
-    null if there is no data."""
+    """The sum of a count or duration, the maximum of longest_focus_ms, or the mean of the days with data;
+    null without data."""
     value_text: str | None
     per_active_day: float | None
-    """What adds up, divided by the active days; null for the rest. Where periods are not of one length,
-    days that are over alone count in this."""
+    """The sum divided by the number of active days; null for metrics that are not sums. For periods of
+    different lengths, only completed days count."""
     per_active_day_text: str | None
     days: Count
     """The number of days with data."""
@@ -181,13 +182,13 @@ class Change(Body):
     metric: str
     unit: str | None
     is_notable: bool
-    """Whether its days differ by more than two standard errors, which chance alone seldom does. Today is
-    one of them where the same hours of the others count."""
+    """Whether the daily means differ by at least two standard errors, which is rarely due to chance. Today
+    is included only if the other period is limited to the same hours."""
     phrase: str
     a: Value
     b: Value
     change: float | None
-    """a less b."""
+    """The value of a minus the value of b."""
     change_text: str | None
     percent: float | None
     """The change in percent of b; null if b is 0 or null."""
@@ -196,14 +197,14 @@ class Change(Body):
 
 
 class ComparisonAnswer(Answer):
-    """Every metric in both periods. The range begins with the first day of the earlier one and ends with the
-    last day of the later one."""
+    """Every metric in both periods. The range begins with the first day of the earlier period and ends with
+    the last day of the later one."""
 
     periods: Periods
     data: list[Change]
-    """Notable ones first, of them the clearest first; then the rest, by percent."""
+    """Notable changes first, by the number of standard errors; then the others, by percent."""
     unmatched: list[names.Unmatched]
-    """Requested metrics that nobody ever measured."""
+    """Requested metrics without any data."""
 
 
 _TRACKED: Final = ("measured_app_time", "measured_coding")
@@ -214,7 +215,7 @@ _SIDES: Final = ("a", "b")
 
 
 def _days_over(frame: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the days that are over of each period that is not, where the same hours are not compared."""
+    """Return the completed days of each unfinished period, unless the same hours are compared."""
     if frame["same_hours"] is not None:
         return {}
     yesterday = str(date.fromisoformat(frame["today"]) - timedelta(days=1))
@@ -226,7 +227,7 @@ def _days_over(frame: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
-    """Return what is asked of both periods."""
+    """Return the metrics of both periods."""
     periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in _SIDES}
     periods |= {f"{side}_over": days for side, days in _days_over(frame).items()}
     return MetricRequest(
@@ -273,16 +274,16 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same_hours(counted: Mapping[str, Any] | None, side: str) -> str | None:
-    """Return what counts of a period, where that is no more than the same hours as of the other one."""
+    """Return in words the part of a period that counts, if it is limited to the same hours; else None."""
     if counted is None or counted["kind"] != side:
         return None
     if counted["is_each_day"]:
-        return f"of each day the hours until {counted['until']}, since today is not over"
-    return f"until {counted['until']}, since the other period is not over"
+        return f"each day until {counted['until']}, because today is not over"
+    return f"until {counted['until']}, because the other period is not over"
 
 
 def _of_period(row: dict[str, Any], active_days: int) -> dict[str, Any]:
-    """Return the value of a metric in a period: the sum of what is counted, else the mean."""
+    """Return the row of a metric in a period with its value: the sum of a counter, else the mean."""
     value = row["mean"]
     if row["days"] > 0 and metrics.is_counter(row["metric"]):
         value = row["sum"] or 0
@@ -385,8 +386,8 @@ TOOLS: Final = [
         description="What changed between two periods in tracked, productive, distracted, coding and focused"
         " time and switches, or in any metric of code, health, music, places and meetings: totals, per"
         " active day, change and percent, notable changes first. Use it for 'Was I more focused than last"
-        " month?' and 'Did I code more this week than last?'. Not for what the time was spent on, which is"
-        " get_time_breakdown.",
+        " month?' and 'Did I code more this week than last?'. Not for time by application or"
+        " project: use get_time_breakdown.",
         scope=ENTRY,
         arguments=Comparison,
         answer=ComparisonAnswer,

@@ -1,8 +1,8 @@
 -- name: comparison_frame
--- The days of both periods, and those between them. If the request does not name the other one, it is the one
--- before: the same days of the week, the month or the year before, or as many days.
+-- The days of both periods, and those between them. If the request does not name period b, it is the period before a:
+-- the same days of the week, month or year before, or as many days.
 --
--- Where one of them is not over, the same hours of the other count.
+-- If one period is not over, the other may be limited to the same hours (see `same_hours`).
 --include answer
 with
 --include today
@@ -62,8 +62,8 @@ extent as (
            min(last_day) filter (where kind = 'b') as b_last
       from period
 ),
--- Of which period only the same hours count: of each of its days, if the other one is nothing but today; or up to the
--- day that is today's counterpart, if the other one has as many days.
+-- The period that is limited to the same hours: on each of its days, if the other period is only today; or up to the
+-- counterpart of today, if the other period has as many days.
 same_hours as (
     select finished.kind,
            finished.first_day,
@@ -80,7 +80,7 @@ same_hours as (
                and finished.last_day - finished.first_day = unfinished.last_day - unfinished.first_day
            )
 ),
--- The days of both, and all that lies between them as one slot.
+-- The days of both periods, and the time between them as one slot.
 slot as (
     select day.date,
            day.starts_at,

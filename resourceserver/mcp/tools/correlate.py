@@ -1,8 +1,8 @@
-"""The tool correlate: how two metrics go together, with the caution that this is no cause.
+"""The tool correlate: the correlation of two metrics, with the caution that it is not causation.
 
 Most metrics have a weekly rhythm, so by default days are compared with the mean of their weekday. Consecutive
-days are alike, so they count as fewer independent days; and of many comparisons some are strong by chance
-alone. Both are taken into account before a result is called more than chance.
+days are alike, so they count as fewer independent days; and among many comparisons some are strong by
+chance. The adjusted p-value accounts for both.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ SQL: Final = tool.load(Path(__file__).with_name("correlate.sql"), _TIMELINE / "r
 
 MOST_PARTNERS: Final = 10
 FEWEST_DAYS: Final = 10
-"""Days with both values that a partner needs; with fewer days, chance gives the strongest ones."""
+"""The fewest days with both values for a partner; with fewer, the strongest correlations are chance."""
 HEART_RATE: Final = "health:heart_rate"
-"""The metric of health that stands for those that are not listed by name."""
+"""The metric of health that a search includes; METRICS lists the others by name."""
 MOST_DAYS: Final = 366
 """The most days of a search for partners, the last ones of a period: more would take too long."""
 LEVEL: Final = 0.05
-"""Below this corrected p-value, a result is called more than chance."""
+"""The corrected p-value below which a result counts as more than chance."""
 
 MetricName = Annotated[endpoint.MetricName, TEXT]
 
@@ -48,28 +48,30 @@ class Correlate(InPeriod):
 
     period: Period | None = Field(
         default=None,
-        description="Which days, counted in tz. Today is not over and always left out. Default:"
-        " last_90_days, because few days say little. Not together with from and to.",
+        description="Which days, counted in tz. Today is always left out, because it is not over. Default:"
+        " last_90_days, because few days prove little. Not together with from and to.",
     )
     metric_a: MetricName | None = Field(
         default=None,
         description="A metric of days: "
         + ", ".join(METRICS)
         + ", or health: and the name of a metric of"
-        " health, such as health:steps. Each needs the scope of its domain. Needs metric_b.",
+        " health, such as health:steps. Each needs the scope of its domain. Requires metric_b.",
     )
-    metric_b: MetricName | None = Field(default=None, description="The other metric, likewise.")
+    metric_b: MetricName | None = Field(
+        default=None, description="The other metric, named like metric_a."
+    )
     with_: MetricName | None = Field(
         default=None,
         alias="with",
         description="One metric to compare with all others that this assistant may read, over at most 366"
         " days; the answer has the 10 that correlate most. Metrics that partly measure the same thing"
-        " (own_family) are left out. In place of metric_a and metric_b. Default: productive_ms.",
+        " (own_family) are left out. Not together with metric_a and metric_b. Default: productive_ms.",
     )
     method: Method = Field(
         default="pearson",
-        description="pearson of the values themselves, or spearman of their ranks, on which a few"
-        " extraordinary days have little effect.",
+        description="pearson correlates the values, spearman their ranks, on which a few extraordinary days"
+        " have little effect.",
     )
     lag: Annotated[int, Field(ge=-30, le=30), WHOLE] = Field(
         default=0,
@@ -141,7 +143,7 @@ class Described(endpoint.Described):
 
 
 class Pairing(endpoint.Coefficients):
-    """How two metrics go together on the days on which both have a value."""
+    """The correlation of two metrics over the days with both values."""
 
     metric_a: Described
     metric_b: Described
@@ -168,7 +170,7 @@ class CorrelateAnswer(Answer):
     """Metrics that were not compared because they partly measure the same thing, such as tracked and
     productive time."""
     missing_scopes: list[str]
-    """Missing scopes, with which there would be more metrics to compare."""
+    """Scopes that the token lacks, and that further metrics to compare need."""
     caution: str
 
 
@@ -179,9 +181,9 @@ def _request(frame: Mapping[str, Any], _: Mapping[str, Any]) -> MetricRequest:
 
 
 def _compared(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with what is found in the days that the queries found.
+    """Return the answer with the correlations, computed from the values of days that the queries returned.
 
-    Raises ArgumentsProblem for a metric that nobody ever measured.
+    Raises ArgumentsProblem for a metric without any data.
     """
     measures.unmatched(answer.pop("names"))
     values = {
@@ -269,12 +271,12 @@ def _described(metric: dict[str, Any], values: list[float | None]) -> dict[str, 
 def _phrase(pairing: dict[str, Any]) -> str:
     a, b, n = pairing["metric_a"]["name"], pairing["metric_b"]["name"], pairing["n"]
     if pairing["reason"] == "not_enough_days":
-        return f"{a} and {b} are known together on {n} days alone, which says nothing."
+        return f"{a} and {b} both have values on only {n} days, which is too few."
     if pairing["reason"] == "no_variation":
-        return f"{a} or {b} was always the same, so nothing can go together with it."
+        return f"{a} or {b} never varies, so there is no correlation."
     strength = pairing["strength"].replace("_", " ")
     verdict = (
-        "more than chance would make" if pairing["is_beyond_chance"] else "which may well be chance"
+        "more than chance explains" if pairing["is_beyond_chance"] else "which may well be chance"
     )
     return (
         f"{a} and {b}: {strength} {pairing['direction']} correlation,"
@@ -283,8 +285,8 @@ def _phrase(pairing: dict[str, Any]) -> str:
 
 
 _THIRD: Final[Mapping[Adjust, str]] = {
-    "weekday": "such as a holiday or a season, may move both (the weekday is taken out)",
-    "none": "such as the weekday, may move both",
+    "weekday": "such as a holiday or a season, may change both (the weekday is adjusted for)",
+    "none": "such as the weekday, may change both",
 }
 
 
@@ -292,13 +294,13 @@ def _caution(comparisons: int, adjust: Adjust) -> str:
     many = f"{comparisons or 'No'} pair{' was' if comparisons == 1 else 's were'} compared."
     if comparisons > 1:
         many = (
-            f"{comparisons} pairs were compared, of which some stand out by chance alone;"
-            " p_value_adjusted takes this into account and p_value does not."
+            f"{comparisons} pairs were compared, some of which may be strong by chance;"
+            " p_value_adjusted accounts for this and p_value does not."
         )
     return (
-        f"Correlation is no cause: a third thing, {_THIRD[adjust]}, and metrics that are"
-        " parts of each other go together anyway. Days in a row are alike (autocorrelation), so they count"
-        f" as fewer independent days than there are. {many}"
+        f"Correlation is not causation: a third factor, {_THIRD[adjust]}, and metrics that are"
+        " parts of each other always correlate. Consecutive days are alike (autocorrelation), so they count"
+        f" as fewer independent days. {many}"
     )
 
 
@@ -306,11 +308,10 @@ TOOLS: Final = [
     Tool(
         name="correlate",
         title="Correlation",
-        description="Whether two metrics of the person's days go together, such as sleep and coding, or"
-        " which metrics go most closely with one: coefficient, confidence interval, and whether it is more"
-        " than chance. Use it for 'Does sleep affect my coding?' and 'What goes along with productive"
-        " days?' (with). Not for the values of days themselves, and never a proof of a cause: pass on"
-        " the caution.",
+        description="Whether two daily metrics of the person correlate, such as sleep and coding, or which"
+        " metrics correlate most with one: coefficient, confidence interval, and whether it is more than"
+        " chance. Use it for 'Does sleep affect my coding?' and 'What goes along with productive days?'"
+        " (with). Not for the values of days, and never proof of a cause: pass on the caution.",
         scope=ENTRY,
         arguments=Correlate,
         answer=CorrelateAnswer,

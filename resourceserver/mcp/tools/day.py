@@ -1,4 +1,4 @@
-"""The tool get_day: one day as a whole, beside the 28 days before it."""
+"""The tool get_day: a summary of one day, compared with the 28 days before it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -191,10 +191,10 @@ class DayAnswer(Answer):
 
     date: CalendarDay
     is_over: bool
-    """Until it is, the day may still become more than it is."""
+    """False for today; its values may still grow."""
     normal_until: str | None
-    """The present time of day (HH:MM) where the day is not over: only the hours up to it count in what is
-    normal."""
+    """The current time of day (HH:MM) if the day is not over: normal values include only the hours before
+    it."""
     first_activity_at: Timestamp | None
     last_activity_at: Timestamp | None
     totals: list[Measure]
@@ -314,7 +314,7 @@ def _streak(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _goals(rows: list[dict[str, Any]], day: str) -> list[dict[str, Any]]:
-    """Return the first goals that had a period on ``day``, each with that period."""
+    """Return the first enabled goals with a period that includes ``day``, each with that period."""
     kept = []
     for goal in rows:
         periods = [*goal["history"], goal["progress"] | goal["progress"]["period"]]
@@ -378,12 +378,12 @@ TOOLS: Final = [
     Tool(
         name="get_day",
         title="A day",
-        description="One day as a whole: time tracked, productive, distracted, coded and focused, each beside"
-        " the person's own normal of the 28 days before, of today up to the present time of day; what it was"
-        " spent on, streaks of focus, goals; and commits, sleep, meetings and music as far as the scopes"
-        " read:code, read:health, read:content and read:music are held (omitted says which are not). Use it"
-        " for 'How was my day?', 'Was yesterday unusual?' and 'When did I start on Monday?'. Not for several"
-        " days, which are get_time_breakdown and compare_periods.",
+        description="A summary of one day: tracked, productive, distracted, coding and focus time, each"
+        " compared with the person's mean of the 28 days before (for today, up to the current time of day);"
+        " top applications, categories and projects, streaks of focus and goals; and commits, sleep, meetings"
+        " and music, which need the scopes read:code, read:health, read:content and read:music (omitted lists"
+        " the missing ones). Use it for 'How was my day?', 'Was yesterday unusual?' and 'When did I start on"
+        " Monday?'. Not for several days: use get_time_breakdown or compare_periods.",
         scope=ENTRY,
         arguments=OneDay,
         answer=DayAnswer,

@@ -1,6 +1,6 @@
 -- name: day_frame
--- The requested day, else today; and the 28 days before it, with those that were reported. Before today is over, only
--- the same hours of these days count.
+-- The requested day, by default today, and the 28 days before it, with the reported ones among them. If the day is
+-- today, only the same hours of the earlier days count.
 --include answer
 with
 --include today

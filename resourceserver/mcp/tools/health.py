@@ -1,4 +1,4 @@
-"""The tool get_health: metrics of health beside the 28 days before, and nights."""
+"""The tool get_health: metrics of health, compared with the 28 days before, and nights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +28,7 @@ SQL: Final = tool.load(
 )
 
 PREFIX: Final = "health:"
-"""What metrics of devices are called with elsewhere, beside those of nights."""
+"""The prefix with which other tools name the metrics of devices; metrics of nights have none."""
 MOST_METRICS: Final = 8
 
 
@@ -56,16 +56,16 @@ class Health(InPeriod):
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] | None = (
         Field(
             default=None,
-            description=f"Which metrics: of each night and the day after it {', '.join(OF_NIGHTS)};"
-            " of devices any that they send, such as steps or heart_rate. Leave it out for a list of all"
-            " metrics and their first days.",
+            description=f"Metrics to return. {', '.join(OF_NIGHTS)} have one value for each night"
+            " and the day after it; others are any metrics that the person's devices send, such as steps or"
+            " heart_rate. Leave it out for a list of all metrics with data.",
         )
     )
     resolution: Literal["day", "hour", "raw"] = Field(
         default="day",
-        description="The length of time of each value. For many days, weeks or months are used instead. hour"
-        " covers at most eight days divided by the number of metrics; raw is the newest 50 readings of one"
-        " metric. Metrics of nights have only day.",
+        description="The length of time of each value. Long periods have weeks or months instead of days."
+        " hour covers at most eight days divided by the number of metrics; raw is the newest 50 readings of"
+        " one metric. Metrics of nights have only day.",
     )
     include_recovery: bool | None = Field(
         default=None,
@@ -163,9 +163,9 @@ class Normal(Body):
     deviation: float
     """The standard deviation of the days' values."""
     days: Count
-    """How many of the 28 have a value; there is no normal of fewer than seven."""
+    """How many of the 28 days have a value; with fewer than seven, normal is null."""
     until: str | None
-    """The present time of day (HH:MM) where the range is today: only the hours up to it count of each day."""
+    """The current time of day (HH:MM) if the range is today: only the hours of each day before it count."""
 
 
 class Metric(Body):
@@ -179,8 +179,9 @@ class Metric(Body):
     summary: MetricSummary
     normal: Normal | None
     z: float | None
-    """How many deviations of a day daily_mean lies above what is normal; null where nobody can tell. Of
-    several days only those that are over are compared."""
+    """The difference between daily_mean and the normal mean, in standard deviations; null without a normal,
+    without values to compare, or with a deviation of 0. In a range of several days, only completed days are
+    compared."""
     phrase: str
     series: list[Point | DurationPoint]
     """In order, without days that have no data; empty if resolution is raw."""
@@ -230,7 +231,7 @@ class Averages(Body):
 
 
 class Available(Body):
-    """A metric with data, and how much there is."""
+    """A metric with data, and the days that have it."""
 
     metric: str
     unit: str | None
@@ -341,7 +342,7 @@ def _is_known(metric: dict[str, Any]) -> bool:
 
 
 def _compared(mean: float | None, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what is normal, and how far ``mean`` is from it."""
+    """Return the normal values, and the z-score of ``mean``."""
     if before is None or before["days"] < FEWEST_DAYS:
         return {"normal": None, "z": None}
     usual, deviation = (float(before[name]) for name in ("mean", "deviation"))
@@ -406,11 +407,11 @@ def _render(metric: dict[str, Any]) -> dict[str, Any]:
 
 def _phrase(days_with_data: int, normal: dict[str, Any] | None, z: float | None) -> str:
     if days_with_data == 0:
-        return "nothing was measured"
+        return "no data"
     if normal is None:
-        return "too few days before it to compare with"
+        return "too few earlier days to compare with"
     if z is None:
-        return "not to be compared: the days before were all the same, or this one is not over"
+        return "cannot be compared: the earlier days were all the same, or this day is not over"
     until = f" until {normal['until']}" if normal["until"] is not None else ""
     if abs(z) < 1:
         return f"about as usual{until}"
@@ -448,10 +449,10 @@ TOOLS: Final = [
         name="get_health",
         title="Health",
         description="The person's health in a period, measured by devices: sleep, recovery and strain by"
-        " day, and metrics such as steps, heart rate or weight, each beside the 28 days before. Use it for"
+        " day, and metrics such as steps, heart rate or weight, compared with the 28 days before. Use it for"
         " 'How did I sleep?' (without metrics), 'What was my resting heart rate?' and 'How many steps did I"
-        " take?'; without metrics it also lists the available ones. Not for whether two things go together,"
-        " and not for medical advice.",
+        " take?'; without metrics it also lists the available ones. To relate two metrics, use correlate. Not"
+        " for medical advice.",
         scope="read:health",
         arguments=Health,
         answer=HealthAnswer,

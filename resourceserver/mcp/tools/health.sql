@@ -65,8 +65,8 @@ measured as (
 )
 
 -- name: health_frame
--- The days of a period, and the 28 days before it, whose values are the normal ones. An answer has a limited number
--- of values, so in a long period each stands for several days.
+-- The days of a period, and the 28 days before it, from which normal values are computed. The number of values in an
+-- answer is limited, so in a long period each value covers several days.
 --include answer
 with
 --include today
@@ -115,8 +115,8 @@ by_day as (
       from measured
       join slot using (position)
 ),
--- Of several days, today is compared with others only where nothing else is known: it may still add to what adds up,
--- and what is usual early in a day need not be usual in a whole one.
+-- In a range of several days, today is compared only if no other day has a value: its sums may still grow, and a
+-- usual value early in a day may be unusual for a whole day.
 summary as (
     select by_day.metric,
            sum(by_day.value) as total,
@@ -204,8 +204,8 @@ select %(frame_resolution)s::text as resolution,
 --include end_of_answer
 
 -- name: health_before
--- The values of the requested metrics in the 28 days before a range, which are what is normal. If the range is today,
--- only the same hours of these days count, but for what is known of nights.
+-- The values of the requested metrics in the 28 days before a range, from which normal values are computed. If the
+-- range is today, only the same hours of these days count, except for metrics of nights.
 --include answer
 with
 --include frame

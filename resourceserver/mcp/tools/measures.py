@@ -1,4 +1,4 @@
-"""Values of metrics in answers: rounded, in words, and beside what is usual."""
+"""Values of metrics in answers: rounded, in words, and compared with the usual ones."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,18 +99,18 @@ class Measure(Body):
     """Null if there is no data."""
     value_text: str | None
     normal: float | None
-    """The mean of those days on which it is known, up to normal_until; null where there is none."""
+    """The mean of the days with a value, each up to normal_until; null without any."""
     normal_text: str | None
     days: Count
     """The number of these days."""
     z: float | None
-    """How many standard deviations the value is above normal; null with fewer than seven days, and where all
-    of them were the same."""
+    """The difference between value and normal in standard deviations; null with fewer than seven days, or if
+    all of them have the same value."""
     phrase: str
 
 
 def is_duration(name: str, unit: str | None) -> bool:
-    """Tell whether values are durations; heart rate variability is none, although it is in milliseconds."""
+    """Tell whether values are durations; heart rate variability, in milliseconds, is not one."""
     known = metrics.METRICS.get(name)
     return known is not None and unit == "ms" and known.decimals == 0
 
@@ -151,9 +151,9 @@ def distance(metres: float | None) -> str | None:
 
 
 def measure(compared: Mapping[str, Any], *, until: str | None) -> dict[str, Any]:
-    """Return a Measure of what SQL found: ``value``, ``normal``, ``deviation`` and ``days`` of a metric.
+    """Return the Measure of a metric from a result with ``value``, ``normal``, ``deviation`` and ``days``.
 
-    ``until`` is the time of day up to which days count, if only so.
+    ``until`` is the time of day up to which days count, or None for whole days.
     """
     name: str = compared["metric"]
     known = metrics.METRICS[name]
@@ -162,7 +162,7 @@ def measure(compared: Mapping[str, Any], *, until: str | None) -> dict[str, Any]
     )
     z = _z(compared)
     normal_text = words(normal, name, known.unit)
-    # What is known of a night is known of the whole day.
+    # Metrics of nights have one value a day, whatever the time of day.
     usual = f"{normal_text} on a usual day{f' until {until}' if until and known.is_counter else ''}"
     return {
         "metric": name,
@@ -194,14 +194,14 @@ def _phrase(
     if value is None:
         return "not known"
     if normal is None or days < FEWEST_DAYS:
-        return "too few days before it to compare with"
+        return "too few earlier days to compare with"
     if z is None:
         how = (
-            "as always"
+            "the same as every day"
             if value == normal
-            else "more than ever"
+            else "more than on any day"
             if value > normal
-            else "less than ever"
+            else "less than on any day"
         )
     else:
         how = _how(z)
