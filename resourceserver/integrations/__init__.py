@@ -1,1 +1,1 @@
-"""How data comes in from other services: files that people already have, connections and receivers."""
+"""Integrations: data of other services, from their files, connections and receivers."""

@@ -1,8 +1,8 @@
-"""What becomes of the events of ActivityWatch, whether the bridge sends them or a file brings them.
+"""The conversion of ActivityWatch's events, which the bridge and the reader of its exports share.
 
-Windows are cut to the times at which the presence watcher of the same host recorded activity. The key of a
-piece consists of its bucket, its event and its own start, so that what the bridge has sent is known when a
-file brings it again.
+Windows are clipped to the times at which the presence watcher of the same host recorded activity. The key of
+a piece consists of its bucket, its event and its own start, so a piece from a file is recognised if the
+bridge has already sent it.
 """
 
 import hashlib
@@ -67,17 +67,17 @@ def cut(span: Span, presence: Sequence[Span]) -> list[Span]:
 
 
 def piece_key(bucket: str, event: object, start_ms: int) -> str:
-    """Return the key of a piece, with a digest for a bucket whose name ingest would refuse in a key."""
+    """Return the key of a piece. A bucket name that ingest refuses in keys is replaced by a digest."""
     if len(bucket) > _LONGEST_NAME or not bucket.isprintable():
         bucket = hashlib.sha256(bucket.encode("utf-8", "surrogatepass")).hexdigest()
     return f"aw:{bucket}:{event}:{start_ms}"
 
 
 def project_name(project: str | None) -> str:
-    """Return the name of a project; some editors send its directory."""
+    """Return the name of a project, the last part of its path if the editor sent a directory."""
     return re.split(r"[/\\]", (project or "").rstrip("/\\"))[-1].strip() or "unknown"
 
 
 def editor_name(client: str) -> str:
-    """Return the name of an editor from that of its watcher."""
+    """Return the name of an editor, derived from the name of its watcher."""
     return client.removeprefix("aw-watcher-")

@@ -1,12 +1,12 @@
 """Coding sessions from beats: the signals that editors send while a person works in them.
 
-Beats of one device, project, language and kind of entity are one session while less than ``GAP_MS`` lies
-between two of them. A session ends with its last beat, which adds no time.
+Consecutive beats of one device, project, language and kind of entity belong to one session if less than
+``GAP_MS`` is between them. A session ends with its last beat, which adds no time.
 
-    beats ──► put in order within a window ──► one open run a group ──► sessions
+    beats ──► sorted within a window ──► one open run for each group ──► sessions
 
-The key of a session consists of its project, its language and its first beat, so that a later file in which
-the session goes on longer brings the same one.
+The key of a session consists of its project, its language and the time of its first beat. A later file in
+which the session lasts longer therefore updates the same row.
 """
 
 import heapq
@@ -20,13 +20,13 @@ from resourceserver.integrations import values
 from resourceserver.integrations.records import CodingSession, Refused
 
 GAP_MS: Final = 15 * 60_000
-"""The least time between two beats that separates two sessions."""
+"""The shortest time between two beats that separates two sessions."""
 SESSION_MS: Final = 86_400_000
 """The longest session."""
 WINDOW: Final = 10_000
-"""How many beats may arrive before an earlier one."""
+"""The most beats by which a beat may be out of order."""
 OPEN_RUNS: Final = 1_000
-"""Most groups that are open at the same time; beyond it the one that waits longest is closed."""
+"""The most open groups. If another one begins, the group that waits longest for a beat is closed."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -78,7 +78,7 @@ class _Run:
         self.is_write = self.is_write or beat.is_write
         self.lines_added = _sum(self.lines_added, beat.lines_added)
         self.lines_removed = _sum(self.lines_removed, beat.lines_removed)
-        # Two different values already say that the session has no single one.
+        # Two values are enough to know that the beats of the session do not share one.
         for kept, value in (
             (self.files, beat.file),
             (self.branches, beat.branch),
@@ -98,7 +98,7 @@ def coding_sessions(
 ) -> Iterator[CodingSession | Refused]:
     """Yield the sessions of beats, which may be out of order by up to ``WINDOW`` beats.
 
-    What was refused among them is passed on.
+    Each Refused among the beats is yielded unchanged.
     """
     runs: dict[_Group, _Run] = {}
     swept_ms = 0
@@ -122,7 +122,7 @@ def coding_sessions(
                 oldest = next(iter(runs))
                 yield _session(oldest, runs.pop(oldest))
         run.add(beat)
-        # Taken out and put in again, it is the last of the dictionary: the first waits longest.
+        # The run was popped, so it is now the last of the dictionary; the first one waits longest for a beat.
         runs[group] = run
     for group, run in runs.items():
         yield _session(group, run)
@@ -130,7 +130,7 @@ def coding_sessions(
 
 def _in_order(beats: Iterable[Beat | Refused]) -> Iterator[Beat | Refused]:
     waiting: list[tuple[int, int, Beat]] = []
-    # The number keeps two beats of one instant in their order, and the heap from comparing their contents.
+    # The number keeps beats of the same instant in order, so the heap never compares the beats themselves.
     for number, beat in enumerate(beats):
         if isinstance(beat, Refused):
             yield beat
@@ -164,7 +164,7 @@ def _session(group: _Group, run: _Run) -> CodingSession:
 
 
 def _only(kept: set[str | None]) -> str | None:
-    """Return the value that all beats share."""
+    """Return the value that all beats share, or None."""
     return next(iter(kept)) if len(kept) == 1 else None
 
 

@@ -1,7 +1,6 @@
-"""What a format is: how a file is recognised, and a reader that yields its records.
+"""The declaration of a file format: a function that recognises its files, and a reader that yields records.
 
-A format declares nothing else. It is given bytes and yields records; what becomes of them is the
-importer's work.
+A reader only turns bytes into records; the importer checks and writes them (``imports``).
 """
 
 from collections.abc import Callable, Iterator
@@ -13,26 +12,26 @@ from zoneinfo import ZoneInfo
 from resourceserver.integrations.records import KINDS, Record, Refused, Sourced
 
 HEAD_BYTES: Final = 64 * 1024
-"""How much of a file is read to recognise it."""
+"""The number of bytes that are read to recognise a file."""
 
 
 class Unreadable(Exception):
-    """The file cannot be read any further; the records before this point stay.
+    """The file cannot be read any further; the records before this point are kept.
 
-    The message says in one sentence what is wrong and where, in words for the person who brought the file.
+    The message tells the person in one sentence what is wrong, and where in the file.
     """
 
 
 class File(Protocol):
-    """One file that was brought, or one member of an archive or a folder."""
+    """An imported file, or one member of an imported archive or folder."""
 
     @property
     def name(self) -> str:
-        """Its path in the archive or folder, with ``/`` between the parts; else its own name."""
+        """Its path in the archive or folder, with ``/`` between the parts; for a single file, its name."""
 
     @property
     def size(self) -> int:
-        """Its size in bytes, unpacked."""
+        """Its unpacked size in bytes."""
 
     def open(self) -> BinaryIO:
         """Return a stream of its bytes, from the beginning. The caller closes it."""
@@ -46,15 +45,15 @@ class Head:
     """The beginning of a file, by which it is recognised."""
 
     name: str
-    """As the name of File."""
+    """The name of the File."""
     start: bytes
     """The first ``HEAD_BYTES`` bytes."""
     is_whole: bool
-    """Whether the file ends there."""
+    """Whether ``start`` is the whole file."""
 
     @property
     def text(self) -> str:
-        """``start`` as text; bytes that are no UTF-8 or UTF-16 become U+FFFD."""
+        """``start`` as text; bytes that are not UTF-8 or UTF-16 become U+FFFD."""
         if self.start[:2] in {b"\xff\xfe", b"\xfe\xff"}:
             return self.start.decode("utf-16", "replace")
         return self.start.decode("utf-8-sig", "replace")
@@ -67,12 +66,12 @@ class Head:
 
 @dataclass(frozen=True)
 class Person:
-    """What a reader may need to know of the person who brings a file."""
+    """The data of the importing person that a reader may need."""
 
     zone: ZoneInfo
-    """The zone of the profile, for local times in files that name no zone."""
+    """The time zone of the profile, for local times in files that name no zone."""
     now: datetime
-    """The instant of the import: calendars that never end are expanded around it."""
+    """The instant of the import. Events that recur without end are expanded around it."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,15 @@ class Format:
     title: str
     """Its name for people, such as "Spotify, extended streaming history"."""
     source: str
-    """The ``source`` of its rows, such as ``spotify``; formats of one service share it if their keys do."""
+    """The ``source`` of its rows, such as ``spotify``. Formats with the same keys share a source."""
     records: tuple[type[Record], ...]
     """The types of records that its reader can yield, the main one first."""
     recognise: Callable[[Head], float]
-    """How sure it is that a file is of this format: 1.0 if nothing else looks like it, 0.0 if it is not."""
+    """Returns how surely a file has this format: 1.0 if no other format looks like it, 0.0 if it does not."""
     read: Callable[[File, Person], Iterator[Record | Sourced | Refused]]
-    """Yields the file's records in constant memory. Raises Unreadable where it cannot go on."""
+    """Yields the file's records in constant memory. Raises Unreadable at a place where it cannot continue."""
     is_proven: bool = False
-    """Whether tests read a file, or follow a schema, that others made; receipts say so where it is False."""
+    """Whether a test uses a file or a schema from outside this project; if not, receipts say so."""
 
     @property
     def kind(self) -> str | None:

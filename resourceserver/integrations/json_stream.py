@@ -1,9 +1,9 @@
-"""Values of a JSON text that need not fit into memory.
+"""A parser for JSON texts that may be larger than memory.
 
-Of the text only a window is held, so each value that is yielded must fit into ``WINDOW_LENGTH``. Values
-that nobody wants are skipped, member by member where they are longer than the window. The standard
-library's decoder reads the values: it is written in C, and it refuses deep nesting, where a reader that
-builds the path of each value would need memory that grows with the square of the depth.
+Memory holds only a window of the text, so each yielded value must fit into ``WINDOW_LENGTH``. Other values
+are skipped; those longer than the window, member by member. The standard library's decoder reads the values:
+it is written in C, and it refuses deep nesting. A reader that builds the path of each value would need memory
+that grows with the square of the depth.
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any, Final, TextIO
 from resourceserver.integrations.format import Unreadable
 
 WINDOW_LENGTH: Final = 8 * 1024 * 1024
-"""Most characters of one value."""
+"""The most characters of one value."""
 CHUNK_LENGTH: Final = 256 * 1024
-"""How many characters are read at a time."""
+"""The number of characters that are read at a time."""
 DEPTH: Final = 500
-"""Most levels of objects and arrays that are skipped member by member."""
+"""The most levels of objects and arrays that are skipped member by member."""
 
 _VISIBLE: Final = re.compile(r"[^ \t\n\r]")
 _CLOSING: Final = {"{": "}", "[": "]"}
@@ -28,7 +28,8 @@ def elements(stream: TextIO, paths: tuple[str, ...]) -> Iterator[tuple[str, Any]
     """Yield the values at ``paths`` in the order of the text, each with its path.
 
     The parts of a path are names of members, ``item`` for each element of an array, and ``*`` for any
-    member: ``locations.item``. No path may begin with another. Raises Unreadable where the text is no JSON.
+    member: ``locations.item``. No path may be the beginning of another one. Raises Unreadable if the text is
+    not valid JSON.
     """
     window = _Window(stream)
     if not window.next():
@@ -37,7 +38,7 @@ def elements(stream: TextIO, paths: tuple[str, ...]) -> Iterator[tuple[str, Any]
 
 
 class _Window:
-    """The part of the text that is held. ``text`` begins where the last value ended, or a little before."""
+    """The part of the text in memory. ``text`` begins at or shortly before the end of the last value."""
 
     def __init__(self, stream: TextIO) -> None:
         self.text = ""
@@ -47,18 +48,18 @@ class _Window:
         self._dropped = 0
 
     def fill(self) -> bool:
-        """Read more of the text; return whether there was more."""
+        """Read more of the text; return False at its end."""
         rest = self.text[self.at :]
         if len(rest) > WINDOW_LENGTH:
             raise self.unreadable("a value is too long")
-        # Doubling keeps the time for a long value linear, which is decoded again after each reading.
+        # A long value is decoded again after each read; doubling the length keeps the total time linear.
         more = self._stream.read(max(CHUNK_LENGTH, len(rest)))
         self._dropped += self.at
         self.text, self.at = rest + more, 0
         return bool(more)
 
     def next(self) -> str:
-        """Return the next character that is no white space, "" at the end of the text."""
+        """Move to the next character that is not white space, and return it; "" at the end of the text."""
         while True:
             found = _VISIBLE.search(self.text, self.at)
             if found:
@@ -69,14 +70,14 @@ class _Window:
                 return ""
 
     def take(self, expected: str) -> None:
-        """Go past the next character, which must be ``expected``."""
+        """Consume the next character, which must be ``expected``. Raises Unreadable."""
         if self.next() != expected:
             is_end = self.at == len(self.text)
             raise self.unreadable("it ends here" if is_end else f"{expected!r} is missing")
         self.at += 1
 
     def value(self) -> Any:
-        """Return the value whose first character is the next one."""
+        """Consume the value that begins here, and return it. Raises Unreadable."""
         while True:
             try:
                 found, end = self._decode(self.text, self.at)
@@ -92,7 +93,7 @@ class _Window:
             except ValueError as error:
                 raise self.unreadable("a number is too long") from error
             else:
-                # A number may go on behind the window: 1.25, 1e-9.
+                # A number may continue after the window: 1.25, 1e-9.
                 if end + 3 < len(self.text):
                     self.at = end
                     return found
@@ -102,7 +103,7 @@ class _Window:
                     return found
 
     def skip(self, depth: int = 0) -> None:
-        """Go past the value that begins here."""
+        """Consume the value that begins here."""
         opening = self.next()
         if opening not in _CLOSING:
             self.value()
@@ -110,7 +111,7 @@ class _Window:
         try:
             _, self.at = self._decode(self.text, self.at)
         except (ValueError, RecursionError):
-            # It is longer than the window, or broken, which its members show.
+            # The value is longer than the window, or invalid; reading its members finds out which.
             if depth == DEPTH:
                 raise self.unreadable("it is nested too deeply") from None
             for _ in self.members(opening):
@@ -119,7 +120,7 @@ class _Window:
     def members(self, opening: str) -> Iterator[str]:
         """Yield the name of each member of the object or array that begins here, ``item`` in an array.
 
-        The next character is then the first of the value, and the caller goes past the value.
+        After each name, the next character is the first of the member's value, which the caller must consume.
         """
         closing = _CLOSING[opening]
         self.at += 1
@@ -131,7 +132,7 @@ class _Window:
             if opening == "{":
                 name = self.value()
                 if not isinstance(name, str):
-                    raise self.unreadable("a name is no text")
+                    raise self.unreadable("a name is not a string")
                 self.take(":")
                 self.next()
             yield name
@@ -142,11 +143,11 @@ class _Window:
             self.next()
 
     def unreadable(self, why: str) -> Unreadable:
-        """Return what to raise at this point of the text."""
+        """Return the error for this point of the text."""
         return Unreadable(f"the file is no JSON at character {self._dropped + self.at + 1}: {why}")
 
     def _is_broken(self, error: json.JSONDecodeError) -> bool:
-        # Near the end of the window, and in a text without an end, more of the file may mend it.
+        # An error near the end of the window, or in an unterminated string, may vanish with more of the file.
         is_near_the_end = error.pos > len(self.text) - 16
         return not is_near_the_end and not error.msg.startswith("Unterminated")
 
@@ -159,7 +160,7 @@ def _walk(window: _Window, wanted: dict[str, list[str]]) -> Iterator[tuple[str, 
     if opening == "[" and all(
         parts[0] in {"item", "*"} and len(parts) == 1 for parts in wanted.values()
     ):
-        # The same as below, for the long arrays of which files consist.
+        # A faster version of the loop below, for files that consist of one long array.
         [path] = wanted
         for _ in window.members(opening):
             yield path, window.value()

@@ -1,4 +1,4 @@
-"""Listens as services that count them write them down: a time, a track and an artist."""
+"""Listens from services that record them as a time, a track and an artist."""
 
 import re
 from datetime import datetime
@@ -17,8 +17,8 @@ def listen(
 ) -> Listen:
     """Return a listen whose key is its time, rounded down to a precision, its artist and its track.
 
-    Formats of one service that know the time to the second and to the minute share the precision of a
-    minute. Raises Flaw where the track or the artist has no name.
+    If a service has formats with times to the second and to the minute, all of them use the precision of a
+    minute, so that their keys are the same. Raises Flaw if the name of the track or artist is missing.
     """
     track, artist = values.text(track), values.text(artist)
     if track is None:
@@ -30,13 +30,13 @@ def listen(
 
 
 def mbid(value: Any) -> str | None:
-    """Return an id of MusicBrainz; None if it is none."""
+    """Return a MusicBrainz id, or None if ``value`` is not one."""
     written = values.text(value)
     return written.lower() if written and _MBID.fullmatch(written) else None
 
 
 def milliseconds(value: Any, per_unit: int = 1) -> int | None:
-    """Return a duration in milliseconds; None for 0, which stands for an unknown one."""
+    """Return a duration in milliseconds; None for 0, which means unknown."""
     number = values.number(value)
-    # What is longer than any track has another unit, or none.
+    # A number that is longer than any track has an unexpected unit.
     return round(number * per_unit) if number is not None and 0 < number < 1e9 else None

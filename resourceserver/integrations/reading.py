@@ -1,4 +1,4 @@
-"""What readers of several formats share: streams of text, tables and JSON, and instants."""
+"""Functions that readers of several formats share: streams of text, tables and JSON, and instants."""
 
 import csv
 import io
@@ -14,12 +14,12 @@ from resourceserver.integrations.records import Record, Refused
 from resourceserver.integrations.values import Flaw
 
 LINE_LENGTH: Final = 8 * 1024 * 1024
-"""Most characters of one line, or of one cell of a table."""
+"""The most characters of one line, or of one cell of a table."""
 
 
 @contextmanager
 def binary(file: File) -> Iterator[BinaryIO]:
-    """Open a file behind its byte order mark, if it begins with that of UTF-8."""
+    """Open a file; a UTF-8 byte order mark at its beginning is skipped."""
     with file.open() as stream:
         buffered = io.BufferedReader(cast("io.RawIOBase", stream), 256 * 1024)
         if buffered.peek(3)[:3] == b"\xef\xbb\xbf":
@@ -39,7 +39,7 @@ def text(file: File) -> Iterator[TextIO]:
 
 
 def lines(file: File) -> Iterator[str]:
-    """Yield the lines that are not blank, without their ends. Raises Unreadable where one is too long."""
+    """Yield the lines that are not blank, without line ends. Raises Unreadable if a line is too long."""
     with text(file) as stream:
         while line := stream.readline(LINE_LENGTH):
             if len(line) == LINE_LENGTH:
@@ -49,9 +49,9 @@ def lines(file: File) -> Iterator[str]:
 
 
 def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:
-    """Yield the rows of a table with a header: the cells, without white space, by the names of their columns.
+    """Yield the rows of a table with a header: cells without surrounding white space, by column name.
 
-    Cells that a row lacks are empty, and cells beyond the header are left out. Raises Unreadable where a
+    Missing cells of a short row are empty, and cells beyond the header are left out. Raises Unreadable if a
     row cannot be read.
     """
     found = cells(file, delimiter)
@@ -62,9 +62,9 @@ def table(file: File, delimiter: str = ",") -> Iterator[dict[str, str]]:
 
 
 def cells(file: File, delimiter: str = ",") -> Iterator[list[str]]:
-    """Yield the rows of a table without a header, the empty ones left out; the cells without white space.
+    """Yield the rows of a table without a header, except empty rows; cells without surrounding white space.
 
-    Raises Unreadable where a row cannot be read.
+    Raises Unreadable if a row cannot be read.
     """
     csv.field_size_limit(LINE_LENGTH)
     with text(file) as stream:
@@ -75,13 +75,15 @@ def cells(file: File, delimiter: str = ",") -> Iterator[list[str]]:
                 if row:
                     yield [cell.strip() for cell in row]
         except csv.Error as error:
-            raise Unreadable(f"line {found.line_num} is no row of a table: {error}") from error
+            raise Unreadable(
+                f"line {found.line_num} is not a valid row of a table: {error}"
+            ) from error
 
 
 def json_lines(file: File) -> Iterator[Any]:
-    """Yield the value of each line of a file, and a Refused for each line that is no JSON.
+    """Yield the value of each line of a file, and a Refused for each line that is not valid JSON.
 
-    Raises Unreadable where a line is too long.
+    Raises Unreadable if a line is too long.
     """
     with text(file) as stream:
         for line in filter(str.strip, _lines(stream)):
@@ -92,7 +94,7 @@ def json_lines(file: File) -> Iterator[Any]:
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
-    """Yield lines. A file without an end of line would otherwise be read into memory whole."""
+    """Yield lines. Raises Unreadable for a long one; a file without line ends could otherwise fill memory."""
     number = 0
     while line := stream.readline(LINE_LENGTH):
         number += 1
@@ -104,7 +106,7 @@ def _lines(stream: TextIO) -> Iterator[str]:
 def table_records(
     file: File, records: Callable[[dict[str, str]], Iterable[Record]], delimiter: str = ","
 ) -> Iterator[Record | Refused]:
-    """Yield the records of each row of a table, and what was refused of a row for which Flaw is raised."""
+    """Yield the records of each row of a table, and a Refused for each row that raises Flaw."""
     for row in table(file, delimiter):
         try:
             yield from records(row)
@@ -113,21 +115,21 @@ def table_records(
 
 
 def items(file: File, path: str) -> Iterator[Any]:
-    """Yield the values of a JSON file that lie at ``path`` (``json_stream.elements``)."""
+    """Yield the values at ``path`` of a JSON file (``json_stream.elements``)."""
     return (value for _, value in elements(file, path))
 
 
 def elements(file: File, *paths: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a JSON file that lie at ``paths``, each with its path, in the order of the file.
+    """Yield the values at ``paths`` of a JSON file, each with its path, in the order of the file.
 
-    Raises Unreadable where the file is no JSON.
+    Raises Unreadable if the file is not valid JSON.
     """
     with text(file) as stream:
         yield from json_stream.elements(stream, paths)
 
 
 def instant(text: str) -> datetime:
-    """Return the instant that an ISO 8601 text with an offset names. Raises ValueError."""
+    """Return the instant of an ISO 8601 text with an offset. Raises ValueError."""
     parsed = datetime.fromisoformat(text)
     if parsed.tzinfo is None:
         raise ValueError("the time has no offset")
@@ -140,7 +142,7 @@ def instant_ms(at: datetime) -> int:
 
 
 def utc_offset(seconds: float) -> str | None:
-    """Return ``+02:00`` for 7,200 seconds; None for an offset that no place has."""
+    """Return ``+02:00`` for 7,200 seconds; None for an offset of more than 18 hours."""
     if not abs(seconds) <= 18 * 3600:
         return None
     minutes = round(seconds / 60)

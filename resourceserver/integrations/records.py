@@ -1,13 +1,13 @@
-"""The records that integrations bring: one type for each kind of thing that can be written.
+"""The records that integrations write: one type for each kind of data.
 
 A record is what a reader found in one line, row or element of a file, in the units of the API: instants
 are aware datetimes, durations are milliseconds, distances metres, energy kilojoules. Optional values are
-None where the file says nothing; a reader never guesses one.
+None if the file does not have them; a reader never guesses one.
 
-Every record begins with its ``key``: what makes it the same record when it comes again from the same
-source, in this file or in a newer export. A key is made of the source's own id where there is one that
-lasts, else of instants and names, never of a local time or a position in the file. It is at most
-``KEY_LENGTH`` characters long.
+Every record begins with its ``key``, which identifies it among the records of its source: a record with the
+same key, in this file or in a newer export, is the same record. A key consists of the source's own id if that
+is permanent, else of instants and names, never of a local time or a position in the file. It has at most
+``KEY_LENGTH`` characters.
 
 They are named tuples because a file can hold millions of them: a tuple costs a third of a frozen
 dataclass, and the writer sends it as a row. Their values are checked before they are written
@@ -18,7 +18,7 @@ from datetime import date, datetime
 from typing import Final, Literal, NamedTuple
 
 KEY_LENGTH: Final = 200
-"""Most characters of a key."""
+"""The most characters of a key."""
 
 
 class Listen(NamedTuple):
@@ -39,7 +39,7 @@ class Listen(NamedTuple):
 
 
 class Sensor(NamedTuple):
-    """What measured: a watch, a phone, a scale. ``device`` is its model, as the source names it."""
+    """A device that measures: a watch, a phone, a scale. ``device`` is its model, as the source names it."""
 
     name: str
     device: str | None = None
@@ -71,7 +71,7 @@ class HeartRate(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """How well a body had recovered after a sleep, as its source scored it."""
+    """The recovery of the body after a sleep, as its source scored it."""
 
     state: Literal["scored", "pending", "unscorable"]
     score: float | None = None
@@ -82,7 +82,7 @@ class Recovery(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """The physiological day that began with a sleep, and what it demanded of the body."""
+    """The physiological day that began with a sleep, and its strain on the body."""
 
     started_at: datetime
     ended_at: datetime | None
@@ -96,8 +96,8 @@ class Cycle(NamedTuple):
 class Sleep(NamedTuple):
     """One sleep or nap, with the recovery and the cycle that its source computed from it.
 
-    ``utc_offset`` is None where the file does not say it; the importer then takes the offset of the place
-    where the person was that night, else of the zone of the profile.
+    ``utc_offset`` is None if the file does not have it; the importer then uses the offset of the place where
+    the person was that night, or else of the time zone of the profile.
     """
 
     key: str
@@ -191,7 +191,7 @@ class Play(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """A calendar. ``key`` is what stays the same when its name changes, else its name."""
+    """A calendar. ``key`` is an id that stays the same when the name changes, or else the name."""
 
     key: str
     name: str
@@ -199,10 +199,10 @@ class Calendar(NamedTuple):
 
 
 class CalendarEvent(NamedTuple):
-    """One event, or one instance of an event that recurs.
+    """One event, or one instance of a recurring event.
 
-    An event of whole days has dates, the last of them excluded, and its instants are the local midnights
-    in the calendar's zone.
+    An all-day event has dates, the last one excluded; its instants are the local midnights in the calendar's
+    time zone.
     """
 
     key: str
@@ -247,7 +247,7 @@ class Recording(NamedTuple):
 
 
 class CodeEvent(NamedTuple):
-    """One thing that happened in a repository; counts of lines are None where the source gives none."""
+    """One event in a repository; counts of lines are None if the source does not have them."""
 
     key: str
     type: Literal["commit", "pull_request", "review"]
@@ -314,7 +314,7 @@ Record = (
     | AppSession
     | CodingSession
 )
-"""What a reader yields and a writer writes."""
+"""All types of records."""
 
 
 KINDS: Final[dict[type[Record], str]] = {
@@ -335,9 +335,9 @@ KINDS: Final[dict[type[Record], str]] = {
 
 
 class Sourced(NamedTuple):
-    """A record with a source of its own, which is written instead of that of its format.
+    """A record with its own source, which is written instead of the source of its format.
 
-    Only an export of this service brings records of several sources back.
+    Only an export of this service contains records of several sources.
     """
 
     source: str
@@ -345,10 +345,10 @@ class Sourced(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """What a reader could not make a record of.
+    """A part of a file from which a reader could not make a record.
 
-    ``reason`` is a code in snake_case, the same for all of a kind; ``example`` quotes at most 200
-    characters of the file, so that the person finds it there.
+    ``reason`` is a code in snake_case; ``example`` quotes at most 200 characters of the file, so that the
+    person can find the part.
     """
 
     reason: str
@@ -390,4 +390,4 @@ METRICS: Final[dict[str, tuple[str, Literal["sum", "avg"]]]] = {
     "mindful_ms": ("ms", "sum"),
     "stress_score": ("score", "avg"),
 }
-"""Unit and aggregation of each metric that formats bring; a reader converts values into this unit."""
+"""Unit and aggregation of each metric of samples; a reader converts values into this unit."""

@@ -1,8 +1,9 @@
-"""What files of tracks have in common: points, heart rates and totals with the same keys.
+"""Records that all formats of tracks share: points, heart rates and totals, with keys that do not depend on
+the format.
 
-Watches and applications write one workout in several formats, and services hand it on in others. A person is
-at one place at an instant, so the key of a point or a heart rate is its instant, and that of a total is what
-it measures and when it began: a workout that comes as GPX and as FIT is there once.
+Watches, applications and services write the same workout in different formats. A person is at one place at an
+instant, so the key of a point or a heart rate is its instant, and the key of a total is its metric and its
+start. A workout that is imported as GPX and as FIT is therefore stored once.
 """
 
 from datetime import datetime
@@ -20,7 +21,7 @@ KJ_PER_KCAL: Final = 4.184
 
 
 def point(recorded_at: datetime, latitude: Any, longitude: Any, **more: Any) -> Point:
-    """Return a point. Raises Flaw where its place is not on the globe."""
+    """Return a point. Raises Flaw if a coordinate is missing or out of range."""
     lat, lon = values.number(latitude), values.number(longitude)
     if lat is None or lon is None:
         raise Flaw("missing_place")
@@ -30,7 +31,7 @@ def point(recorded_at: datetime, latitude: Any, longitude: Any, **more: Any) -> 
 
 
 def heart_rate(recorded_at: datetime, bpm: Any, sensor: Sensor) -> HeartRate | None:
-    """Return a heart rate; None where none was measured, for which devices write nothing or 0."""
+    """Return a heart rate; None if it was not measured: devices then write nothing or 0."""
     beats = values.count(bpm)
     if not beats:
         return None
@@ -46,7 +47,7 @@ def totals(
     energy_kcal: float | None = None,
     exercise_s: float | None = None,
 ) -> list[Sample]:
-    """Return the samples of one workout, of what was measured in it."""
+    """Return a sample for each measured total of one workout."""
     measured = {
         "distance_m": distance_m,
         "active_energy_kj": None if energy_kcal is None else round(energy_kcal * KJ_PER_KCAL, 3),
@@ -60,6 +61,6 @@ def totals(
 
 
 def at_least_zero(value: Any) -> float | None:
-    """Return a number; None if it is negative, as phones write what they do not know."""
+    """Return a number; None if it is negative, which phones write for an unknown value."""
     parsed = values.number(value)
     return parsed if parsed is not None and parsed >= 0 else None

@@ -1,7 +1,7 @@
-"""Values as foreign files write them: numbers as text, missing members, times of several spellings.
+"""Parsers for values in files of other services: numbers as text, missing members, times in several forms.
 
-A function that returns None leaves an optional value out. One that raises Flaw read a value without which
-there is no record; the reader then yields ``refused(flaw, ...)`` and goes on.
+Functions return None for an optional value that is missing or invalid. They raise Flaw for a required one;
+the reader then yields ``refused(flaw, ...)`` and continues.
 """
 
 import hashlib
@@ -14,24 +14,24 @@ from zoneinfo import ZoneInfo
 from resourceserver.integrations.records import KEY_LENGTH, Refused
 
 EXAMPLE_LENGTH: Final = 200
-"""Most characters that an example quotes."""
+"""The most characters that an example quotes."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Flaw(Exception):
-    """Why no record can be made; the message is the reason of a Refused."""
+    """A required value is missing or invalid; the message is the reason of a Refused."""
 
 
 def refused(flaw: Flaw, value: Any) -> Refused:
-    """Return what a reader yields for ``value``."""
+    """Return the Refused that a reader yields for ``value``."""
     return Refused(str(flaw), example(value))
 
 
 def example(value: Any) -> str:
-    """Return the beginning of ``value``, text as it is and all else as JSON."""
+    """Return the beginning of ``value``: of a text as it is, of any other value as JSON."""
     if isinstance(value, dict):
-        # Members before the long lists of an object say best which one it is.
+        # Scalar members identify an object best; nested lists could fill the whole example.
         value = {name: each for name, each in value.items() if not isinstance(each, dict | list)}
     if not isinstance(value, str):
         try:
@@ -42,21 +42,21 @@ def example(value: Any) -> str:
 
 
 def members(value: Any) -> dict[str, Any]:
-    """Return a JSON object. Raises Flaw."""
+    """Return ``value`` if it is a JSON object. Raises Flaw."""
     if isinstance(value, dict):
         return value
     raise Flaw("not_an_object")
 
 
 def text(value: Any) -> str | None:
-    """Return text without NUL and surrounding white space; None if nothing is left or it is no text."""
+    """Return text without NUL and surrounding white space; None if it is then empty, or is not text."""
     if not isinstance(value, str):
         return None
     return value.replace("\0", "").strip() or None
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, also one that is written as text."""
+    """Return a finite number, which may be written as text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -67,7 +67,7 @@ def number(value: Any) -> float | None:
 
 
 def count(value: Any) -> int | None:
-    """Return a whole number of things, rounded; None if it is negative or no number."""
+    """Return a count, rounded to a whole number; None if it is negative or not a number."""
     parsed = number(value)
     return None if parsed is None or parsed < 0 else round(parsed)
 
@@ -81,13 +81,13 @@ def instant(value: Any) -> datetime:
 
 
 def instant_in(value: Any, zone: ZoneInfo) -> datetime:
-    """Return the instant of an ISO 8601 text; one without an offset is local in ``zone``. Raises Flaw."""
+    """Return the instant of an ISO 8601 text, without an offset a local time in ``zone``. Raises Flaw."""
     parsed = wall_time(value)
     return utc(parsed if parsed.tzinfo else parsed.replace(tzinfo=zone))
 
 
 def wall_time(value: Any) -> datetime:
-    """Return an ISO 8601 text as it is, with or without an offset. Raises Flaw."""
+    """Return the time of an ISO 8601 text, aware if it has an offset, else naive. Raises Flaw."""
     written = text(value)
     if written is None:
         raise Flaw("missing_time")
@@ -98,7 +98,7 @@ def wall_time(value: Any) -> datetime:
 
 
 def epoch(value: Any, per_second: int = 1) -> datetime:
-    """Return the instant so long after 1970-01-01T00:00:00Z. Raises Flaw."""
+    """Return the instant of a time since 1970-01-01T00:00:00Z. Raises Flaw."""
     parsed = number(value)
     if parsed is None:
         raise Flaw("missing_time" if value is None else "invalid_time")
@@ -109,7 +109,7 @@ def epoch(value: Any, per_second: int = 1) -> datetime:
 
 
 def utc(at: datetime) -> datetime:
-    """Return an aware time in UTC. Raises Flaw where that lies beyond the years 1 to 9999."""
+    """Return an aware time in UTC. Raises Flaw outside the years 1 to 9999."""
     try:
         return at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
@@ -117,7 +117,7 @@ def utc(at: datetime) -> datetime:
 
 
 def later(at: datetime, **delta: float) -> datetime:
-    """Return ``at`` and a ``timedelta`` of these arguments. Raises Flaw beyond the years 1 to 9999."""
+    """Return ``at`` plus a ``timedelta`` of these arguments. Raises Flaw outside the years 1 to 9999."""
     try:
         return at + timedelta(**delta)
     except (OverflowError, ValueError) as error:
@@ -125,7 +125,7 @@ def later(at: datetime, **delta: float) -> datetime:
 
 
 def key(*parts: object) -> str:
-    """Return the parts with colons between them, or a digest of them where that is no valid key."""
+    """Return the parts, joined with colons, or a digest of them if the result is not a valid key."""
     joined = ":".join("" if part is None else str(part) for part in parts)
     if len(joined) <= KEY_LENGTH and joined.isprintable():
         return joined

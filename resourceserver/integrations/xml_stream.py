@@ -1,7 +1,7 @@
-"""Elements of an XML text that need not fit into memory.
+"""A parser for XML texts that may be larger than memory.
 
-A parser that may expand entities can be made to fill all memory by a few lines, so a text that declares
-entities is refused. Names come without their namespaces, which programs write in many versions.
+A few lines of entity declarations can expand to fill all memory, so a text that declares entities is refused.
+Names of elements are without their namespaces, of which programs write many versions.
 """
 
 from collections.abc import Iterator
@@ -13,26 +13,26 @@ from resourceserver.integrations.format import Unreadable
 
 CHUNK: Final = 64 * 1024
 DEPTH: Final = 200
-"""Most levels of elements."""
+"""The most levels of elements."""
 ELEMENT_LENGTH: Final = 8 * 1024 * 1024
-"""Most characters of one element that is yielded."""
+"""The most characters of one yielded element."""
 TAG_LENGTH: Final = 4 * 1024 * 1024
-"""Most bytes of one tag or comment."""
+"""The most bytes of one tag or comment."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An element with what is in it."""
+    """An element with its contents."""
 
     name: str
     path: tuple[str, ...]
-    """The names of the elements around it, the outermost first."""
+    """The names of the enclosing elements, the outermost first."""
     attributes: dict[str, str]
     text: str = ""
     children: list["Element"] = field(default_factory=list)
 
     def child(self, *names: str) -> "Element | None":
-        """Return the first element at the end of a path of names."""
+        """Return the descendant at a path of names, the first of each name, or None."""
         found: Element | None = self
         for name in names:
             if found is None:
@@ -41,12 +41,12 @@ class Element:
         return found
 
     def text_of(self, *names: str) -> str | None:
-        """Return the text of the first element at the end of a path of names."""
+        """Return the text of the descendant at a path of names, or None."""
         found = self.child(*names)
         return found.text if found is not None else None
 
     def inside(self, name: str) -> Iterator["Element"]:
-        """Yield the elements of a name at any depth below this one."""
+        """Yield the descendants with this name, at any depth."""
         for each in self.children:
             if each.name == name:
                 yield each
@@ -56,10 +56,10 @@ class Element:
 def elements(
     stream: BinaryIO, whole: frozenset[str], opened: frozenset[str] = frozenset()
 ) -> Iterator[Element]:
-    """Yield the elements whose names are in ``whole``, when they end, with what is in them.
+    """Yield each element whose name is in ``whole`` at its end, with its contents.
 
-    Those of ``opened`` are yielded when they begin, without what is in them, unless they are inside a whole
-    one. Raises Unreadable where the text is no XML, after the elements before that place.
+    Elements with a name in ``opened`` are yielded at their start, without contents, unless an element of
+    ``whole`` contains them. Raises Unreadable at the first place where the text is not valid XML.
     """
     reader = _Reader(whole, opened)
     chunk, is_first = b"-", True
@@ -82,7 +82,7 @@ class _Reader:
         self._opened = opened
         self._path: list[str] = []
         self._branch: list[Element] = []
-        """The element that is being read, with those around it inside the whole one."""
+        """The elements that are open now, from the one in ``whole`` to the innermost."""
         self._length = 0
         self._complete: list[Element] = []
         self._fed = 0
@@ -94,25 +94,25 @@ class _Reader:
         self._parser.EntityDeclHandler = self._entity
 
     def feed(self, chunk: bytes) -> str | None:
-        """Parse a part of the text, the last one if it is empty; return what is wrong with it."""
+        """Parse a part of the text, or its end if the part is empty; return the problem, or None."""
         self._fed += len(chunk)
         try:
             self._parser.Parse(chunk, not chunk)
-            # The parser keeps a tag that does not end, and begins it anew with each part.
+            # The parser buffers an unfinished tag, and parses it again from its beginning with each part.
             if self._fed - self._parser.CurrentByteIndex > TAG_LENGTH:
                 return "a tag is too long"
         except expat.ExpatError as error:
             words = expat.errors.messages.get(error.code, "")
             return f"the file is no XML at line {error.lineno}: {words}"
         except (LookupError, ValueError) as error:
-            # The text declares an encoding that Python does not know, or that has several bytes a character.
+            # The text declares an encoding that Python does not know, or a multi-byte encoding.
             return f"the encoding of the file cannot be read: {error}"
         except Unreadable as error:
             return str(error)
         return None
 
     def take(self) -> list[Element]:
-        """Return the elements that became complete."""
+        """Return the complete elements, and forget them."""
         complete, self._complete = self._complete, []
         return complete
 

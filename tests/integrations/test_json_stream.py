@@ -65,7 +65,7 @@ def test_each_value_comes_with_its_path_in_the_order_of_the_text() -> None:
         ('{"a": [1, {"b": 2}, nope, 3]}', [1, {"b": 2}], "Expecting value"),
         ('{"a": [1 2]}', [1], "',' is missing"),
         ('{"a" [1]}', [], "':' is missing"),
-        ("{1: 2}", [], "a name is no text"),
+        ("{1: 2}", [], "a name is not a string"),
         ('{"a": [' + "9" * 5000 + "]}", [], "a number is too long"),
         ('{"a": [1, ' + "[" * 100_000 + "]" * 100_000 + "]}", [1], "it is nested too deeply"),
         ('{"b": ' + "[" * 100_000 + "]" * 100_000 + "}", [], "it is nested too deeply"),
