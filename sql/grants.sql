@@ -111,7 +111,7 @@ grant select, insert, update (source, last_sync_at, last_event_at, event_count)
     on activity.device_stream
     to svc_ingester;
 
--- Imports: they insert and change what integrations bring, and see what they have written.
+-- Imports: they insert and change the records of integrations, and read what they have written.
 grant usage
     on schema svc, activity, code, health, music, location, content, profile
     to svc_importer;

@@ -146,7 +146,7 @@ select svc.secure_user_table('profile.team_membership');
 select svc.secure_user_table('profile.subscription');
 select svc.secure_user_table('identity.user');
 
--- A session reaches the receipt of its own import alone.
+-- The session of an import reaches only the receipt of this import.
 do $$
 declare
     place regclass;

@@ -5,7 +5,7 @@
 --   svc_authserver  accounts, sign-in, clients, grants and tokens; no activity data
 --   svc_reader      reads one session's user's data, under row-level security
 --   svc_ingester    writes the events of trackers, under row-level security
---   svc_importer    writes what files of other services hold, for one import at a time, under row-level security
+--   svc_importer    writes records from files of other services, one import at a time, under row-level security
 --   svc_worker      jobs
 --
 -- Passwords are set by `svc migrate` for roles whose URL the operator does not give.
@@ -85,7 +85,8 @@ alter role svc_ingester set tcp_keepalives_interval = '2s';
 alter role svc_ingester set tcp_keepalives_count = 3;
 alter role svc_worker set statement_timeout = '60s';
 alter role svc_importer set statement_timeout = '60s';
--- What the server loses when it crashes, an import writes again: how far it is, is part of each transaction.
+-- If the server loses transactions in a crash, the import writes them again: each transaction includes the progress of
+-- the import.
 alter role svc_importer set synchronous_commit = off;
 alter role svc_importer set tcp_keepalives_idle = '5s';
 alter role svc_importer set tcp_keepalives_interval = '2s';

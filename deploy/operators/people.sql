@@ -18,7 +18,7 @@ select timezone
  where user_id = %(user_id)s
 
 -- name: person_of_import
--- Whose import this is; no row: there is none.
+-- The person of an import; no row: there is no such import.
 select user_id
   from profile.import
  where import_id = %(import_id)s

@@ -1,5 +1,5 @@
 -- name: correlation
--- The days to compare, those of the second metric later by the lag; the days of them on which a tracker reported
+-- The days to compare, those of the second metric later by the lag; the days among them on which a tracker reported
 -- anything; and the units of both metrics. The values of the days are read by metric (timeline/measured.sql).
 --include answer
 with requested as (

@@ -1,6 +1,6 @@
 -- name: hourly
--- The hours of one local day, in order. What they were spent on is read after it, by `time_of_hours` and by the
--- statement of coding metrics.
+-- The hours of one local day, in order. `time_of_hours` and the statement of coding metrics then read the time spent in
+-- them.
 --include answer
 with row as (
     select hour,
@@ -22,7 +22,7 @@ select %(date)s::date as date,
 --include end_of_answer
 
 -- name: time_of_hours
--- What each of some hours was spent on, in their order.
+-- The time spent in each of the given hours, in their order.
 --include answer
 with
 --include given_slots
@@ -114,7 +114,7 @@ select %(weeks)s::integer as weeks,
 --include end_of_answer
 
 -- name: time_of_weeks
--- What an hour of each weekday looks like on average over these weeks, from one edge of an hour to the next.
+-- The average activity of each hour of each weekday over these weeks, from one edge of an hour to the next.
 --
 -- An average is over the times that an hour occurred since the first tracked day, empty ones too: a weekday
 -- that is seldom worked on must not look full. An hour that a change of clocks left out did not occur, and

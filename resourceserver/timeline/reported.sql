@@ -21,8 +21,8 @@ reported as (
 ),
 
 -- fragment: counted_slots
--- `slot`: each slot of the `slot` around it up to its `counted_until`, and the rest of it, which has no date and so belongs
--- to no period. The statements of metrics need slots without gaps. A day of which nothing counts has no date.
+-- `slot`: each slot of the outer `slot` in two parts: up to its `counted_until`, and the rest, which has no date and so
+-- belongs to no period. The statements of metrics need slots without gaps. A day of which no part counts has no date.
 -- needs: slot (counted_until, date, ends_at, starts_at)
 -- gives: slot (date, ends_at, position, starts_at)
 slot as (

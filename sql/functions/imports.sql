@@ -1,9 +1,9 @@
--- The session of one import: opened by its key, read by every policy, gone with the transaction. May run again at
--- any time.
+-- The session of one import: opened with its key, read by every policy, ended with the transaction. May run again
+-- at any time.
 
--- Opens the session of a running import for the rest of the transaction. Raises 57SV1 and 57SV2 where the version of
--- the code does not fit the schema (versions.sql), and SV401 where no import that runs has this key: it is over, a
--- later run has taken it over, or the account is deleted.
+-- Opens the session of a running import for the rest of the transaction. Raises 57SV1 and 57SV2 if the version of the
+-- code does not fit the schema (versions.sql), and SV401 if no running import has this key: the import is over, a later
+-- run has taken it over, or the account is deleted.
 -- `set local` and not set_config(), as in session.sql.
 create or replace procedure svc.open_import(
     p_user_id   uuid,
@@ -34,9 +34,9 @@ begin
 end
 $$;
 
--- Whose import's session is open, else null. The settings alone prove nothing, since a statement can set them; so
--- the key is looked up again here, as session_user_id() does with a token (session.sql). Outside a session a setting
--- is '' or null.
+-- The person of the import whose session is open, else null. The settings alone prove nothing, because a statement can
+-- set them; so the key is looked up again here, as session_user_id() does with a token (session.sql). Outside a session
+-- a setting is '' or null.
 create or replace function svc.import_user_id()
 returns uuid
 language plpgsql

@@ -1,13 +1,13 @@
 -- Usable from version 20 on.
--- Older code writes none of the new columns: each has a default, and keys have one that is unique.
+-- Older code does not write the new columns. Each has a default or may be null; the default of a key is unique.
 
--- What people bring from other services. A row that came from a file or a connection says from which service
--- (`source`), which record of that service it is (`provider_key`), and which import brought it first (`import_id`).
--- The same record that comes again finds its row by these keys, which are compared byte by byte: a comparison of a
--- language takes ten times as long, and an index is compared twenty times for each row.
+-- Imports from other services. A row from a file or a connection has the service (`source`), the key of the record
+-- there (`provider_key`) and the import that added it (`import_id`). A record that is imported again finds its row by
+-- source and key. Keys are compared byte by byte (collation "C"): a comparison by the rules of a language takes ten
+-- times as long, and an index needs about twenty of them for each row.
 
--- One time that a file was brought. `key_hash` is the hash of the key that opens its session while it is running
--- (sql/functions/imports.sql); a run that takes over from a killed one has another key.
+-- The import of one file. `key_hash` is the hash of the key that opens the import's session while it is running
+-- (sql/functions/imports.sql). A run that continues a killed one has another key.
 create table profile.import (
     user_id         uuid           not null,
     import_id       uuid           not null default gen_random_uuid(),
@@ -18,7 +18,7 @@ create table profile.import (
     status          text           not null default 'running',
     problem         text,
     key_hash        bytea,
-    -- Members that no format recognises: how many, and the names of the first.
+    -- Members that no format recognises: their number, and the first names.
     ignored         integer        not null default 0,
     ignored_names   text[]         not null default '{}',
     started_at      timestamptz(3) not null default now(),
@@ -38,8 +38,8 @@ create table profile.import (
 );
 create index import_by_start on profile.import (user_id, started_at, import_id);
 
--- What became of one member of a file. `records` is how many records and refused ones its reader had yielded when
--- they were written, so that a run that takes over skips as many. It is the sum of the four counts.
+-- The progress and the result of one member of a file. `records` is the number of records that its reader has yielded
+-- and that were written or refused; a run that continues the import skips as many. It is the sum of the four counts.
 create table profile.import_part (
     user_id        uuid           not null,
     import_id      uuid           not null,
@@ -70,7 +70,7 @@ create table profile.import_part (
     )
 );
 
--- Why records of a member were refused, with the first examples of each reason.
+-- The reasons why records of a member were refused, each with its number of records and its first examples.
 create table profile.import_refusal (
     user_id   uuid   not null,
     import_id uuid   not null,
@@ -85,11 +85,10 @@ create table profile.import_refusal (
     constraint import_refusal_reason_is_a_code check (reason ~ '^[a-z][a-z0-9_]{0,63}$')
 );
 
--- A key that is random for each row of before makes Postgres write the whole table anew, with its lock held. Until
--- now nothing but `svc demo` has written these tables, so they are small; the tables that trackers fill come last,
--- and only get a column.
--- A metric is added before its first sample, and never removed while it has one (svc demo looks). To look it up again
--- for each sample would take a fifth of the time of an import.
+-- A random default makes Postgres rewrite the whole table while it is locked. Only `svc demo` has written these tables
+-- so far, so they are small. The tables that trackers fill come last, and only get a column without a default.
+-- The foreign key from samples to metrics is dropped: checking it for each sample takes a fifth of the time of an
+-- import. A metric is added before its first sample, and `svc demo` removes only metrics without samples.
 alter table health.sample
     drop constraint sample_is_of_a_metric,
     add column source text not null default 'unknown',
@@ -141,7 +140,7 @@ alter table content.calendar_event
     add column provider_key text collate "C" not null default gen_random_uuid()::text,
     add column import_id uuid,
     add constraint calendar_event_is_known_once unique (user_id, source, provider_key);
--- These two name their source `provider`, as answers do.
+-- In calendars and events of code hosts, the column of the source is `provider`, as in answers.
 alter table content.calendar
     add column provider_key text collate "C" not null default gen_random_uuid()::text,
     add column import_id uuid,
