@@ -1,7 +1,7 @@
-"""``svc import`` and ``svc imports``: files of other services become records, with a receipt.
+"""``svc import`` and ``svc imports``: the import of files of other services, with receipts.
 
-The command logs in twice: as the owner of the database, to begin and to end an import, and as the importer,
-which does everything between and reaches the rows of that one import's person alone.
+The command logs in twice: as the owner of the database, which begins and ends an import, and as the importer,
+which writes the records and reaches only the rows of the import's person.
 """
 
 import json
@@ -35,11 +35,11 @@ _COLUMNS: Final = (
     Column("FORMATS", separator=", "),
     *map(Column, ("READ", "NEW", "KNOWN", "CHANGED", "REFUSED")),
 )
-_AGAIN: Final = "bring the same file again to go on"
+_AGAIN: Final = "import the same file again to continue"
 _MOST_NAMES: Final = 3
-"""How many names of a list are printed; the receipt has all of them."""
+"""The most names of a list that are printed; the receipt has all of them."""
 _MOST_REASONS: Final = 10
-"""How many reasons of refusals are printed; the receipt has all of them."""
+"""The most reasons of refusals that are printed; the receipt has all of them."""
 
 
 class _Account(NamedTuple):
@@ -57,14 +57,14 @@ class _Outcome(NamedTuple):
 @click.command("import")
 @click.argument("paths", metavar="FILE...", nargs=-1, callback=lambda *given: given[2])
 @click.option(
-    "--user", "email", metavar="EMAIL", callback=terminal.text, help="Whose files they are."
+    "--user", "email", metavar="EMAIL", callback=terminal.text, help="The account to import into."
 )
-@click.option(
-    "--as", "format_name", metavar="FORMAT", help="The format, where several are possible."
-)
+@click.option("--as", "format_name", metavar="FORMAT", help="The format, if several are possible.")
 @click.option("--dry-run", is_flag=True, help="Read and check everything, and write nothing.")
 @click.option("--json", "is_json", is_flag=True, help="Print the receipt as JSON.")
-@click.option("--undo", "undone", metavar="IMPORT_ID", help="Remove what an import brought.")
+@click.option(
+    "--undo", "undone", metavar="IMPORT_ID", help="Remove the records that an import added."
+)
 @click.pass_obj
 def import_files(
     chosen: Settings,
@@ -76,11 +76,11 @@ def import_files(
     is_json: bool,
     undone: str | None,
 ) -> None:
-    """Bring each FILE, folder or archive of another service into the account of EMAIL.
+    """Import each FILE, folder or archive of another service into the account of EMAIL.
 
-    The format is recognised by content. Bringing a file again, or a newer export, adds only what is new. A
-    run that was interrupted goes on where it stopped when the same file is brought again. The exit status
-    is 0 if something usable was in the files, and 1 if nothing was.
+    The format is recognised by content. Importing a file again, or a newer export, adds only new records. If
+    a run is interrupted, importing the same file again continues it. The exit status is 0 if the files had
+    any usable records, otherwise 1; after Ctrl-C it is always 1.
     """
     if undone is not None:
         if paths:
@@ -92,8 +92,9 @@ def import_files(
     form = _format(format_name)
     outcomes: list[_Outcome] = []
     for path in paths:
-        outcomes.append(_bring(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json))
-        if outcomes[-1].is_stopped:
+        outcome = _import_file(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json)
+        outcomes.append(outcome)
+        if outcome.is_stopped:
             break
     if is_json:
         found = [each.receipt for each in outcomes if each.receipt is not None]
@@ -103,7 +104,7 @@ def import_files(
 
 
 def _format(name: str | None) -> Format | None:
-    """Return the format of this name. Raises ClickException if there is none."""
+    """Return the format with this name. Raises ClickException for an unknown one."""
     if name is None:
         return None
     found = next((each for each in FORMATS if each.name == name), None)
@@ -134,10 +135,10 @@ def _account(connection: Connection, email: str) -> _Account:
     return _Account(user_id, ZoneInfo("UTC" if row is None else row[0]))
 
 
-def _bring(
+def _import_file(
     chosen: Settings, email: str, path: Path, form: Format | None, *, is_dry: bool, is_json: bool
 ) -> _Outcome:
-    """Bring one file and report."""
+    """Import one file and print its receipt and problem."""
     name = terminal.plain(str(path))
     is_stopped = False
     try:
@@ -186,7 +187,7 @@ def _read_only(
 def _write(
     chosen: Settings, account: _Account, planned: running.Plan, begun: Import
 ) -> tuple[Receipt, str | None, bool]:
-    """Import what is planned; return the receipt, why it is not done, if so, and whether Ctrl-C was pressed.
+    """Run an import; return its receipt, the reason if it is not done, and whether Ctrl-C was pressed.
 
     Raises ClickException.
     """
@@ -231,14 +232,14 @@ def _to_stderr(line: str) -> None:
 
 
 def _file_name(path: Path) -> str:
-    """Return the name of a file as the receipt has it."""
+    """Return the name of a file in the form of receipts."""
     name = path.resolve().name or str(path)
     return name.encode("utf-8", "replace").decode().replace("\0", "")[:1024]
 
 
 @contextmanager
 def _progress(size: int, name: str) -> Iterator[files.OnRead]:
-    """A bar on a terminal that shows bytes, rate and the time that is left."""
+    """A progress bar with bytes, rate and remaining time; hidden without a terminal."""
     started, count = time.monotonic(), 0
 
     def rate(_: object) -> str:
@@ -263,7 +264,7 @@ def _progress(size: int, name: str) -> Iterator[files.OnRead]:
 
 
 def _report(name: str, receipt: Receipt) -> None:
-    """Print a receipt for people."""
+    """Print a receipt as text."""
     counts = receipt["records"]
     head = f"{name}: {_few(receipt['formats']) or 'no known format'}"
     if receipt["import_id"] is not None:
@@ -291,7 +292,7 @@ def _report(name: str, receipt: Receipt) -> None:
     if receipt["ignored"]["count"]:
         names = ", ".join(receipt["ignored"]["names"][:_MOST_NAMES])
         count = terminal.counted(receipt["ignored"]["count"], "file")
-        click.echo(terminal.plain(f"  {count} of no known format: {names}"))
+        click.echo(terminal.plain(f"  {count} with an unknown format: {names}"))
     unproven = [
         each.title for each in FORMATS if each.name in receipt["formats"] and not each.is_proven
     ]
@@ -314,11 +315,11 @@ def _undo(chosen: Settings, text: str) -> None:
             undo.undo(owner, user_id, import_id)
         except AlreadyRunning as error:
             raise click.ClickException(str(error.__doc__)) from error
-    click.echo(f"removed what import {import_id} brought")
+    click.echo(f"removed the records that import {import_id} added")
 
 
 def _find(owner: Connection, text: str) -> tuple[UUID, UUID]:
-    """Return person and id of an import. Raises ClickException if there is none."""
+    """Return the person and the id of an import. Raises ClickException for an unknown one."""
     try:
         import_id = UUID(text)
         with receipts.as_owner(owner):

@@ -161,7 +161,7 @@ def test_an_import_is_undone(command: Command, plays: Path, owner: Rows) -> None
     done = command.run(imports.import_files, "--undo", import_id)
     unknown = command.run(imports.import_files, "--undo", "x")
 
-    assert done.stdout == f"removed what import {import_id} brought\n"
+    assert done.stdout == f"removed the records that import {import_id} added\n"
     assert owner.execute("select from music.listen").fetchall() == []
     assert unknown.exit_code == 1
 
@@ -179,7 +179,7 @@ def test_ctrl_c_leaves_an_import_that_the_next_run_ends(
     listed = json.loads(command.run(imports.list_imports, command.email, "--json").stdout)
 
     assert stopped.exit_code == 1
-    assert "interrupted: bring the same file again to go on" in stopped.stderr
+    assert "interrupted: import the same file again to continue" in stopped.stderr
     assert [each["import"] for each in listed] == [again["import_id"]]
     assert again["records"]["new"] == 2
 
@@ -195,7 +195,7 @@ def test_ctrl_c_ends_the_command_and_not_only_the_file(
     stopped = command.bring(plays, tmp_path / "further.plays")
 
     assert stopped.exit_code == 1
-    assert stopped.stderr == f"{plays}: interrupted: bring the same file again to go on\n"
+    assert stopped.stderr == f"{plays}: interrupted: import the same file again to continue\n"
 
 
 def test_a_server_that_was_restarted_midway_does_not_make_an_import_fail(
