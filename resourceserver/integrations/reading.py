@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, Final, TextIO, cast
+from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 
 from resourceserver.integrations import json_stream, values
 from resourceserver.integrations.format import File, Unreadable
@@ -69,7 +69,9 @@ def cells(file: File, delimiter: str = ",") -> Iterator[list[str]]:
     csv.field_size_limit(LINE_LENGTH)
     with text(file) as stream:
         lines = (line.replace("\0", "") for line in _lines(stream))
-        found = csv.reader(lines, delimiter=delimiter)
+        # Programs that write tabs quote nothing: a title that begins with a mark would take the next lines.
+        quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+        found = csv.reader(lines, delimiter=delimiter, quoting=quoting)
         try:
             for row in found:
                 if row:

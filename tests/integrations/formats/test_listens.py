@@ -151,3 +151,15 @@ def test_text_in_utf_16_and_with_nul_is_read() -> None:
     records = read(lastfm.CSV, content.encode("utf-16-le")).records
 
     assert [each.artist for each in records] == ["Gorillaz"]
+
+
+def test_a_quotation_mark_in_a_table_with_tabs_is_a_character_as_any_other() -> None:
+    lines = (
+        '1297205432\t"Heroes"\tDavid Bowie',
+        '1297205732\t"Untitled\tNobody',
+        "1297206032\tC\tD",
+    )
+
+    reading = read(scrobbles.LIBREFM_TSV, "\n".join(lines))
+
+    assert [each.track for each in reading.records] == ['"Heroes"', '"Untitled', "C"]
