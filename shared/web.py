@@ -165,6 +165,18 @@ def _request_id(scope: Scope) -> bytes:
     return secrets.token_hex(8).encode()
 
 
+_CONSTANTS: Final = {
+    "pathname": __file__,
+    "filename": os.path.basename(__file__),
+    "module": __name__,
+    "lineno": 0,
+    "funcName": "-",
+    "relativeCreated": 0.0,
+    **dict.fromkeys(("thread", "threadName", "process", "processName", "taskName")),
+    **dict.fromkeys(("exc_info", "exc_text", "stack_info")),
+}
+
+
 class AccessRecord(logging.LogRecord):
     """The record of a request's line.
 
@@ -172,17 +184,10 @@ class AccessRecord(logging.LogRecord):
     takes longer than to write the line. Here they are constants, for formatters that name them.
     """
 
-    pathname = __file__
-    filename = os.path.basename(__file__)
-    module = __name__
-    lineno = 0
-    funcName = "-"  # noqa: N815 -- the name in the logging module
-    thread = threadName = process = processName = taskName = None  # noqa: N815 -- likewise
-    relativeCreated = 0.0  # noqa: N815 -- likewise
-    exc_info = exc_text = stack_info = None
-
     def __init__(self, line: str) -> None:
         """Take the line as it is to be written."""
+        # Formatters look into the dictionary of the record itself, and at no attribute of its class.
+        self.__dict__.update(_CONSTANTS)
         self.name = access_log.name
         self.levelno, self.levelname = logging.INFO, "INFO"
         self.msg, self.args = line, ()
