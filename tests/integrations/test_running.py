@@ -37,8 +37,8 @@ from resourceserver.integrations.records import (
     Sensor,
     TranscriptSegment,
 )
+from tests import conftest
 from tests.conftest import Connect
-from tests.conftest import Person as Somebody
 from tests.integrations.bringing import (
     NOW,
     Importer,
@@ -49,6 +49,7 @@ from tests.integrations.bringing import (
     of_records,
 )
 from tests.integrations.test_writing import EXAMPLES
+from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
 
@@ -63,6 +64,21 @@ def numbers(path: Path, count: int, *others: str) -> Path:
     """Write a file of plays."""
     path.write_text("\n".join([*map(str, range(count)), *others]))
     return path
+
+
+def locks(owner: Rows) -> int:
+    """Return how many imports and files are locked."""
+    row = owner.execute(
+        """
+        select count(*)
+          from pg_locks
+          join pg_database on pg_database.oid = pg_locks.database
+         where locktype = 'advisory'
+           and datname = current_database()
+        """
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def listens(owner: Rows) -> int:
@@ -344,6 +360,8 @@ def test_a_database_that_stays_away_interrupts_the_import_and_the_next_run_goes_
     finally:
         owner.execute(sql.SQL("grant connect on database {} to public").format(place))
 
+    # A server releases the locks of a connection a moment after its client has closed it.
+    wait_for(lambda: not locks(owner), "the lock of the first run to be released")
     receipt = importer.run(file, of_listens())
 
     assert counts(receipt) == (45, 45, 0, 0, 0)
@@ -623,7 +641,7 @@ def test_a_file_that_no_format_recognises_is_described(
 
 
 def test_a_person_sees_nothing_of_the_import_of_another(
-    importer: Importer, bob: Somebody, tmp_path: Path
+    importer: Importer, bob: conftest.Person, tmp_path: Path
 ) -> None:
     file = numbers(tmp_path / "a.plays", 3)
     importer.run(file, of_listens())
