@@ -222,7 +222,7 @@ def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
             "all places for large bodies to be taken",
         )
         whole = open_.enter_context(upload(port, his))
-        # Far more than the buffers between both ends hold, so the other end must read some of it.
+        # Far more than the buffers between both ends hold, so the server has to take it.
         whole.connection.sendall(b" " * (41_943_040 - 65_536))
         seen = whole.answer()
         is_closed = whole.connection.recv(1) == b""

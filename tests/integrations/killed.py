@@ -14,7 +14,7 @@ from resourceserver.integrations.format import File, Format, Person
 from resourceserver.integrations.imports import running
 from resourceserver.integrations.records import Listen
 from shared.settings import Settings
-from tests.conftest import Person as Somebody
+from tests import conftest
 from tests.integrations.bringing import Importer, of_listens
 
 
@@ -34,7 +34,7 @@ def main() -> None:
 
     form = Format("plays", "Plays", "plays", (Listen,), plain.recognise, read)
     settings = Settings(database_url=given["database_url"], data_dir=Path(given["data_dir"]))
-    person = Somebody(UUID(given["user_id"]), "", None)  # type: ignore[arg-type] # gives out no tokens
+    person = conftest.Person(UUID(given["user_id"]), "", None)  # type: ignore[arg-type] # gives out no tokens
     Importer(settings, person).run(Path(given["file"]), form)
 
 

@@ -2,7 +2,7 @@
 
 The same step can be in several files: as an application wrote it, and in streams that Google merged from
 others. The key of a sample is its metric and its time, so that what several streams say alike is kept once;
-what they say differently is told apart by the sensor, and added up only once by whoever adds it up.
+what they say differently is distinguished by the sensor, and sums count it only once.
 """
 
 import re

@@ -135,7 +135,7 @@ def test_control_characters_and_their_references_are_left_out(
     assert sensors == [Sensor("My Watch !", None, "watch")] * 15
 
 
-def test_a_phone_and_other_sources_are_told_apart() -> None:
+def test_a_phone_and_other_sources_are_distinguished() -> None:
     device = "&lt;&lt;HKDevice: 0x2&gt;, name:iPhone, model:iPhone, hardware:iPhone13,2&gt;"
     sources = [f'sourceName="Alice" device="{device}"', 'sourceName="My scale"', 'unit2=""']
 
