@@ -149,7 +149,27 @@ def life(
 
 
 def add_what_is_not_invented(owner: Rows, person: Person) -> None:
-    """Store the summary of a day, which a job would compute later, and a subscription."""
+    """Store a day's summary, which a job would compute later, a subscription, and the receipt of a file."""
+    owner.execute(
+        """
+        with brought as (
+            insert into profile.import (user_id, file_name, file_size, digest)
+            values (%(user_id)s, 'history.json', 1, sha256(%(email)s::bytea))
+            returning user_id,
+                      import_id
+        ),
+        part as (
+            insert into profile.import_part (user_id, import_id, name, position, records, refused)
+            select user_id, import_id, 'history.json', 0, 1, 1 from brought
+            returning user_id,
+                      import_id,
+                      name
+        )
+        insert into profile.import_refusal (user_id, import_id, name, reason, count, examples)
+        select user_id, import_id, name, 'missing_time', 1, array[%(email)s] from part
+        """,
+        {"user_id": person.user_id, "email": person.email},
+    )
     owner.execute(
         "insert into profile.subscription (user_id, plan, status, billing) "
         "values (%s, 'hosted', 'active', 'card')",
