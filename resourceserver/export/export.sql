@@ -169,6 +169,66 @@ select row_to_json(line)::text
        ) as line
  order by line.category collate "C"
 
+-- name: imports
+-- The files that the person brought from other services: what became of the records of each part of a file.
+select row_to_json(line)::text
+  from profile.import
+ cross join lateral (
+           select import.import_id as id,
+                  import.file_name as file,
+                  import.file_size as size,
+                  'sha256:' || encode(import.digest, 'hex') as digest,
+                  import.status,
+                  import.problem,
+                  svc.instant(import.started_at) as started_at,
+                  svc.instant(import.finished_at) as finished_at,
+                  import.ignored,
+                  import.ignored_names,
+                  (
+                      select coalesce(json_agg(row_to_json(part) order by part.position), '[]')
+                        from (
+                                 select stored.position,
+                                        stored.name,
+                                        stored.format,
+                                        stored.source,
+                                        stored.size,
+                                        stored.records as read,
+                                        stored.added as new,
+                                        stored.known,
+                                        stored.changed,
+                                        stored.refused,
+                                        svc.instant(stored.first_at) as first_at,
+                                        svc.instant(stored.last_at) as last_at,
+                                        stored.is_finished as finished,
+                                        stored.problem,
+                                        (
+                                            select coalesce(
+                                                       json_agg(
+                                                           json_build_object(
+                                                               'reason', refusal.reason,
+                                                               'count', refusal.count,
+                                                               'examples', refusal.examples
+                                                           )
+                                                           order by refusal.count desc,
+                                                                    refusal.reason collate "C"
+                                                       ),
+                                                       '[]'
+                                                   )
+                                              from profile.import_refusal as refusal
+                                             where refusal.user_id = %(user_id)s
+                                               and refusal.import_id = import.import_id
+                                               and refusal.name = stored.name
+                                        ) as refusals
+                                   from profile.import_part as stored
+                                  where stored.user_id = %(user_id)s
+                                    and stored.import_id = import.import_id
+                             ) as part
+                  ) as parts
+       ) as line
+ where import.user_id = %(user_id)s
+ order by import.started_at,
+          import.import_id
+
 -- name: daily_summaries
 -- Stored daily summaries.
 select row_to_json(line)::text

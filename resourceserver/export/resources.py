@@ -148,6 +148,75 @@ class CategoryScore(Body):
     """From -2, very distracting, to 2, very productive."""
 
 
+class RefusalReason(Body):
+    """Why records of a part were refused."""
+
+    reason: str
+    """A code in snake_case, such as ``missing_time``."""
+    count: Count
+    examples: list[str]
+    """The beginnings of the first records."""
+
+
+class ImportedPart(Body):
+    """What became of the records of one file of an archive; a file that is no archive is its only part."""
+
+    position: Count
+    """Its place among the parts, from 0."""
+    name: str
+    format: str | None
+    """The name of the format that read it."""
+    source: str | None
+    """The service that wrote it."""
+    size: Count
+    """Its size in bytes."""
+    read: Count
+    """How many records were read: the sum of the next four."""
+    new: Count
+    """Records that were not known."""
+    known: Count
+    """Records that were known already."""
+    changed: Count
+    """Known records of which the file had a newer version."""
+    refused: Count
+    """Records that could not be kept."""
+    first_at: Timestamp | None
+    """The instant of the earliest record."""
+    last_at: Timestamp | None
+    """The instant of the latest record."""
+    finished: bool
+    """Whether it was read to its end."""
+    problem: str | None
+    """Why it was not."""
+    refusals: list[RefusalReason]
+    """Why records were refused, the most frequent reason first."""
+
+
+class Import(Body):
+    """A file that the person brought from another service."""
+
+    id: str
+    file: str
+    """Its name."""
+    size: Count
+    """Its size in bytes."""
+    digest: str
+    """The SHA-256 of its content: ``sha256:`` and 64 hexadecimal digits."""
+    status: Literal["running", "interrupted", "done", "failed", "undone"]
+    """``undone``: what it brought was removed."""
+    problem: str | None
+    """Why it was interrupted, or failed."""
+    started_at: Timestamp
+    finished_at: Timestamp | None
+    """Null while it runs."""
+    ignored: Count
+    """How many parts no format recognised."""
+    ignored_names: list[str]
+    """The names of the first of them."""
+    parts: list[ImportedPart]
+    """The files of an archive, or the file itself."""
+
+
 class Cycle(health.Strain):
     """The strain of the day that began with a sleep."""
 
@@ -411,6 +480,12 @@ RESOURCES: Final = (
         "/api/v1/integrations",
         profile.Integration,
         {"id": "provider", "started_at": "connected_at", "name": "provider", "category": "kind"},
+    ),
+    _streamed(
+        "imports",
+        "read:profile",
+        Import,
+        {"ended_at": "finished_at", "name": "file", "category": "status"},
     ),
     _whole(
         "organizations",

@@ -19,6 +19,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES, Resource
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
+from tests.integrations.bringing import Importer, of_listens
 
 # The examples of the description are in the last week but one.
 UNTIL: Final = "2025-10-31"
@@ -38,13 +39,16 @@ def run(chosen: Settings, *words: str) -> Result:
 
 
 @pytest.fixture(scope="module")
-def alice(deployment: Settings) -> Iterator[Person]:
-    """A person with two months of an invented life."""
+def alice(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    """A person with two months of an invented life, and a file without any record that can be kept."""
     with owning(deployment) as connection:
         made = person(connection, "alice")
         connection.execute("update identity.user set timezone = 'Europe/Berlin'")
         done = run(deployment, "alice@example.org", "--days=61", f"--until={UNTIL}")
         assert done.exit_code == 0, done.output
+        history = tmp_path_factory.mktemp("brought") / "history.plays"
+        history.write_text("bad\n")
+        Importer(deployment, made).run(history, of_listens())
         yield made
 
 

@@ -261,6 +261,44 @@ def test_resources_without_their_scope_are_left_out_and_named(
     assert set(body["user"].values()) == {None}
 
 
+def test_an_import_has_what_became_of_each_of_its_parts_on_one_line(
+    api: TestClient, alice: Person, owner: Rows
+) -> None:
+    owner.execute(
+        """
+        with brought as (
+            insert into profile.import (user_id, file_name, file_size, digest)
+            values (%s, 'history.zip', 7, sha256(''))
+            returning user_id,
+                      import_id
+        ),
+        part as (
+            insert into profile.import_part (user_id, import_id, name, position, records, added, refused)
+            select user_id, import_id, name, position, 2, 2 - position, position
+              from brought
+             cross join (values ('a.json', 0), ('b.json', 1)) as each (name, position)
+            returning user_id,
+                      import_id,
+                      name,
+                      refused
+        )
+        insert into profile.import_refusal (user_id, import_id, name, reason, count, examples)
+        select user_id, import_id, name, 'missing_time', refused, '{x}' from part where refused > 0
+        """,
+        [alice.user_id],
+    )
+
+    scopes = "read:activity", "read:profile"
+    answer = export(api, alice, *scopes, format="ndjson", resources="imports")
+
+    [brought] = map(json.loads, answer.text.splitlines())
+    assert (brought["resource"], brought["file"], brought["size"]) == ("imports", "history.zip", 7)
+    assert [(part["name"], part["new"], part["refusals"]) for part in brought["parts"]] == [
+        ("a.json", 2, []),
+        ("b.json", 1, [{"reason": "missing_time", "count": 1, "examples": ["x"]}]),
+    ]
+
+
 def test_a_category_rule_that_is_switched_off_says_so(
     api: TestClient, alice: Person, owner: Rows
 ) -> None:

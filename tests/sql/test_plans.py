@@ -127,6 +127,26 @@ def fill(deployment: Settings, owner: Rows) -> None:
         [alice.user_id],
     )
     owner.execute(
+        """
+        with brought as (
+            insert into profile.import (user_id, file_name, file_size, digest)
+            values (%s, 'history.json', 1, sha256(''))
+            returning user_id,
+                      import_id
+        ),
+        part as (
+            insert into profile.import_part (user_id, import_id, name, position, records, refused)
+            select user_id, import_id, 'history.json', 0, 1, 1 from brought
+            returning user_id,
+                      import_id,
+                      name
+        )
+        insert into profile.import_refusal (user_id, import_id, name, reason, count)
+        select user_id, import_id, name, 'missing_time', 1 from part
+        """,
+        [alice.user_id],
+    )
+    owner.execute(
         "insert into identity.user (email) select n || '@example.org' from generate_series(1, %s) as n",
         [FEW],
     )
