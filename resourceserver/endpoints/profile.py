@@ -173,7 +173,6 @@ ENDPOINTS: Final = [
         params=NoParams,
         body=IntegrationsBody,
         query=SQL["integrations"],
-        is_quick=True,
     ),
     Endpoint(
         name="orgs",

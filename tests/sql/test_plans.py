@@ -129,20 +129,21 @@ def fill(deployment: Settings, owner: Rows) -> None:
     owner.execute(
         """
         with brought as (
-            insert into profile.import (user_id, file_name, file_size, digest)
-            values (%s, 'history.json', 1, sha256(''))
-            returning user_id,
-                      import_id
+            insert into profile.import (user_id, file_name, file_size, digest, status)
+            select %s, 'file ' || n, 1, sha256(n::text::bytea), 'done' from generate_series(1, 4) as n
+            returning user_id, import_id, started_at
         ),
         part as (
-            insert into profile.import_part (user_id, import_id, name, position, records, refused)
-            select user_id, import_id, 'history.json', 0, 1, 1 from brought
-            returning user_id,
-                      import_id,
-                      name
+            insert into profile.import_part (
+                user_id, import_id, name, position, source, first_at, last_at
+            )
+            select user_id, import_id, 'part ' || n, n, 'spotify', started_at, started_at
+              from brought
+             cross join generate_series(1, 4) as n
+            returning user_id, import_id, name
         )
         insert into profile.import_refusal (user_id, import_id, name, reason, count)
-        select user_id, import_id, name, 'missing_time', 1 from part
+        select user_id, import_id, name, 'no_track', 1 from part
         """,
         [alice.user_id],
     )
