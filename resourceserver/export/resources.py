@@ -258,62 +258,73 @@ class RecordedSleep(Body):
     strain: Cycle | None
     source: health.SampleSource
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedCodeEvent(code.CodeEvent):
-    """An event of a code host, and what its source knows it by."""
+    """An event of a code host, with its key in the source."""
 
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedSample(health.Sample):
-    """A measurement, and what its source knows it by."""
+    """A measurement, with its key in the source."""
 
     is_daily_total: bool
     """Whether it is the total of a day, which is not added to the other samples of its provider."""
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedHeartRate(health.HeartRate):
-    """A heart rate, and what its source knows it by."""
+    """A heart rate, with its key in the source."""
 
     source: health.SampleSource | None
     """What measured it; null where that is unknown."""
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedListen(music.Listen):
-    """A play of a track, and what its source knows it by."""
+    """A play of a track, with its key in the source."""
 
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedLocation(location.Location):
-    """A point, and what its source knows it by."""
+    """A point, with its key in the source."""
 
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedLocationEvent(location.LocationEvent):
-    """A check-in or a visit, and what its source knows it and its place by."""
+    """A check-in or a visit, with its key and that of its place in the source."""
 
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
     place_key: str
+    """The key of the place in the source."""
 
 
 class ExportedRecording(content.Recording):
-    """A recording, and what its source knows it by."""
+    """A recording, with its key in the source."""
 
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 class ExportedCalendarEvent(content.CalendarEvent):
-    """An event of a calendar, and what its source knows it and its calendar by."""
+    """An event of a calendar, with its key and that of its calendar in the source."""
 
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
     calendar_key: str
+    """The key of the calendar in the source."""
     calendar_timezone: str
-    """The zone of its days."""
+    """The time zone of its whole days."""
 
 
 class WatchedTitle(Body):
@@ -342,6 +353,7 @@ class Play(Body):
     """The number of the episode; null for films."""
     source: str | None
     provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
 
 
 def _streamed(
