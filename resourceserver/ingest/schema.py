@@ -151,9 +151,9 @@ class IngestSchemaBody(Body):
     streams: list[IngestStream]
     """The kinds of events that can be sent."""
     request: IngestRequest
-    """The members of a request."""
+    """What a request must look like."""
     result: ResultFields
-    """The members of an answer."""
+    """What the answer to it looks like."""
     rejection_codes: list[RejectionReason]
     """Reasons for a rejection, in the order in which they are tried."""
     advice: Advice
