@@ -59,6 +59,9 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "last_ended_at": "End of the last tracked time; null where there is none.",
     "uptime_ms": "How long the process has been running, in milliseconds.",
     "time": "The clock of the server.",
+    "provider_key": "What the source calls the row; an import knows it again by this key.",
+    "place_key": "What the source calls the place.",
+    "calendar_key": "What the source calls the calendar.",
     # Activity
     "app": "The application.",
     "domain": "The website: the host of the address without `www.`; null without an address.",
