@@ -69,7 +69,13 @@ def number(value: Any) -> float | None:
 def count(value: Any) -> int | None:
     """Return a count, rounded to a whole number; None if it is negative or not a number."""
     parsed = number(value)
-    return None if parsed is None or parsed < 0 else round(parsed)
+    if parsed is None or parsed < 0:
+        return None
+    try:
+        # Ids can have more digits than a floating-point number keeps.
+        return round(parsed) if isinstance(value, float) else int(value)
+    except ValueError:
+        return round(parsed)
 
 
 def instant(value: Any) -> datetime:

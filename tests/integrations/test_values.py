@@ -33,6 +33,12 @@ def test_huge_whole_numbers_are_no_numbers() -> None:
     assert values.count("2.6") == 3
 
 
+def test_large_whole_numbers_keep_every_digit() -> None:
+    # A floating-point number holds 2**53 and 2**53 + 2, and nothing between them.
+    assert values.count(2**53 + 1) == values.count(f" {2**53 + 1}") == 2**53 + 1
+    assert values.count(True) is values.count(10**400) is values.count("9" * 5000) is None
+
+
 @pytest.mark.parametrize(
     "text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "noon", "2025-02-30T00:00Z"]
 )
