@@ -118,6 +118,8 @@ _METRICS: Final[dict[str, tuple[str, dict[str, float]]]] = {
     f"{_QUANTITY}HeadphoneAudioExposure": ("headphone_sound_db", _SOUND),
 }
 """The metric of each type, and the factor from each unit to that of the metric."""
+_PARTS_OF_MEALS: Final = frozenset({"dietary_energy_kj", "water_ml"})
+"""Metrics of which a source writes several values for one time: one for each food or drink of a meal."""
 _HEART_RATE: Final = f"{_QUANTITY}HeartRate"
 _SLEEP: Final = "HKCategoryTypeIdentifierSleepAnalysis"
 _MINDFUL: Final = "HKCategoryTypeIdentifierMindfulSession"
@@ -282,6 +284,9 @@ class _Export:
         # Apple writes whole seconds.
         start, end = int(started_at.timestamp()), int(ended_at.timestamp())
         key = f"{metric}:{start}:{end}:{source.key}"
+        if metric in _PARTS_OF_MEALS:
+            # Six digits are equal in exports with different units.
+            key = f"{key}:{value:.6g}"
         self._found.append(Sample(key, metric, started_at, ended_at, value, source.sensor))
 
     def _instant(self, written: str) -> datetime:

@@ -107,6 +107,25 @@ def test_a_mindful_session_is_its_time() -> None:
     assert (sample.metric_type, sample.value) == ("mindful_ms", 3_600_000.0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "unit", "other_unit", "factor"),
+    [("DietaryEnergyConsumed", "kcal", "kJ", 4.184), ("DietaryWater", "cL", "mL", 10)],
+)
+def test_each_food_and_drink_of_a_meal_has_its_own_key(
+    kind: str, unit: str, other_unit: str, factor: float
+) -> None:
+    kind = f"QuantityTypeIdentifier{kind}"
+    parts = [apple_record(kind, *HOURS, value, unit) for value in ("52.5", "120", "1e300")]
+    # The person changed the unit between two exports.
+    again = apple_record(kind, *HOURS, str(round(52.5 * factor, 3)), other_unit)
+
+    keys = [each.key for each in read_elements(*parts, again).records]
+
+    assert len(set(keys[:3])) == 3
+    assert keys[3] == keys[0]
+    assert max(map(len, keys)) < 100
+
+
 def test_an_offset_of_another_export_gives_the_same_key() -> None:
     in_berlin = apple_record("QuantityTypeIdentifierStepCount", *HOURS, "212", "count")
     in_tokyo = apple_record(
