@@ -330,7 +330,28 @@ class _Export:
         self._last_stage = stages
         self._stage_count += 1
         if self._stage_count > STAGES_HELD:
-            self._found += self.sleeps()
+            self._found += self._ended_sleeps()
+            self._last_stage = self._stages.get(source)
+
+    def _ended_sleeps(self) -> list[Record | Refused]:
+        """Return all sleeps but the one of each source to which its last stage belongs.
+
+        Stages of that one may follow, so it is held on, as long as it leaves room for others.
+        """
+        ended: list[Record | Refused] = []
+        held = {}
+        for source, stages in self._stages.items():
+            last = stages[-1]
+            for group in _groups(stages):
+                others = [each for each in group if each is not last]
+                if len(others) == len(group):
+                    ended.append(_sleep(source, group))
+                else:
+                    # The last stage stays at the end: its metadata may follow.
+                    held[source] = [*others, last]
+        self._stages = held
+        self._stage_count = sum(map(len, held.values()))
+        return ended if self._stage_count <= STAGES_HELD // 2 else ended + self.sleeps()
 
     def sleeps(self, *, is_cut_off: bool = False) -> list[Record | Refused]:
         """Return the sleeps of the stages that were held, which are held no longer.
@@ -375,7 +396,17 @@ def _source(name: str, device: str) -> _Source:
 
 def _join(source: _Source, stages: list[_Stage], last: _Stage | None) -> Iterator[Sleep | Refused]:
     """Yield a sleep for each group of stages with no gap between them, without that of the last stage."""
-    stages.sort(key=lambda each: each.started_at)
+    for group in _groups(stages):
+        # The same object, not an equal one: another source can have slept alike.
+        if any(each is last for each in group):
+            yield _refused("sleep_is_cut_off", source, group)
+        else:
+            yield _sleep(source, group)
+
+
+def _groups(stages: list[_Stage]) -> list[list[_Stage]]:
+    """Return the stages in groups with no gap within them, in the order of time."""
+    stages = sorted(stages, key=lambda each: each.started_at)
     first = 0
     ended_at = stages[0].ended_at
     groups = []
@@ -384,12 +415,7 @@ def _join(source: _Source, stages: list[_Stage], last: _Stage | None) -> Iterato
             groups.append(stages[first:at])
             first = at
         ended_at = max(ended_at, stage.ended_at)
-    for group in (*groups, stages[first:]):
-        # The same object, not an equal one: another source can have slept alike.
-        if any(each is last for each in group):
-            yield _refused("sleep_is_cut_off", source, group)
-        else:
-            yield _sleep(source, group)
+    return [*groups, stages[first:]]
 
 
 def _refused(reason: str, source: _Source, stages: list[_Stage]) -> Refused:

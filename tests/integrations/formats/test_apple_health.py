@@ -271,6 +271,35 @@ def test_long_series_of_sleeps_are_joined_in_parts(monkeypatch: pytest.MonkeyPat
     assert [each.ended_at.day for each in records] == list(range(10, 20))
 
 
+@pytest.mark.parametrize("is_newest_first", [False, True])
+def test_a_sleep_is_whole_where_stages_are_joined_in_parts(
+    monkeypatch: pytest.MonkeyPatch, *, is_newest_first: bool
+) -> None:
+    monkeypatch.setattr(module, "STAGES_HELD", 7)
+    zone = '><MetadataEntry key="HKTimeZone" value="Asia/Tokyo"/></Record>'
+    stages = [
+        stage(f"{day} {hour:02}:00:00", f"{day} {hour + 1:02}:00:00", "Asleep")
+        for day in range(10, 20)
+        for hour in (1, 2, 3)
+    ]
+    # The second stage of the third night is the one with which there are too many.
+    stages[1::3] = [each.replace("/>", zone) for each in stages[1::3]]
+
+    sleeps = read_elements(*(reversed(stages) if is_newest_first else stages)).records
+
+    assert sorted(each.started_at.day for each in sleeps) == list(range(9, 19))
+    assert {each.asleep_ms for each in sleeps} == {3 * 3_600_000}
+    assert {each.utc_offset for each in sleeps} == {"+09:00"}
+
+
+def test_one_sleep_of_too_many_stages_ends_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STAGES_HELD", 3)
+
+    sleeps = read_elements(*[stage("15 23:00:00", "16 06:00:00", "Asleep")] * 9).records
+
+    assert len(sleeps) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
