@@ -139,10 +139,45 @@ def test_google_fit_names_the_stream_that_measured() -> None:
             started_at=june_16(8),
             ended_at=june_16(8, 1),
             value=42.0,
-            sensor=Sensor("com.example.app", "Watch 5"),
+            sensor=Sensor("com.example.app, merged", "Watch 5"),
         ),
-        HeartRate("1686902460000", june_16(8, 1), 61, Sensor("Google Fit")),
+        HeartRate("1686902460000", june_16(8, 1), 61, Sensor("Google Fit, merged")),
     ]
+
+
+def test_each_stream_of_google_fit_is_a_sensor_of_its_own() -> None:
+    """Streams cut the same steps differently: only of different sensors is one counted at each instant."""
+    google, kind = "com.google.android.gms", "com.google.step_count.delta"
+    content = json.loads(samples.google_fit().content)
+    origin = content["Data Points"][0]["originDataSourceId"]
+    sensors = []
+    for stream in (
+        origin,
+        f"derived:{kind}:{google}:merge_step_deltas",
+        f"derived:{kind}:{google}:estimated_steps",
+        None,
+    ):
+        points = {"Data Points": content["Data Points"][:1]}
+        # The stream may stand behind its points.
+        for file in ({"Data Source": stream} | points, points | {"Data Source": stream}):
+            sensors += [each.sensor for each in read(GOOGLE_FIT, json.dumps(file)).records]
+
+    raw = Sensor("com.example.app", "Watch 5")
+    merged, estimated = (
+        raw._replace(name=f"com.example.app, {name}")
+        for name in ("merge_step_deltas", "estimated_steps")
+    )
+    assert sensors == [raw, raw, merged, merged, estimated, estimated, raw, raw]
+
+
+def test_a_truncated_file_of_google_fit_keeps_its_first_points() -> None:
+    content = json.loads(samples.google_fit().content)
+    del content["Data Source"]
+
+    reading = read(GOOGLE_FIT, json.dumps(content)[:-20])
+
+    assert [each.sensor.name for each in reading.records] == ["com.example.app"]
+    assert reading.unreadable is not None
 
 
 @pytest.mark.parametrize(
