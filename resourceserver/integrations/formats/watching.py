@@ -15,6 +15,8 @@ them connects: bring one of them.
 Netflix has no word for what is a show: a title with a season in it is one.
 """
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
@@ -274,7 +276,14 @@ def _is_netflix(head: Head) -> float:
 
 
 def _is_netflix_days(head: Head) -> float:
-    return 1.0 if _columns(head) == {"Title", "Date"} else 0.0
+    if _columns(head) != {"Title", "Date"}:
+        return 0.0
+    try:
+        row = next(csv.DictReader(io.StringIO(head.text), skipinitialspace=True), {})
+    except csv.Error:
+        return 0.0
+    # Many tables have these columns, so any other format is surer of its own.
+    return 0.6 if _DAY.fullmatch((row.get("Date") or "").strip()) else 0.0
 
 
 def _is_trakt(head: Head) -> float:

@@ -16,7 +16,7 @@ from resourceserver.integrations.formats.watching import (
 )
 from resourceserver.integrations.records import Play, Title
 from tests.integrations import samples
-from tests.integrations.memory import read
+from tests.integrations.memory import read, recognise
 from tests.integrations.samples import trakt_play
 
 PARIS = Title("movie", "Paris, Texas")
@@ -110,6 +110,21 @@ def test_the_order_of_dates_is_that_of_the_whole_file(dates: list[str], days: li
     records = read(NETFLIX_DAYS, content).records
 
     assert [each.key for each in records] == [f"{day}:X" for day in days]
+
+
+@pytest.mark.parametrize(
+    ("content", "confidence"),
+    [
+        ('"Title","Date"\r\n"Paris, Texas","15.11.23"\r\n', 0.6),
+        ("Title,Date\nDark,2023-11-15\n", 0.6),
+        ("Title,Date\nDentist,next Monday\n", 0.0),
+        ("Title,Date\nDentist,2023-11-15T10:00:00Z\n", 0.0),
+        ("Title,Date\nDentist\n", 0.0),
+        ("Title,Date\n", 0.0),
+    ],
+)
+def test_a_table_of_titles_and_days_can_be_one_of_netflix(content: str, confidence: float) -> None:
+    assert recognise(NETFLIX_DAYS, content) == confidence
 
 
 def test_trakt_knows_genres_and_runtimes() -> None:
