@@ -21,8 +21,13 @@ SEGMENTS: Final = 50_000
 LENGTH: Final = 5_000_000
 """Most characters of one transcript."""
 
+_HALF: Final = r"[\s_-]?[AaPp]\.?[Mm](?![A-Za-z])"
+"""AM or PM."""
 _TIMED: Final = re.compile(
-    r"(GMT|UTC)?(\d{4})-?(\d\d)-?(\d\d)[ T_-]*(?:at )?(\d\d)[-.:h_]?(\d\d)(?:[-.:m_]?(\d\d))?(Z)?"
+    r"(GMT|UTC)?(\d{4})-?(\d\d)-?(\d\d)[ T_-]*(?:at )?"
+    # Only before AM and PM are hours written with one digit.
+    rf"(\d\d|\d(?=(?:[-.:_]\d\d){{1,2}}{_HALF}))"
+    rf"[-.:h_]?(\d\d)(?:[-.:m_]?(\d\d))?(Z)?({_HALF})?"
 )
 _CUE: Final = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s*-->\s*((?:\d+:)?\d+:\d+[.,]\d+)")
 _SPEAKER: Final = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
@@ -44,8 +49,11 @@ def recorded_at(name: str, person: Person) -> datetime:
         if not found:
             raise Flaw("missing_time")
         zone = UTC if found.group(1) or found.group(8) else person.zone
-        parts = [int(part or 0) for part in found.groups()[1:7]]
-        return values.utc(datetime(*parts, tzinfo=zone))  # type: ignore[arg-type,misc] # six numbers
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[1:7])
+        half = found.group(9)
+        if half and hour <= 12:
+            hour = hour % 12 + (12 if "p" in half.lower() else 0)
+        return values.utc(datetime(year, month, day, hour, minute, second, tzinfo=zone))
     except (Flaw, ValueError) as error:
         raise Unreadable(
             "a transcript does not say when it was recorded; write that into the name of the file,"

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -77,7 +78,31 @@ def test_the_name_of_a_file_says_when_it_was_recorded(name: str) -> None:
     assert (recording.recorded_at, recording.duration_ms) == (EIGHT, 3_601_000)
 
 
-@pytest.mark.parametrize("name", ["talk.srt", "2025-13-40 10.00.srt", "0000-01-01 00.00.srt"])
+@pytest.mark.parametrize(
+    ("written", "hour", "minute"),
+    [
+        ("2025-06-16 at 10.30.00 PM", 22, 30),
+        # With the narrow space that macOS writes, and one digit.
+        ("2025-06-16 at 9.30.00\u202fPM", 21, 30),
+        ("2025-06-16 9-05 a.m.", 9, 5),
+        ("2025-06-16 12.30 am", 0, 30),
+        ("2025-06-16 12.30 pm", 12, 30),
+        ("20250616_1030pm", 22, 30),
+        ("2025-06-16 22.30 PM", 22, 30),
+        ("2025-06-16 10.30 Amsterdam", 10, 30),
+        ("2025-06-16 10.30 pmo", 10, 30),
+    ],
+)
+def test_hours_before_and_after_noon_are_understood(written: str, hour: int, minute: int) -> None:
+    [recording] = read(SRT, SUBRIP, f"Audio {written}.srt").records
+
+    local = datetime(2025, 6, 16, hour, minute, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert recording.recorded_at == local
+
+
+@pytest.mark.parametrize(
+    "name", ["talk.srt", "2025-06-16 9.30 Talk.srt", "2025-13-40 10.00.srt", "0000-01-01 00.00.srt"]
+)
 def test_a_file_whose_name_says_no_time_is_unreadable(name: str) -> None:
     reading = read(SRT, SUBRIP, name)
 
