@@ -39,7 +39,15 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MEMBERS: Final = ("id", "type", "client", "hostname")
 _PATHS: Final = {f"buckets.*.{name}": name for name in _MEMBERS}
 _EVENTS: Final = "buckets.*.events.item"
+_WRONG_ORDER: Final = (
+    "a bucket does not begin with its id or does not end with its events, as ActivityWatch writes them;"
+    " export the buckets again, and change nothing in the file"
+)
 _BUCKETS: Final = re.compile(r'^\s*\{\s*"buckets"\s*:\s*\{')
+
+
+class _Unusable(Unreadable):
+    """Nothing of the file can be used, not even what stands before this point."""
 
 
 @dataclass
@@ -57,15 +65,25 @@ class _Bucket:
 
 
 def _buckets(file: File) -> Iterator[tuple[_Bucket, Any]]:
-    """Yield each bucket without an event, as soon as its type is known, and then with each event."""
+    """Yield each bucket without an event, as soon as its type is known, and then with each event.
+
+    Raises _Unusable if a bucket does not begin with its id, or does not end with its events.
+    """
     bucket = _Bucket()
+    known: set[str] = set()
     for path, value in reading.elements(file, *_PATHS, _EVENTS):
         if path == _EVENTS:
+            if not {"id", "type"} <= known:
+                raise _Unusable(_WRONG_ORDER)
+            known.add("events")
             yield bucket, value
             continue
         name = _PATHS[path]
-        # Its id is the first member of a bucket.
-        bucket = _Bucket() if name == "id" else bucket
+        if name == "id":
+            bucket, known = _Bucket(), set()
+        elif "id" not in known or "events" in known:
+            raise _Unusable(_WRONG_ORDER)
+        known.add(name)
         setattr(bucket, name, value if isinstance(value, str) else "")
         if name == "type":
             yield bucket, None
@@ -85,10 +103,11 @@ def _presence(file: File) -> dict[str, list[Span]]:
             if len(spans) > SPANS:
                 spans[:] = union(spans)
                 if len(spans) > SPANS // 2:
-                    raise Unreadable(f"a host has more than {SPANS // 2} times of presence")
-    except Unreadable as error:
-        if "presence" in str(error):
-            raise
+                    raise _Unusable(f"a host has more than {SPANS // 2} times of presence")
+    except _Unusable:
+        raise
+    except Unreadable:
+        pass
     return {host: union(spans) for host, spans in presence.items()}
 
 

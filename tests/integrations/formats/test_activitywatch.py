@@ -145,6 +145,28 @@ def test_a_truncated_export_keeps_the_sessions_before_the_break() -> None:
     assert "no JSON" in str(reading.unreadable)
 
 
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["id", "events", "type", "client", "hostname"],
+        ["id", "type", "events", "client", "hostname"],
+        ["type", "id", "client", "hostname", "events"],
+        # All members sorted by their names.
+        ["client", "events", "hostname", "id", "type"],
+    ],
+)
+def test_an_export_whose_events_stand_before_their_bucket_is_unreadable(order: list[str]) -> None:
+    buckets = [
+        bucket("currentwindow", window(1, "08:00:00", 60), host=host) for host in ("laptop", "desk")
+    ]
+
+    reading = read_buckets(*({name: each[name] for name in order} for each in buckets))
+
+    # A part of the sessions would be worse than none: they would be of another device.
+    assert (reading.records, reading.refused) == ([], [])
+    assert "export the buckets again" in str(reading.unreadable)
+
+
 def test_times_of_presence_are_joined_where_there_are_too_many_to_keep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
