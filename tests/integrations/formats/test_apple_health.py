@@ -115,9 +115,9 @@ def test_each_food_and_drink_of_a_meal_has_its_own_key(
     kind: str, unit: str, other_unit: str, factor: float
 ) -> None:
     kind = f"QuantityTypeIdentifier{kind}"
-    parts = [apple_record(kind, *HOURS, value, unit) for value in ("52.5", "120", "1e300")]
+    parts = [apple_record(kind, *HOURS, value, unit) for value in ("52.7", "120", "1e300")]
     # The person changed the unit between two exports.
-    again = apple_record(kind, *HOURS, str(round(52.5 * factor, 3)), other_unit)
+    again = apple_record(kind, *HOURS, str(round(52.7 * factor, 3)), other_unit)
 
     keys = [each.key for each in read_elements(*parts, again).records]
 
