@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from resourceserver.integrations.format import File, Format, Person
-from resourceserver.integrations.imports import files, receipts, running, undo, writing
+from resourceserver.integrations.imports import checks, files, receipts, running, undo, writing
 from resourceserver.integrations.imports.receipts import AlreadyRunning
 from resourceserver.integrations.imports.running import Interrupted, Over
 from resourceserver.integrations.records import (
@@ -255,6 +255,32 @@ def test_two_imports_of_the_same_records_at_once_write_each_once(
     assert [each[0] for each in found] == [400, 400]
     assert sum(each[1] for each in found) == 400
     assert sum(each[2] for each in found) == 400
+
+
+@pytest.mark.parametrize("played_ms", [-1, 2**70], ids=["constraint", "value"])
+def test_a_record_that_only_the_database_refuses_costs_no_other(
+    importer: Importer,
+    owner: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    played_ms: int,
+) -> None:
+    # As if the checks had a gap.
+    monkeypatch.setattr(checks, "refusal", lambda _: None)
+    plays = [listen(n, played_ms=played_ms if n in (3, 17) else 1) for n in range(25)]
+    rates = [
+        HeartRate(f"rate {n}", NOW, 2**70 if n == 1 else 60, Sensor(f"watch {n % 2}"))
+        for n in range(5)
+    ]
+
+    receipt = importer.take(tmp_path / "file", *plays[:5], *rates, *plays[5:], listen(1))
+
+    assert counts(receipt) == (31, 27, 1, 0, 3)
+    (refused,) = receipt["refused"]
+    assert (refused["reason"], refused["count"]) == ("refused_by_database", 3)
+    assert any("track=Track 17, " in example for example in refused["examples"])
+    assert listens(owner) == 23
+    assert owner.execute("select count(*) from health.heart_rate").fetchone() == (4,)
 
 
 def test_an_account_that_is_deleted_midway_ends_the_import(

@@ -4,7 +4,9 @@
 
 While the database writes a batch, the next one is read. Each transaction opens the import's session and is
 whole in itself, so nothing is lost and nothing is doubled wherever a run ends. Where the database is away
-for a moment, the batch is written again, unless the receipt says that it was written.
+for a moment, the batch is written again, unless the receipt says that it was written. Where it refuses a
+record that the checks let pass, it refuses all of the batch: this is written again in halves, down to that
+record, which is counted as refused.
 """
 
 import time
@@ -37,12 +39,18 @@ HEAVIEST: Final = 4_000_000
 PATIENCE_S: Final = 60.0
 """How long a batch waits for a database that is away."""
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+_REFUSED: Final = "refused_by_database"
+"""The reason of a record that the checks let pass and the database refuses."""
 _MOST_NAMES: Final = 20
 """How many names of members that no format recognises a receipt has."""
 
 
 class Interrupted(Exception):
     """The import cannot go on now, and can later; the message is one line."""
+
+
+class _BatchRefused(Interrupted):
+    """The database refuses a value of a batch."""
 
 
 class Over(Exception):
@@ -272,6 +280,35 @@ def _in_order(batch: Batch, source: str) -> Iterator[tuple[writing.Writer, str, 
             yield WRITERS[key[0]], of_rows, rows[start : start + ROWS]
 
 
+def _in_halves(
+    writer: writing.Writer, target: Target, source: str, rows: Sequence[Any]
+) -> writing.Written:
+    """Write rows of which the database refuses some, and refuse these alone.
+
+    All in one transaction, since a receipt counts how many records in the order of the file are done, and
+    these rows are in that of their types.
+    """
+    try:
+        with target.connection.transaction():
+            return writer(target, source, rows)
+    except errors.ForeignKeyViolation:
+        # What rows refer to is gone: they are good, and the whole transaction is tried again.
+        raise
+    except (psycopg.DataError, psycopg.IntegrityError):
+        # These may be ids of rows that went with the savepoint.
+        target.ids.clear()
+        if len(rows) == 1:
+            return writing.Written(0, refused=((_REFUSED, writing.example(rows[0])),))
+    middle = len(rows) // 2
+    first = _in_halves(writer, target, source, rows[:middle])
+    second = _in_halves(writer, target, source, rows[middle:])
+    return writing.Written(
+        first.added + second.added,
+        first.changed + second.changed,
+        first.refused + second.refused,
+    )
+
+
 @dataclass
 class Database:
     """Writes batches with the login of the importer."""
@@ -317,14 +354,22 @@ class Database:
 
     def write(self, part: Part, batch: Batch, before: int) -> None:
         """Write a batch and count it. Raises Interrupted, Over and _Behind."""
+        try:
+            self._write(part, batch, before)
+        except _BatchRefused:
+            self._write(part, batch, before, in_halves=True)
 
+    def _write(self, part: Part, batch: Batch, before: int, *, in_halves: bool = False) -> None:
         def write(target: Target) -> None:
             target.forget_many()
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
             for writer, source, rows in _in_order(batch, part.format.source):
-                written = writer(target, source, rows)
+                if in_halves:
+                    written = _in_halves(writer, target, source, rows)
+                else:
+                    written = writer(target, source, rows)
                 added += written.added
                 changed += written.changed
                 for reason, example in written.refused:
@@ -428,7 +473,9 @@ class Database:
             psycopg.OperationalError | psycopg.InternalError | errors.ForeignKeyViolation,
         ):
             return
-        raise Interrupted(f"the database refuses a batch: {_line(error)}") from error
+        is_of_a_value = isinstance(error, psycopg.DataError | psycopg.IntegrityError)
+        kind = _BatchRefused if is_of_a_value else Interrupted
+        raise kind(f"the database refuses a batch: {_line(error)}") from error
 
     def _connected(self) -> Target:
         if self._target is None:
