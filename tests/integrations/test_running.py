@@ -186,6 +186,24 @@ def test_a_killed_run_goes_on_under_the_same_import_without_doubling(
     assert listens(owner) == 32
 
 
+def test_an_interrupted_file_with_another_name_is_another_import(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    file = numbers(tmp_path / "a.plays", 25)
+
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        importer.run(file, Gate(15, leave).format)
+    # A server releases the locks of a connection a moment after its client has closed it.
+    wait_for(lambda: not locks(owner), "the lock of the first run to be released")
+    receipt = importer.run(file.rename(tmp_path / "b.plays"), of_listens())
+
+    assert (receipt["file"], len(receipt["parts"])) == ("b.plays", 1)
+    assert counts(receipt) == (25, 15, 10, 0, 0)
+
+
 def wait_for_quiet(owner: Rows) -> int:
     """Return how many records are counted when the server has noticed that the process is gone."""
     for _ in range(1000):

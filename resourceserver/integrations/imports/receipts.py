@@ -1,7 +1,8 @@
 """The receipt of an import: what became of each record, kept in the transaction that wrote it.
 
 So a run that was killed at any moment has a receipt that says exactly what it has written. The next run of
-the same file goes on under the same import, and skips as many records of each member as the receipt counts.
+the same file with the same name goes on under the same import, and skips as many records of each member as
+the receipt counts.
 
     begin ──► running ──┬──► done        something usable was in it
                 ▲       ├──► failed      nothing was

@@ -10,12 +10,14 @@ set local role svc_owner
 select pg_try_advisory_lock(hashtextextended('import ' || %(what)s, 0))
 
 -- name: unfinished
--- The newest import of this very file that did not come to its end.
+-- The newest import of this very file that did not come to its end. Under another name it is another import: its
+-- receipt names the file, and would count the records of both names.
 select import_id,
        started_at
   from profile.import
  where user_id = %(user_id)s
    and digest = %(digest)s
+   and file_name = %(file_name)s
    and chosen_format is not distinct from %(chosen_format)s
    and status in ('running', 'interrupted')
  order by started_at desc
