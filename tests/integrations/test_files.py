@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import struct
 import zipfile
 from contextlib import ExitStack, suppress
@@ -77,6 +78,34 @@ def test_an_archive_whose_list_of_members_does_not_fit_into_memory_is_refused_un
     monkeypatch.delattr(zipfile, "ZipInfo")
     with pytest.raises(CannotOpen, match=problem):
         bring(path)
+
+
+def test_a_folder_may_have_more_archives_than_a_process_may_open_files(tmp_path: Path) -> None:
+    inner = BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("large.json", bytes(100_000))
+    for number in range(150):
+        with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as archive:
+            archive.writestr(f"{number}.json", f"{number}")
+            archive.writestr(f"inner {number}.zip", inner.getvalue())
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = set(map(int, os.listdir("/dev/fd")))
+    most = [number for number in range(len(taken) + 100) if number not in taken][99]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+    try:
+        with ExitStack() as within:
+            brought = files.bring(tmp_path, within)
+            contents = {}
+            for member in brought.files:
+                with member.open() as stream:
+                    contents[member.name] = stream.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert brought.refused == []
+    assert contents == {
+        **{f"{number}.json": f"{number}".encode() for number in range(150)},
+        **{f"inner {number}.zip/large.json": bytes(100_000) for number in range(150)},
+    }
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:

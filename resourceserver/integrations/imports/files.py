@@ -37,8 +37,10 @@ MOST_MEMBERS: Final = 100_000
 """How many files are listed at most: each takes almost a kilobyte of memory."""
 LONGEST_NAME: Final = 500
 """Most characters of the name of a member."""
+_MOST_OPEN: Final = 64
+"""How many archives are open at once: a folder may have more than a process may open files."""
 _IN_MEMORY: Final = 64 * 2**10
-"""Bytes of an inner archive that are kept in memory; there may be hundreds of them."""
+"""Bytes of an inner archive that are kept in memory; many are open at once."""
 _LONGEST_LIST: Final = 32 * 2**20
 """Bytes of the list at the end of an archive, which zipfile reads as a whole."""
 _CHUNK: Final = 2**20
@@ -220,7 +222,8 @@ def bring(path: Path, within: ExitStack) -> Brought:
 
     Raises CannotOpen.
     """
-    listing = _Listing(Brought(), within)
+    listing = _Listing(Brought())
+    within.callback(_close_all, listing.opened)
     try:
         if path.is_dir():
             listing.add_folder(path)
@@ -279,12 +282,58 @@ def _clean(name: str) -> str:
     )
 
 
+_Opened = dict["_Archive", tuple[zipfile.ZipFile, ExitStack]]
+"""Archives that are open, the last used last."""
+
+
+def _close_all(opened: _Opened) -> None:
+    while opened:
+        opened.popitem()[1][1].close()
+
+
+@dataclass(frozen=True, eq=False)
+class _Archive:
+    """An archive, opened when it is read, and closed when many others have been read since."""
+
+    member: Member
+    is_inner: bool
+    opened: _Opened
+
+    def open(self, entry: zipfile.ZipInfo) -> IO[bytes]:
+        """Return a stream of a member."""
+        return self.unzipped().open(entry)
+
+    def unzipped(self) -> zipfile.ZipFile:
+        """Return the archive, which can be read from any place."""
+        found = self.opened.pop(self, None)
+        if found is None:
+            while len(self.opened) >= _MOST_OPEN:
+                self.opened.pop(next(iter(self.opened)))[1].close()
+            with ExitStack() as within:
+                archive = within.enter_context(_unzip(within.enter_context(self._source())))
+                found = archive, within.pop_all()
+        self.opened[self] = found
+        return found[0]
+
+    def _source(self) -> IO[bytes]:
+        if not self.is_inner:
+            return self.member.opener()
+        # The list of an archive stands at its end, and a packed stream cannot be read from there.
+        with ExitStack() as within:
+            copy = within.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+            with self.member.open() as packed:
+                while piece := packed.read(_CHUNK):
+                    copy.write(piece)
+            within.pop_all()
+            return cast("IO[bytes]", copy)
+
+
 @dataclass(frozen=True)
 class _Listing:
     """Lists the files in what was brought."""
 
     brought: Brought
-    within: ExitStack
+    opened: _Opened = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     """How many members have each name."""
 
@@ -352,8 +401,8 @@ class _Listing:
 
     def _add_archive(self, member: Member, depth: int) -> None:
         try:
-            archive = self._archive(member, depth)
-            entries = archive.infolist()
+            archive = _Archive(member, depth > 0, self.opened)
+            entries = archive.unzipped().infolist()
         except Unreadable as error:
             self.refuse(member.name, str(error))
             return
@@ -375,19 +424,6 @@ class _Listing:
             else:
                 opener = partial(archive.open, entry)
                 self.add(name, entry.file_size, entry.compress_size, opener, depth=depth + 1)
-
-    def _archive(self, member: Member, depth: int) -> zipfile.ZipFile:
-        """Return an archive that can be read from any place."""
-        if not depth:
-            source = self.within.enter_context(member.opener())
-            return self.within.enter_context(_unzip(source))
-        # The list of an archive stands at its end, and a packed stream cannot be read from there.
-        file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 -- `within` closes it
-        copy = self.within.enter_context(file)
-        with member.open() as packed:
-            while piece := packed.read(_CHUNK):
-                copy.write(piece)
-        return self.within.enter_context(_unzip(cast("IO[bytes]", copy)))
 
 
 def _problem(entry: zipfile.ZipInfo, path: PurePosixPath) -> str | None:
