@@ -5,9 +5,11 @@ import random
 import resource
 import struct
 import zipfile
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -105,6 +107,49 @@ def test_a_folder_may_have_more_archives_than_a_process_may_open_files(tmp_path:
     assert contents == {
         **{f"{number}.json": f"{number}".encode() for number in range(150)},
         **{f"inner {number}.zip/large.json": bytes(100_000) for number in range(150)},
+    }
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Where root runs the tests, what root may not read is what another user may not."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_brought() -> None:
+    # The folder of pytest is closed to other users.
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        closed = (folder / "closed.json", folder / "closed", folder / "listed")
+        for each in ("closed", "listed"):
+            (folder / each).mkdir()
+            (folder / each / "plays.json").write_text("1")
+        for each in ("closed.json", "plays.json"):
+            (folder / each).write_text("1")
+        folder.chmod(0o755)
+        for path, mode in zip(closed, (0, 0, 0o444), strict=True):
+            path.chmod(mode)
+        try:
+            with without_rights():
+                size = files.digest(folder)[1]
+                brought = bring(folder)
+                with pytest.raises(CannotOpen, match="Permission denied"):
+                    bring(folder / "closed")
+        finally:
+            for path in closed:
+                path.chmod(0o755)
+    assert size == 1
+    assert [each.name for each in brought.files] == ["plays.json"]
+    assert dict(brought.refused) == {
+        "closed.json": "the file cannot be read: Permission denied",
+        "closed": "the folder cannot be opened: Permission denied",
+        "listed/plays.json": "the file cannot be read: Permission denied",
     }
 
 

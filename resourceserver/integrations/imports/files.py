@@ -247,27 +247,59 @@ def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
         if not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
             # A pipe would be waited for, and a device read without end.
             raise CannotOpen(_NO_FILE)
-        for name, file in _walk(path) if path.is_dir() else [("", path)]:
-            if path.is_dir():
-                whole.update(f"{name}\0{file.stat().st_size}\0".encode("utf-8", "surrogateescape"))
-            with file.open("rb") as stream:
-                while piece := stream.read(_CHUNK):
-                    whole.update(piece)
-                    size += len(piece)
-                    on_read(len(piece))
+        is_folder = path.is_dir()
+        for name, file, file_size in _walk(path) if is_folder else [("", path, 0)]:
+            if is_folder:
+                whole.update(f"{name}\0{file_size}\0".encode("utf-8", "surrogateescape"))
+            try:
+                with file.open("rb") as stream:
+                    while piece := stream.read(_CHUNK):
+                        whole.update(piece)
+                        size += len(piece)
+                        on_read(len(piece))
+            except OSError:
+                # In a folder it is left out with its name, when the files are listed.
+                if not is_folder:
+                    raise
     except OSError as error:
         raise CannotOpen(error.strerror or str(error)) from error
     return whole.digest(), size
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the regular files in a folder with their names in it, in the order of these."""
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(each for each in folders if each not in _SKIPPED)
-        for each in sorted(files):
+def _walk(
+    folder: Path, refuse: Callable[[str, str], None] = lambda *_: None
+) -> Iterator[tuple[str, Path, int]]:
+    """Yield name, path and size of the regular files in a folder, in the order of their names.
+
+    ``refuse`` gets the name of what is left out, and why. Raises OSError for the folder itself.
+    """
+
+    def on_error(error: OSError) -> None:
+        place = Path(error.filename)
+        if place == folder:
+            raise error
+        refuse(place.relative_to(folder).as_posix(), _unopened(error))
+
+    for parent, folders, files in os.walk(folder, onerror=on_error):
+        folders[:] = sorted(set(folders) - _SKIPPED)
+        for each in sorted({*folders, *files} - _SKIPPED):
             path = Path(parent, each)
-            if each not in _SKIPPED and path.is_file() and not path.is_symlink():
-                yield path.relative_to(folder).as_posix(), path
+            name = path.relative_to(folder).as_posix()
+            try:
+                found = path.lstat()
+            except OSError as error:
+                # A folder comes to ``on_error``.
+                if each not in folders:
+                    refuse(name, _damage(error))
+                continue
+            if stat.S_ISLNK(found.st_mode):
+                refuse(name, _LINK)
+            elif stat.S_ISREG(found.st_mode):
+                yield name, path, found.st_size
+
+
+def _unopened(error: OSError) -> str:
+    return f"the folder cannot be opened: {error.strerror}"
 
 
 def _opener(path: Path) -> Callable[[], IO[bytes]]:
@@ -348,13 +380,12 @@ class _Listing:
 
     def add_folder(self, folder: Path) -> None:
         """Add the files in a folder."""
-        for parent, folders, names in os.walk(folder):
-            for each in (*folders, *names):
-                path = Path(parent, each)
-                if path.is_symlink():
-                    self.refuse(_clean(path.relative_to(folder).as_posix()), _LINK)
-        for name, path in _walk(folder):
-            self.add(_clean(name), path.stat().st_size, None, _opener(path))
+
+        def refuse(name: str, problem: str) -> None:
+            self.refuse(_clean(name), problem)
+
+        for name, path, size in _walk(folder, refuse):
+            self.add(_clean(name), size, None, _opener(path))
 
     def add(
         self,
