@@ -91,14 +91,22 @@ def import_files(
         raise click.UsageError("name the files, and the account with --user")
     form = _format(format_name)
     outcomes: list[_Outcome] = []
+    failure: click.ClickException | None = None
     for path in paths:
-        outcome = _import_file(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json)
+        try:
+            outcome = _import_file(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json)
+        except click.ClickException as error:
+            # What earlier files have become is printed first.
+            failure = error
+            break
         outcomes.append(outcome)
         if outcome.is_stopped:
             break
-    if is_json:
-        found = [each.receipt for each in outcomes if each.receipt is not None]
+    found = [each.receipt for each in outcomes if each.receipt is not None]
+    if is_json and (found or failure is None):
         click.echo(json.dumps(found[0] if len(paths) == 1 and found else found, indent=2))
+    if failure is not None:
+        raise failure
     if outcomes[-1].is_stopped or not any(each.is_usable for each in outcomes):
         sys.exit(1)
 

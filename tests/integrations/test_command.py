@@ -220,6 +220,28 @@ def test_a_server_that_was_restarted_midway_does_not_make_an_import_fail(
     assert json.loads(done.stdout)["status"] == "done"
 
 
+def test_scripts_get_the_receipts_of_files_before_an_error_of_the_database(
+    command: Command, plays: Path, tmp_path: Path, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, later = running.run, tmp_path / "later.plays"
+    later.write_text("7\n")
+
+    def run_and_break(planned: running.Plan, *given: Any) -> None:
+        run(planned, *given)
+        if planned.parts[0].name == later.name:
+            owner.execute("alter table profile.import rename to import_away")
+
+    monkeypatch.setattr(running, "run", run_and_break)
+    try:
+        done = command.bring(plays, later, "--json")
+    finally:
+        owner.execute("alter table profile.import_away rename to import")
+
+    assert done.exit_code == 1
+    assert [each["file"] for each in json.loads(done.stdout)] == [plays.name]
+    assert "profile.import" in done.stderr
+
+
 def test_files_of_nobody_are_refused(command: Command, plays: Path) -> None:
     command.email = "nobody@example.org"
 
