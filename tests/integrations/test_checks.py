@@ -28,6 +28,17 @@ POINT: Final = Point("a", AT, 52.37, 4.89, 12, 3.5, 4, 1.4, 210)
 LISTEN: Final = Listen("a", AT, "track", "artist")
 
 
+@pytest.mark.parametrize("record", [SAMPLE, HeartRate("a", AT, 61, WATCH), POINT])
+@pytest.mark.parametrize(("key", "reason"), [("  ", "empty_name"), (7, "invalid_value")])
+def test_a_key_of_a_frequent_type_is_a_text_and_not_blank(
+    record: Any, key: Any, reason: str
+) -> None:
+    # The quick checks know what the record before had.
+    assert checks.refusal(record) is None
+
+    assert checks.refusal(record._replace(key=key)) == reason
+
+
 @pytest.mark.parametrize(
     ("record", "reason"),
     [

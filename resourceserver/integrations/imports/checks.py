@@ -409,7 +409,9 @@ def _quick_sample(record: records.Sample) -> str | None:
         type(value) in (float, int)
         and 1e-15 <= value <= 1e15
         and record.metric_type in METRICS
+        and type(record.key) is str
         and record.key.isprintable()
+        and not record.key.isspace()
         and 0 < len(record.key) <= KEY_LENGTH
         and FIRST <= started <= ended < LAST
         and ended - started <= _LONGEST_SAMPLE
@@ -426,7 +428,9 @@ def _quick_heart_rate(record: records.HeartRate) -> str | None:
     if (
         type(record.bpm) is int
         and 1 <= record.bpm <= 400
+        and type(record.key) is str
         and record.key.isprintable()
+        and not record.key.isspace()
         and 0 < len(record.key) <= KEY_LENGTH
         and FIRST <= record.recorded_at < LAST
         and record.rr_intervals_ms == ()
