@@ -36,7 +36,9 @@ brought as materialized (
            sum(part.refused)::bigint as refused,
            bool_or(part.problem is not null) as is_cut_short
       from profile.import
-      join profile.import_part as part using (user_id, import_id)
+      join profile.import_part as part
+        on part.user_id = %(user_id)s
+       and part.import_id = import.import_id
      where import.user_id = %(user_id)s
        and import.status <> 'undone'
        and part.source is not null
@@ -110,7 +112,10 @@ row_of_file as (
                    then (
                             select refusal.reason
                               from profile.import_refusal as refusal
-                              join profile.import_part as part using (user_id, import_id, name)
+                              join profile.import_part as part
+                                on part.user_id = %(user_id)s
+                               and part.import_id = refusal.import_id
+                               and part.name = refusal.name
                              where refusal.user_id = %(user_id)s
                                and refusal.import_id = newest.import_id
                                and part.source = newest.source
@@ -140,7 +145,9 @@ row_of_tracker as (
            null::bigint as refused,
            null::text as last_error
       from activity.device_stream as stream
-      join activity.device as device using (user_id, device_id)
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = stream.device_id
      where stream.user_id = %(user_id)s
        and 'read:activity' = any (string_to_array(current_setting('svc.scopes'), ' '))
        and stream.event_count > 0
