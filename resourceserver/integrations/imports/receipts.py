@@ -16,6 +16,7 @@ earlier run writes nothing any more.
 
 import hashlib
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ EXAMPLES: Final = 3
 Connection = psycopg.Connection[tuple[Any, ...]]
 Receipt = dict[str, Any]
 """A receipt as JSON (``receipt`` in receipts.sql)."""
+
+
+_ATTEMPTS: Final = 10
+_PAUSE_S: Final = 0.1
 
 
 class AlreadyRunning(Exception):
@@ -99,10 +104,14 @@ def begin(
 def lock(connection: Connection, what: str) -> None:
     """Lock an import or a file until the connection is closed. Raises AlreadyRunning.
 
+    The server releases the locks of a closed connection a moment later, so several attempts are made.
     By the login's own right: on a server of ours, other roles may not keep locks (sql/embedded/database.sql).
     """
-    if connection.execute(SQL["try_lock"], {"what": what}).fetchone() != (True,):
-        raise AlreadyRunning
+    for _ in range(_ATTEMPTS):
+        if connection.execute(SQL["try_lock"], {"what": what}).fetchone() == (True,):
+            return
+        time.sleep(_PAUSE_S)
+    raise AlreadyRunning
 
 
 def end(owner: Connection, running: Import, status: str, problem: str | None) -> bool:
