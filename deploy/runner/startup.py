@@ -111,7 +111,7 @@ def _become_supervisor(plan: Plan, chosen: Settings, signals: Signals) -> NoRetu
         signals.block()
         try:
             signals.check()
-            os.execve(sys.executable, command, inherited)  # noqa: S606 (the command is the program's own)
+            os.execve(sys.executable, command, inherited)  # noqa: S606 -- the command is our own
         finally:
             signals.unblock()
 

@@ -119,8 +119,8 @@ _DAMAGE: Final = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(NotImplementedError, RuntimeError, ValueError),
 )
-"""What reading a damaged file raises: RuntimeError where a member of a zip is encrypted, ValueError where
-its name is no text."""
+"""The errors of reading a damaged file: RuntimeError if a member of a zip is encrypted, NotImplementedError
+if zipfile does not know its compression, ValueError if its name is no text."""
 
 
 def _damage(error: BaseException) -> str:

@@ -110,6 +110,7 @@ def lock(connection: Connection, what: str) -> None:
     for _ in range(_ATTEMPTS):
         if connection.execute(SQL["try_lock"], {"what": what}).fetchone() == (True,):
             return
+        # A command has nothing else to do meanwhile.
         time.sleep(_PAUSE_S)
     raise AlreadyRunning
 

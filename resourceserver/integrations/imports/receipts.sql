@@ -10,8 +10,8 @@ set local role svc_owner
 select pg_try_advisory_lock(hashtextextended('import ' || %(what)s, 0))
 
 -- name: unfinished
--- The newest import of this very file that did not come to its end. Under another name it is another import: its
--- receipt names the file, and would count the records of both names.
+-- The newest unfinished import of a file with this name and digest. The same file under another name is another
+-- import, because a receipt has one file name and would count the records of both.
 select import_id,
        started_at
   from profile.import

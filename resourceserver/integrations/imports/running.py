@@ -456,6 +456,7 @@ class Database:
                 if attempt == len(_PAUSES_S):
                     self.say(f"{_problem(error)}; trying again")
                 pause_s = _PAUSES_S[min(attempt, len(_PAUSES_S) - 1)]
+                # This thread only writes batches, so it may sleep until the database answers again.
                 time.sleep(pause_s)
                 waited, attempt = waited + pause_s, attempt + 1
 
