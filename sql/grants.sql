@@ -110,6 +110,9 @@ grant select (user_id, date), insert, update (marked_at, is_left_raw)
 grant select, insert, update (source, last_sync_at, last_event_at, event_count)
     on activity.device_stream
     to svc_ingester;
+-- Where it leaves work for the worker, it makes the person's turn due.
+grant execute on function svc.make_due to svc_ingester, svc_importer;
+grant select, insert, update (due_at) on svc.turn to svc_ingester, svc_importer;
 
 -- Imports: they insert and change the records of integrations, and read what they have written.
 grant usage
@@ -160,6 +163,15 @@ grant select, insert, update (source, last_sync_at, last_event_at, event_count)
 grant usage on schema svc to svc_worker;
 grant execute on function svc.check_version, svc.note_uses, svc.job_user_id to svc_worker;
 grant execute on procedure svc.open_job to svc_worker;
+
+-- The turns of the worker.
+grant execute
+    on function svc.claim_turn,
+                svc.renew_turn,
+                svc.finish_turn,
+                svc.put_off_turn,
+                svc.give_back_turn
+    to svc_worker;
 
 -- The job that sums days up. Of people it can read the time zone.
 grant usage on schema identity, reference, activity to svc_worker;

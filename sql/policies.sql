@@ -145,6 +145,7 @@ select svc.secure_user_table('profile.membership');
 select svc.secure_user_table('profile.team_membership');
 select svc.secure_user_table('profile.subscription');
 select svc.secure_user_table('identity.user');
+select svc.secure_user_table('svc.turn', p_is_readable => false, p_is_imported => true);
 
 -- The session of an import reaches only the receipt of this import.
 do $$

@@ -408,6 +408,7 @@ PRIVILEGES = {
         "activity.summary_due": (
             "INSERT SELECT(date) SELECT(marked_at) SELECT(user_id) UPDATE(marked_at)"
         ),
+        "svc.turn": "INSERT SELECT UPDATE(due_at)",
     },
     "svc_importer": {
         "activity.app_session": "INSERT SELECT(idempotency_key)",
@@ -447,6 +448,7 @@ PRIVILEGES = {
         "profile.import": "SELECT UPDATE(ignored) UPDATE(ignored_names)",
         "profile.import_part": "INSERT SELECT UPDATE",
         "profile.import_refusal": "INSERT SELECT UPDATE",
+        "svc.turn": "INSERT SELECT UPDATE(due_at)",
     },
     "svc_reader": {
         "activity.app_session": "SELECT",
@@ -578,8 +580,14 @@ FUNCTIONS = {
         "session_user_id",
         "switches",
     },
-    "svc_ingester": {"lock_new_devices", "open_session", "session_user_id"},
-    "svc_importer": {"check_version", "import_user_id", "lock_new_devices", "open_import"},
+    "svc_ingester": {"lock_new_devices", "make_due", "open_session", "session_user_id"},
+    "svc_importer": {
+        "check_version",
+        "import_user_id",
+        "lock_new_devices",
+        "make_due",
+        "open_import",
+    },
     "svc_authserver": {
         "add_category_rule",
         "category_rules",
@@ -602,11 +610,14 @@ FUNCTIONS = {
     "svc_worker": {
         "category_of_site",
         "check_version",
+        "claim_turn",
         "cover",
         "day_start",
         "days",
         "duration_ms",
+        "finish_turn",
         "focus_streaks",
+        "give_back_turn",
         "instant",
         "job_user_id",
         "mark_all_days",
@@ -617,6 +628,8 @@ FUNCTIONS = {
         "owned_segments",
         "people_with_rollups_due",
         "people_with_summaries_due",
+        "put_off_turn",
+        "renew_turn",
         "switches",
     },
 }

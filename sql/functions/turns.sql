@@ -1,0 +1,175 @@
+-- The turns of the worker: how they are made due, claimed and ended. May run again at any time.
+--
+--     make_due ──► due ──claim_turn──► leased ──finish_turn──► no row, or due again after a time
+--                   ▲                   │  ▲│
+--                   │                   │  └┴ renew_turn, again and again while the work lasts
+--                   ├─put_off_turn──────┤
+--                   ├─give_back_turn────┤
+--                   └─the lease ends────┘
+--
+-- The end of its lease proves that a worker still has a turn: it is another one with each claim and each renewal.
+-- Only svc.make_due runs with the rights of its caller, so that row-level security holds: a session makes turns of its
+-- own person due. The other functions are the worker's, which serves all people.
+
+-- Makes a person's turn due at a time, or an existing one due earlier. A turn that is put off after a failure stays so.
+-- While a worker has the turn, it becomes due again after this worker's end, since the worker may have looked before.
+create or replace function svc.make_due(
+    p_user_id uuid,
+    p_kind    text,
+    p_at      timestamptz default now()
+)
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    insert into svc.turn (user_id, kind, due_at)
+    values (p_user_id, p_kind, p_at)
+        on conflict (user_id, kind) do update
+       set due_at = excluded.due_at
+     where (turn.due_at is null or turn.due_at > excluded.due_at)
+       and (turn.leased_until is not null or turn.attempts = 0)
+$$;
+
+-- Claims the turn of these kinds that has waited longest, and returns it with the end of its lease and the number of
+-- this attempt; no row: none is due. Raises 57SV1 and 57SV2 if the worker's version does not fit the schema
+-- (versions.sql).
+-- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
+-- and would hold those locks while the check waits for a migration.
+create or replace function svc.claim_turn(
+    p_kinds   text[],
+    p_version integer  default null,
+    p_lease   interval default '60 seconds'
+)
+returns table (user_id uuid, kind text, leased_until timestamptz, attempt integer)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform svc.check_version(p_version);
+    return query
+    with next as materialized (
+        select turn.user_id,
+               turn.kind
+          from svc.turn
+         where turn.kind = any (p_kinds)
+           and coalesce(turn.leased_until, turn.due_at) <= now()
+         order by coalesce(turn.leased_until, turn.due_at)
+         limit 1
+           for update skip locked
+    )
+    update svc.turn
+       set due_at = case when turn.due_at > now() then turn.due_at end,
+           leased_until = now() + p_lease,
+           attempts = turn.attempts + 1
+      from next
+     where turn.user_id = next.user_id
+       and turn.kind = next.kind
+    returning turn.user_id,
+              turn.kind,
+              turn.leased_until,
+              turn.attempts;
+end
+$$;
+
+-- Renews a lease, and returns its new end; no row: another worker has the turn, or it is gone.
+create or replace function svc.renew_turn(
+    p_user_id      uuid,
+    p_kind         text,
+    p_leased_until timestamptz,
+    p_lease        interval default '60 seconds'
+)
+returns setof timestamptz
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    update svc.turn
+       set leased_until = now() + p_lease
+     where user_id = p_user_id
+       and kind = p_kind
+       and leased_until = p_leased_until
+    returning leased_until
+$$;
+
+-- Ends a turn whose work is done. It is due again after `p_wait`, which the clock of the database measures, or at the
+-- earlier time at which it was made due meanwhile; without either it is gone. With a wait of 0, it is behind all others
+-- that are due. No row: another worker has the turn, or it is gone.
+create or replace function svc.finish_turn(
+    p_user_id      uuid,
+    p_kind         text,
+    p_leased_until timestamptz,
+    p_wait         interval default null
+)
+returns setof boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from svc.turn
+     where user_id = p_user_id
+       and kind = p_kind
+       and leased_until = p_leased_until
+       and due_at is null
+       and p_wait is null;
+    if found then
+        return query select true;
+        return;
+    end if;
+    return query
+    update svc.turn
+       set due_at = least(due_at, now() + p_wait),
+           leased_until = null,
+           attempts = 0
+     where user_id = p_user_id
+       and kind = p_kind
+       and leased_until = p_leased_until
+    returning true;
+end
+$$;
+
+-- Ends a turn whose work has failed: it is due after a time, whenever else it was made due meanwhile. No row:
+-- another worker has the turn, or it is gone.
+create or replace function svc.put_off_turn(
+    p_user_id      uuid,
+    p_kind         text,
+    p_leased_until timestamptz,
+    p_wait         interval
+)
+returns setof boolean
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    update svc.turn
+       set due_at = now() + p_wait,
+           leased_until = null
+     where user_id = p_user_id
+       and kind = p_kind
+       and leased_until = p_leased_until
+    returning true
+$$;
+
+-- Gives a turn back as if it had not been claimed, so that another worker takes it at once. No row: another
+-- worker has the turn, or it is gone.
+create or replace function svc.give_back_turn(
+    p_user_id      uuid,
+    p_kind         text,
+    p_leased_until timestamptz
+)
+returns setof boolean
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    update svc.turn
+       set due_at = least(due_at, now()),
+           leased_until = null,
+           attempts = greatest(attempts - 1, 0)
+     where user_id = p_user_id
+       and kind = p_kind
+       and leased_until = p_leased_until
+    returning true
+$$;
