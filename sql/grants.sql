@@ -166,7 +166,8 @@ grant execute on procedure svc.open_job to svc_worker;
 
 -- The turns of the worker.
 grant execute
-    on function svc.claim_turn,
+    on function svc.add_turns,
+                svc.claim_turn,
                 svc.renew_turn,
                 svc.finish_turn,
                 svc.put_off_turn,

@@ -30,6 +30,33 @@ as $$
        and (turn.leased_until is not null or turn.attempts = 0)
 $$;
 
+-- Makes turns of a kind due now for people who have none of it. Turns that a worker has, or that are put off, stay as
+-- they are, so this is for lists that are looked through again and again.
+create or replace function svc.add_turns(p_kind text, p_user_ids uuid[])
+returns void
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    insert into svc.turn (user_id, kind, due_at)
+    select user_id,
+           p_kind,
+           now()
+      from unnest(p_user_ids) as person (user_id)
+        on conflict (user_id, kind) do nothing
+$$;
+
+-- How long a lease is: the usual length for the first attempt, and twice as long for each further one, up to 64 times.
+-- So a turn that kills each worker that takes it comes back ever less often.
+create or replace function svc.lease_of(p_lease interval, p_attempt integer)
+returns interval
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select p_lease * (1 << least(p_attempt - 1, 6))
+$$;
+
 -- Claims the turn of these kinds that has waited longest, and returns it with the end of its lease and the number of
 -- this attempt; no row: none is due. Raises 57SV1 and 57SV2 if the worker's version does not fit the schema
 -- (versions.sql).
@@ -61,7 +88,7 @@ begin
     )
     update svc.turn
        set due_at = case when turn.due_at > now() then turn.due_at end,
-           leased_until = now() + p_lease,
+           leased_until = now() + svc.lease_of(p_lease, turn.attempts + 1),
            attempts = turn.attempts + 1
       from next
      where turn.user_id = next.user_id
@@ -86,7 +113,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     update svc.turn
-       set leased_until = now() + p_lease
+       set leased_until = now() + svc.lease_of(p_lease, attempts)
      where user_id = p_user_id
        and kind = p_kind
        and leased_until = p_leased_until

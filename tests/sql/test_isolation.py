@@ -608,6 +608,7 @@ FUNCTIONS = {
         "uncategorized_time",
     },
     "svc_worker": {
+        "add_turns",
         "category_of_site",
         "check_version",
         "claim_turn",

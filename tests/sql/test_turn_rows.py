@@ -158,6 +158,40 @@ def test_a_turn_that_fails_is_put_off_and_a_new_reason_does_not_hurry_it(
     assert (due_at > datetime.now(UTC), is_leased, attempts) == (True, False, 0)
 
 
+def test_a_turn_that_kills_its_workers_comes_back_ever_less_often(
+    connect_as: Connect, owner: Rows, alice: Person
+) -> None:
+    worker = connect_as("worker")
+    make_due(owner, alice)
+    leases = []
+
+    for _ in range(9):
+        turn = claim(worker)
+        assert turn is not None
+        row = owner.execute(
+            "select round(extract(epoch from leased_until - now())) from svc.turn"
+        ).fetchone()
+        leases.append(row and int(row[0]))
+        # As if the time had passed.
+        owner.execute("update svc.turn set leased_until = now()")
+
+    assert leases == [60, 120, 240, 480, 960, 1920, 3840, 3840, 3840]
+
+
+def test_a_list_of_people_makes_turns_due_and_leaves_those_that_exist(
+    connect_as: Connect, owner: Rows, alice: Person, bob: Person
+) -> None:
+    worker = connect_as("worker")
+    make_due(owner, alice, at=LATER)
+
+    worker.execute("select svc.add_turns('import', %s)", [[alice.user_id, bob.user_id]])
+
+    turn = claim(worker)
+    assert turn is not None
+    assert turn.user_id == bob.user_id
+    assert claim(worker) is None
+
+
 def test_a_turn_that_is_given_back_is_free_at_once_and_was_no_attempt(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:
