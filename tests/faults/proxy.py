@@ -43,6 +43,8 @@ class Proxy:
     """Set while bytes are forwarded; the last one is for future connections."""
     is_cut: bool = False
     open_sockets: list[socket.socket] = field(default_factory=list)
+    refused: int = 0
+    """The number of new connections that were refused."""
     trap: Trap | None = None
     """The actions that have not run yet."""
     round_trips: int = 0
@@ -96,6 +98,7 @@ class Proxy:
             with self._lock:
                 far = None if self.is_cut else self._connect()
                 if far is None:
+                    self.refused += 1
                     near.close()
                     continue
                 self.open_sockets += [near, far]

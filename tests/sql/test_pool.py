@@ -69,14 +69,14 @@ def test_a_pool_connects_when_it_is_used_and_keeps_its_connections_until_it_is_c
 
 
 def test_a_request_beyond_the_size_of_the_pool_waits_and_is_served_or_refused(
-    deployment: Settings, monkeypatch: pytest.MonkeyPatch
+    deployment: Settings,
 ) -> None:
-    monkeypatch.setattr(database, "WAIT_S", 0.2)
-
     async def use(workers: Pool) -> None:
         first = await workers.take()
+        workers.wait_s = 0.05
         with pytest.raises(psycopg.OperationalError, match="every connection is busy") as refused:
             await workers.take()
+        workers.wait_s = None
         waiting = asyncio.create_task(workers.take())
         await wait_for_async(lambda: workers.waiting == 1, "a request to wait")
         await workers.give_back(first)
