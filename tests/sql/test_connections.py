@@ -185,13 +185,16 @@ def test_a_float_arrives_bit_for_bit(deployment: Settings, number: float) -> Non
     with_pipelines(deployment, use)
 
 
-def test_without_a_free_place_the_database_is_reported_as_busy(deployment: Settings) -> None:
+def test_without_a_free_place_the_database_is_reported_as_busy(
+    deployment: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sleep = pipeline.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
         alone = to(deployment, size=1, depth=1)
         sleeping = asyncio.create_task(alone.run(((sleep, {}),)))
         await wait_for_async(alone.places.locked, "the only place to be taken")
+        monkeypatch.setattr(database, "WAIT_S", 0.05)
         with pytest.raises(psycopg.OperationalError, match="busy"):
             await alone.run(((ECHO, {"text": "x"}),))
         sleeping.cancel()
@@ -245,10 +248,11 @@ def test_a_missing_answer_fails_the_request_in_time(deployment: Settings) -> Non
     sleep = pipeline.statement("select pg_sleep(5)::text")
 
     async def run() -> None:
-        hasty = to(deployment, size=1, depth=8, patience_s=1.0)
+        hasty = to(deployment, size=1, depth=8, patience_s=0.5)
         answers = await asyncio.gather(
             hasty.run(((sleep, {}),)), echo(hasty, "behind"), return_exceptions=True
         )
+        hasty.pipelines[0].patience_s = 30
         assert [type(answer) for answer in answers] == [psycopg.OperationalError] * 2
         assert await echo(hasty, "later") == b"later"
         hasty.close()
@@ -256,17 +260,29 @@ def test_a_missing_answer_fails_the_request_in_time(deployment: Settings) -> Non
     asyncio.run(run())
 
 
-def test_answers_behind_slow_ones_do_not_count_as_late(deployment: Settings) -> None:
-    sleep = pipeline.statement("select pg_sleep(0.7)::text || %(number)s")
+def test_answers_behind_slow_ones_do_not_count_as_late(
+    deployment: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep = pipeline.statement("select pg_sleep(0.1)::text || %(number)s")
+    passed_s = 0.0
 
     async def run() -> None:
-        hasty = to(deployment, size=1, depth=8, patience_s=1.5)
+        nonlocal passed_s
+        loop = asyncio.get_running_loop()
+        clock = loop.time
+        monkeypatch.setattr(loop, "time", lambda: clock() + passed_s)
+        hasty = to(deployment, size=1, depth=8, patience_s=100)
         before = await echo(hasty, "connected")
         connection = hasty.pipelines[0]._connection
-        # The last answer comes after almost twice the time that an answer may take.
-        answers = await asyncio.gather(
-            *(hasty.run(((sleep, {"number": str(number)}),)) for number in range(4))
-        )
+        asked = [
+            asyncio.ensure_future(hasty.run(((sleep, {"number": str(number)}),)))
+            for number in range(4)
+        ]
+        answers = []
+        for each in asked:
+            # The last answer comes after more than twice the time that an answer may take.
+            passed_s += 60
+            answers.append(await each)
 
         assert before == b"connected"
         assert [answer[0].get_value(0, 0) for answer in answers] == [b"0", b"1", b"2", b"3"]
@@ -282,7 +298,8 @@ def test_a_server_that_accepts_without_a_reply_is_given_up(deployment: Settings)
         reader = Reader.of(nobody)
         token = tokens.mint(tokens.ACCESS, UUID(int=1))
 
-        async with asyncio.timeout(2):
+        # Without the limit of connecting, that of the read would raise TookTooLong.
+        async with asyncio.timeout(30):
             with pytest.raises(DatabaseUnavailable):
                 await reader.check(Credential(token, (), ()))
         reader.close()

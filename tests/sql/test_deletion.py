@@ -241,7 +241,7 @@ def test_later_tables_are_emptied_in_a_valid_order(db: Rows) -> None:
 
     places = [name for (name,) in db.execute("select svc.tables_of_people()::text")]
     removed: list[int] = []
-    while not removed or removed[-1]:
+    while len(removed) < 10 and 0 not in removed:
         row = db.execute("select svc.forget_departed(3)").fetchone()
         assert row is not None
         removed.append(row[0])
