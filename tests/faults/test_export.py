@@ -223,11 +223,10 @@ def test_a_database_that_fails_midway_breaks_the_answer_off(
         (backend,) = soon(owner, 1)
         owner.execute("select pg_terminate_backend(%s)", [backend])
         answer.read_all()
-    after = under_way(owner)
+    soon(owner, 0)
 
     assert answer.status == 200
     assert not answer.taken.endswith(END)
-    assert after == []
 
 
 @pytest.mark.usefixtures("much")
@@ -249,7 +248,6 @@ def test_an_export_to_a_client_that_stops_reading_is_broken_off(
 
     with download(port, alice) as answer:
         answer.read_until(b'"idempotency_key":"k1"')
-        soon(owner, 1)
         soon(owner, 0)
         answer.read_all()
 
@@ -260,10 +258,11 @@ def test_an_export_to_a_client_that_stops_reading_is_broken_off(
 def test_an_export_without_end_is_broken_off(
     port: int, alice: Person, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route, "LONGEST_S", 0.5)
+    monkeypatch.setattr(route, "LONGEST_S", 1.0)
 
     with download(port, alice) as answer:
-        answer.read_until(b'"idempotency_key":"k1"')
+        # The head comes before the first row is read, so a busy machine has sent it by then.
+        answer.read_until(b"\r\n\r\n")
         soon(owner, 0)
         answer.read_all()
 

@@ -132,9 +132,11 @@ def test_a_head_of_65_kib_is_refused_before_its_end(port: int, line: bytes) -> N
 
 def test_300_half_open_connections_are_closed_and_others_answered_meanwhile(port: int) -> None:
     with ExitStack() as opened:
-        connections = [opened.enter_context(connected(port)) for _ in range(HALF_OPEN)]
-        for connection in connections:
-            connection.sendall(GET)
+        connections = []
+        for _ in range(HALF_OPEN):
+            connections.append(opened.enter_context(connected(port)))
+            # At once: a connection without a request would be closed without an answer.
+            connections[-1].sendall(GET)
 
         assert is_answered(port)
         statuses = {split(received(connection))[0] for connection in connections}

@@ -22,6 +22,7 @@ from shared.pipeline import ConnectionLostError, Pipelines
 from shared.settings import Settings
 from tests.conftest import FAST
 from tests.faults.proxy import Proxy
+from tests.waiting import wait_for_async
 
 ECHO = pipeline.statement("select %(text)s::text")
 PID = pipeline.statement("select pg_backend_pid()::text")
@@ -80,12 +81,8 @@ def test_the_end_of_a_server_process_fails_all_of_its_requests(
 
 
 async def until_asleep(owner: psycopg.Connection[Any], pid: int) -> None:
-    for _ in range(1000):
-        event = owner.execute("select wait_event from pg_stat_activity where pid = %s", [pid])
-        if event.fetchone() == ("PgSleep",):
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("the statement has not begun")
+    asleep = "select from pg_stat_activity where pid = %s and wait_event = 'PgSleep'"
+    await wait_for_async(lambda: owner.execute(asleep, [pid]).fetchall(), "the statement to begin")
 
 
 @pytest.fixture
