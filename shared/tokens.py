@@ -34,6 +34,8 @@ REQUEST: Final = "svc_rq_"
 """An authorization request that is pending in a browser; useless without that browser's session."""
 STATE: Final = "svc_st_"
 """A sign-in at a provider that is pending in a browser; useless without that browser's session."""
+UPLOAD: Final = "svc_ut_"
+"""Tickets, each for one upload of a file."""
 
 CLIENT: Final = "svc_client_"
 """Client ids contain no user and no checksum; they are not secret (RFC 6749, section 2.2)."""
@@ -48,7 +50,7 @@ _CHECKSUM_LENGTH: Final = 6
 _BODY_LENGTH: Final = _USER_LENGTH + _SECRET_LENGTH
 
 SCANNER_PATTERN: Final = (
-    rf"\bsvc_(?:dt|rt|ac|ss|ln)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
+    rf"\bsvc_(?:dt|rt|ac|ss|ln|ut)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
 )
 """The pattern for secret scanners; ``parse`` then distinguishes real tokens from similar text."""
 

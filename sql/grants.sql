@@ -34,6 +34,8 @@ grant execute
                 svc.try_rules,
                 svc.mark_all_summaries
     to svc_authserver;
+-- Uploads of files: the first one requires a fresh sign-in, the others a sign-in of the person (uploads.sql).
+grant execute on function svc.create_upload, svc.uploads, svc.cancel_upload to svc_authserver;
 -- Each of these functions checks the sign-in of its person (categories.sql).
 grant execute
     on function svc.category_rules,
@@ -113,6 +115,13 @@ grant select, insert, update (source, last_sync_at, last_event_at, event_count)
 -- Where it leaves work for the worker, it makes the person's turn due.
 grant execute on function svc.make_due to svc_ingester, svc_importer;
 grant select, insert, update (due_at) on svc.turn to svc_ingester, svc_importer;
+-- Uploads: each function looks the ticket up (uploads.sql).
+grant execute
+    on function svc.find_upload,
+                svc.begin_upload,
+                svc.advance_upload,
+                svc.release_upload
+    to svc_ingester;
 
 -- Imports: they insert and change the records of integrations, and read what they have written.
 grant usage
@@ -211,3 +220,19 @@ grant select, insert, delete
        activity.app_timeline
     to svc_worker;
 grant select, insert, update (marked_at, is_left_raw), delete on activity.rollup_due to svc_worker;
+
+-- The worker imports uploaded files: it begins and ends imports and reads their receipts, and the importer writes the
+-- records. It removes files that are no longer needed.
+grant usage on schema profile to svc_worker;
+grant execute
+    on function svc.expire_uploads,
+                svc.unneeded_uploads,
+                svc.note_upload_directory
+    to svc_worker;
+grant select, update (status, import_id, problem, expires_at, ended_at)
+    on profile.upload
+    to svc_worker;
+grant select, insert, update (status, problem, key_hash, finished_at)
+    on profile.import
+    to svc_worker;
+grant select on profile.import_part, profile.import_refusal to svc_worker;

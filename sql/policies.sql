@@ -139,6 +139,7 @@ select svc.secure_user_table('content.calendar_event', p_is_imported => true);
 select svc.secure_user_table('profile.import');
 select svc.secure_user_table('profile.import_part');
 select svc.secure_user_table('profile.import_refusal');
+select svc.secure_user_table('profile.upload', p_is_readable => false);
 select svc.secure_user_table('profile.integration');
 select svc.secure_user_table('profile.integration_credential', p_is_readable => false);
 select svc.secure_user_table('profile.membership');

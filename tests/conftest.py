@@ -294,6 +294,7 @@ _OTHERS: Final = (
     "identity.provider_sign_in",
     "identity.security_event",
     "identity.throttle",
+    "svc.upload_directory",
 )
 
 

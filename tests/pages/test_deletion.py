@@ -149,7 +149,8 @@ def life(
 
 
 def add_what_is_not_invented(owner: Rows, person: Person) -> None:
-    """Store a day's summary, which a job would compute later, a subscription, and the receipt of a file."""
+    """Store a day's summary, which a job would compute later, a subscription, the receipt of a file and an
+    upload."""
     owner.execute(
         """
         with brought as (
@@ -169,6 +170,10 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
         select user_id, import_id, name, 'missing_time', 1, array[%(email)s] from part
         """,
         {"user_id": person.user_id, "email": person.email},
+    )
+    owner.execute(
+        "insert into profile.upload (user_id, ticket_hash) values (%s, sha256(%s))",
+        [person.user_id, person.email.encode()],
     )
     owner.execute(
         "insert into profile.subscription (user_id, plan, status, billing) "

@@ -209,6 +209,7 @@ FORBIDDEN = {
         "delete from activity.rollup_due",
         "insert into activity.label (user_id, app) values (gen_random_uuid(), 'x')",
         "update activity.device set name = 'x'",
+        "select * from profile.upload",
     ],
     "importer": [
         "select * from activity.app_session",
@@ -246,6 +247,7 @@ FORBIDDEN = {
         "select svc.recent_categories(gen_random_uuid())",
         "select svc.scores_of(gen_random_uuid())",
         "select svc.set_score(gen_random_uuid(), 'x', 1)",
+        "select * from profile.upload",
     ],
     "worker": [
         "select * from identity.password",
@@ -257,6 +259,7 @@ FORBIDDEN = {
         "insert into activity.summary_due (user_id, date) values (gen_random_uuid(), now())",
         "update activity.app_time set owned_ms = 0",
         "insert into activity.rollup_due (user_id, date) values (gen_random_uuid(), now())",
+        "update profile.upload set ticket_hash = ''",
     ],
 }
 
@@ -513,6 +516,15 @@ PRIVILEGES = {
         "activity.rollup_due": "DELETE INSERT SELECT UPDATE(is_left_raw) UPDATE(marked_at)",
         "activity.summary_due": "DELETE SELECT UPDATE(marked_at)",
         "identity.user": "SELECT(timezone) SELECT(user_id)",
+        "profile.import": (
+            "INSERT SELECT UPDATE(finished_at) UPDATE(key_hash) UPDATE(problem) UPDATE(status)"
+        ),
+        "profile.import_part": "SELECT",
+        "profile.import_refusal": "SELECT",
+        "profile.upload": (
+            "SELECT UPDATE(ended_at) UPDATE(expires_at) UPDATE(import_id) UPDATE(problem)"
+            " UPDATE(status)"
+        ),
         "reference.category": "SELECT",
         "reference.category_rule": "SELECT",
     },
@@ -580,7 +592,16 @@ FUNCTIONS = {
         "session_user_id",
         "switches",
     },
-    "svc_ingester": {"lock_new_devices", "make_due", "open_session", "session_user_id"},
+    "svc_ingester": {
+        "advance_upload",
+        "begin_upload",
+        "find_upload",
+        "lock_new_devices",
+        "make_due",
+        "open_session",
+        "release_upload",
+        "session_user_id",
+    },
     "svc_importer": {
         "check_version",
         "import_user_id",
@@ -590,9 +611,11 @@ FUNCTIONS = {
     },
     "svc_authserver": {
         "add_category_rule",
+        "cancel_upload",
         "category_rules",
         "category_scores",
         "check_version",
+        "create_upload",
         "limit_page",
         "delete_account",
         "forget_departed",
@@ -606,6 +629,7 @@ FUNCTIONS = {
         "switched_off_rules",
         "try_rules",
         "uncategorized_time",
+        "uploads",
     },
     "svc_worker": {
         "add_turns",
@@ -616,6 +640,7 @@ FUNCTIONS = {
         "day_start",
         "days",
         "duration_ms",
+        "expire_uploads",
         "finish_turn",
         "focus_streaks",
         "give_back_turn",
@@ -623,6 +648,7 @@ FUNCTIONS = {
         "job_user_id",
         "mark_all_days",
         "matches",
+        "note_upload_directory",
         "note_uses",
         "open_job",
         "owned_parts",
@@ -632,6 +658,7 @@ FUNCTIONS = {
         "put_off_turn",
         "renew_turn",
         "switches",
+        "unneeded_uploads",
     },
 }
 

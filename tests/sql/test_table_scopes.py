@@ -33,7 +33,7 @@ SCOPES: Final = {
     "read:profile": {
         *("profile.import", "profile.import_part", "profile.import_refusal"),
         *("profile.integration", "profile.integration_credential", "profile.membership"),
-        *("profile.subscription", "profile.team_membership"),
+        *("profile.subscription", "profile.team_membership", "profile.upload"),
     },
 }
 """The tables that each read scope opens; a new table is a decision."""
