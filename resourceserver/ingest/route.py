@@ -36,6 +36,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver.api import session
+from resourceserver.api.arrival import TooSlow, in_time
 from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
 from resourceserver.api.operation import INGEST, Operation
@@ -72,11 +73,6 @@ _PIECE: Final = 256 * 1024
 """Most bytes that are inflated before other requests get their turn."""
 LARGE_BODIES: Final = 6
 """The most larger bodies at once, one of each person."""
-GRACE_S: Final = 10.0
-LOWEST_RATE: Final = 16 * 1024
-"""The minimum rate of a body: a client may take ``GRACE_S`` and a second for so many bytes."""
-LONGEST_S: Final = 300.0
-"""The time limit of a body at any rate."""
 
 
 class UnsupportedMediaType(Problem):
@@ -91,13 +87,6 @@ class PayloadTooLarge(Problem):
 
     status = 413
     code = "payload_too_large"
-
-
-class TooSlow(Problem):
-    """the body comes too slowly"""
-
-    status = 408
-    code = "invalid_request"
 
 
 class Busy(DatabaseUnavailable):
@@ -260,7 +249,7 @@ async def read_body(request: Request, take_place: Callable[[], Awaitable[None]])
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > MAX_BODY):
         raise PayloadTooLarge
     body = bytearray()
-    pieces = _bounded(_in_time(request.stream()))
+    pieces = _bounded(in_time(request.stream()))
     if encoding != "identity":
         pieces = _bounded(_inflated(pieces))
     try:
@@ -273,24 +262,6 @@ async def read_body(request: Request, take_place: Callable[[], Awaitable[None]])
         # The client is gone. The problem keeps this from being logged as an error of the server.
         raise InvalidJSON("the body ended early") from error
     return body
-
-
-async def _in_time(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield ``pieces``. Raises TooSlow if the client takes too long; the server's own time does not count."""
-    size, spent_s = 0, 0.0
-    while True:
-        allowed_s = min(GRACE_S + size / LOWEST_RATE, LONGEST_S)
-        started = time.monotonic()
-        try:
-            async with asyncio.timeout(allowed_s - spent_s):
-                piece = await anext(pieces, None)
-        except TimeoutError as error:
-            raise TooSlow from error
-        if piece is None:
-            return
-        spent_s += time.monotonic() - started
-        size += len(piece)
-        yield piece
 
 
 async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

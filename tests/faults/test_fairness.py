@@ -16,8 +16,7 @@ import httpx2
 import psycopg
 import pytest
 
-from resourceserver.api import turns
-from resourceserver.ingest import route
+from resourceserver.api import arrival, turns
 from resourceserver.ingest.route import LARGE_BODIES
 from shared import web
 from tests.conftest import Person, person
@@ -146,8 +145,8 @@ def upload(port: int, headers: dict[str, str]) -> Iterator[Upload]:
 def test_idle_uploads_end_and_do_not_block_large_batches(
     port: int, client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route, "GRACE_S", 0.2)
-    monkeypatch.setattr(route, "LOWEST_RATE", 1024 * 1024)
+    monkeypatch.setattr(arrival, "GRACE_S", 0.2)
+    monkeypatch.setattr(arrival, "LOWEST_RATE", 1024 * 1024)
     his = bob.headers(*SCOPES) | {"Content-Type": "application/json"}
 
     def answer_to_him() -> int:
