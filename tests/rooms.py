@@ -34,6 +34,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver": {"shared"},
     "resourceserver.api": {"shared"},
     "resourceserver.timeline": {"shared"},
+    "resourceserver.derived": set(),
     "resourceserver.endpoints": {"resourceserver.api", "resourceserver.timeline", "shared"},
     "resourceserver.ingest": {"resourceserver.api", "shared"},
     "resourceserver.export": {
