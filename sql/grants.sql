@@ -164,7 +164,11 @@ grant select (user_id, date, marked_at), insert, update (marked_at)
 grant select (user_id, date), insert, update (marked_at, is_left_raw)
     on activity.rollup_due
     to svc_importer;
-grant select, insert, update (source, last_sync_at, last_event_at, event_count)
+-- Only a tracker is noted as having sent something.
+revoke insert, update (source, last_sync_at) on activity.device_stream from svc_importer;
+grant select,
+      insert (user_id, device_id, stream, last_event_at, event_count),
+      update (last_event_at, event_count)
     on activity.device_stream
     to svc_importer;
 

@@ -61,7 +61,7 @@ class Integration(Body):
     last_sync_at: Timestamp | None
     """When data last arrived, or a file was last brought; null if this never happened."""
     first_record_at: Timestamp | None
-    """The first record of all files; null where it is not known."""
+    """The first record of all files, or the start of a tracker's first event; null where it is not known."""
     last_record_at: Timestamp | None
     """The last record of all files, or the end of a tracker's newest event; null where it is not known."""
     gaps: list[SourceGap] | None
@@ -72,6 +72,8 @@ class Integration(Body):
     last_error: str | None
     """The code of the last error. Of the newest import of files: `interrupted`, `unreadable` for a file that
     could not be read to its end, or why most of the refused records were refused."""
+    problem: str | None
+    """What went wrong in the newest import of files, in words; null if nothing did, and for other ways."""
 
 
 class IntegrationsBody(Body):

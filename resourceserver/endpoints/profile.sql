@@ -33,8 +33,10 @@ brought as materialized (
            max(part.last_at) as last_at,
            range_agg(tstzrange(part.first_at, part.last_at, '[]'))
                filter (where part.first_at is not null) as covered,
+           sum(part.records)::bigint as records,
            sum(part.refused)::bigint as refused,
-           bool_or(part.problem is not null) as is_cut_short
+           count(*) as files,
+           count(part.problem) as files_cut_short
       from profile.import
       join profile.import_part as part
         on part.user_id = %(user_id)s
@@ -53,12 +55,65 @@ newest as (
            source,
            import_id,
            status,
+           records,
            refused,
-           is_cut_short
+           files,
+           files_cut_short
       from brought
      order by source,
               started_at desc,
               import_id
+),
+error_of_file as (
+    select newest.source,
+           newest.refused,
+           case
+               when newest.status = 'interrupted' then 'interrupted'
+               when newest.files_cut_short > 0 then 'unreadable'
+               when newest.refused > 0
+                   then (
+                            select refusal.reason
+                              from profile.import_refusal as refusal
+                              join profile.import_part as part
+                                on part.user_id = %(user_id)s
+                               and part.import_id = refusal.import_id
+                               and part.name = refusal.name
+                             where refusal.user_id = %(user_id)s
+                               and refusal.import_id = newest.import_id
+                               and part.source = newest.source
+                             group by refusal.reason
+                             order by sum(refusal.count) desc,
+                                      refusal.reason collate "C"
+                             limit 1
+                        )
+           end as last_error,
+           -- No text of the receipt, which may quote the file.
+           concat_ws(
+               '; ',
+               case
+                   when newest.status = 'interrupted'
+                       then 'the import was interrupted, and continues if the same file is imported again'
+               end,
+               case
+                   when newest.files_cut_short > 0
+                       then concat(
+                                newest.files_cut_short,
+                                ' of ',
+                                newest.files,
+                                ' files could not be read to the end'
+                            )
+               end,
+               case
+                   when newest.refused > 0
+                       then concat(
+                                newest.refused,
+                                ' of ',
+                                newest.records,
+                                ' records were refused'
+                            )
+               end
+           ) as problem
+      from newest
 ),
 file as (
     select source,
@@ -104,29 +159,31 @@ row_of_file as (
                            limit 3
                       ) as longest
            ) as gaps,
-           newest.refused,
-           case
-               when newest.status = 'interrupted' then 'interrupted'
-               when newest.is_cut_short then 'unreadable'
-               when newest.refused > 0
-                   then (
-                            select refusal.reason
-                              from profile.import_refusal as refusal
-                              join profile.import_part as part
-                                on part.user_id = %(user_id)s
-                               and part.import_id = refusal.import_id
-                               and part.name = refusal.name
-                             where refusal.user_id = %(user_id)s
-                               and refusal.import_id = newest.import_id
-                               and part.source = newest.source
-                             group by refusal.reason
-                             order by sum(refusal.count) desc,
-                                      refusal.reason collate "C"
-                             limit 1
-                        )
-           end as last_error
+           error_of_file.refused,
+           error_of_file.last_error,
+           nullif(error_of_file.problem, '') as problem
       from file
-      join newest using (source)
+      join error_of_file using (source)
+),
+-- The first session of each tracker. No index has the trackers, so this reads all sessions, once.
+earliest as materialized (
+    select source,
+           min(started_at) as started_at
+      from (
+               select source,
+                      min(started_at) as started_at
+                 from activity.app_session
+                where user_id = %(user_id)s
+                group by source
+                union all
+               select source,
+                      min(started_at) as started_at
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                group by source
+           ) as by_stream
+     where 'read:activity' = any (string_to_array(current_setting('svc.scopes'), ' '))
+     group by source
 ),
 row_of_tracker as (
     select coalesce(stream.source, 'unknown') as provider,
@@ -139,26 +196,23 @@ row_of_tracker as (
            end as status,
            svc.instant(min(device.first_seen_at)) as connected_at,
            svc.instant(max(stream.last_sync_at)) as last_sync_at,
-           null::text as first_record_at,
+           svc.instant(min(earliest.started_at)) as first_record_at,
            svc.instant(max(stream.last_event_at)) as last_record_at,
            null::json as gaps,
            null::bigint as refused,
-           null::text as last_error
+           null::text as last_error,
+           null::text as problem
       from activity.device_stream as stream
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = stream.device_id
+      left join earliest
+             on earliest.source is not distinct from stream.source
      where stream.user_id = %(user_id)s
        and 'read:activity' = any (string_to_array(current_setting('svc.scopes'), ' '))
        and stream.event_count > 0
-       -- An import counts the sessions that it writes for a device as a tracker does.
-       and not exists (
-               select
-                 from brought
-                where brought.source = stream.source
-                  and stream.last_sync_at >= brought.started_at
-                  and stream.last_sync_at <= coalesce(brought.finished_at, 'infinity')
-           )
+       -- Imports alone leave this null.
+       and stream.last_sync_at is not null
      group by stream.source
      order by max(stream.last_sync_at) desc,
               stream.source collate "C"
@@ -176,7 +230,8 @@ row_of_connection as (
            null::text as last_record_at,
            null::json as gaps,
            null::bigint as refused,
-           last_error
+           last_error,
+           null::text as problem
       from profile.integration
      where user_id = %(user_id)s
 ),

@@ -7,7 +7,7 @@
 device_sum as materialized (
     select device_id,
            array_agg(stream order by stream) as streams,
-           (array_agg(source order by last_sync_at desc, stream))[1] as source,
+           (array_agg(source order by last_sync_at desc nulls last, stream))[1] as source,
            max(last_sync_at) as last_sync_at,
            max(last_event_at) as last_event_at,
            sum(event_count)::bigint as event_count

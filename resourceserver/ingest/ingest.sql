@@ -281,8 +281,8 @@ select %(user_id)s,
  order by sent.device collate "C"
     on conflict (user_id, device_id, stream) do update
    set source = case
-           when excluded.last_sync_at >= device_stream.last_sync_at then excluded.source
-           else device_stream.source
+           when excluded.last_sync_at < device_stream.last_sync_at then device_stream.source
+           else excluded.source
        end,
        last_sync_at = greatest(device_stream.last_sync_at, excluded.last_sync_at),
        last_event_at = greatest(device_stream.last_event_at, excluded.last_event_at),

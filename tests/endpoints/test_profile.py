@@ -73,6 +73,7 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
         "gaps": None,
         "refused": None,
         "last_error": None,
+        "problem": None,
     }
     assert [
         (row["provider"], row["connected"], row["status"], row["last_error"])

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.integrations.imports import undo
 from resourceserver.integrations.imports.receipts import Receipt
-from resourceserver.integrations.records import AppSession
+from resourceserver.integrations.records import AppSession, Sourced
 from tests.conftest import Person
 from tests.integrations.bringing import Importer, of_listens
 
@@ -59,6 +59,7 @@ def test_a_source_of_files_says_what_they_cover_and_what_was_refused(
             ],
             "refused": 2,
             "last_error": "bad",
+            "problem": "2 of 3 records were refused",
         }
     ]
     assert sources(api, bob) == []
@@ -85,6 +86,9 @@ def test_a_file_that_could_not_be_read_to_its_end_is_the_last_error(
     (row,) = sources(api, alice)
 
     assert (row["refused"], row["last_error"], row["gaps"]) == (1, "unreadable", [])
+    assert row["problem"] == (
+        "1 of 1 files could not be read to the end; 1 of 2 records were refused"
+    )
 
 
 def test_a_source_whose_only_import_is_undone_is_gone(
@@ -128,7 +132,7 @@ def test_trackers_need_the_scope_of_their_sessions(
     found = sources(api, alice, "read:profile", "read:activity")
     without = sources(api, alice, "read:profile")
 
-    # The import counted its sessions for the phone, as trackers do.
+    # The import counted its sessions for the phone, but no tracker has sent them.
     assert [(row["provider"], row["via"], row["kind"], row["status"]) for row in found] == [
         ("any", "import", "music", "disconnected"),
         ("bridge/1", "tracker", "activity", "active"),
@@ -137,3 +141,43 @@ def test_trackers_need_the_scope_of_their_sessions(
     assert found[1]["connected_at"] == "2025-06-01T09:00:00.000Z"
     assert found[1]["last_record_at"] == "2025-06-03T08:00:00.000Z"
     assert [row["provider"] for row in without] == ["any"]
+
+
+def test_an_import_makes_no_tracker_look_alive(
+    api: TestClient, importer: Importer, owner: Rows, alice: Person, tmp_path: Path
+) -> None:
+    at = datetime(2025, 6, 15, 12, tzinfo=UTC)
+    early, late = (
+        Sourced("bridge/1", AppSession(key, start, start + timedelta(minutes=5), "desk", "Firefox"))
+        for key, start in (("early", at), ("late", at + timedelta(hours=2)))
+    )
+    event = {
+        "started_at": "2025-06-15T13:00:00Z",
+        "ended_at": "2025-06-15T13:05:00Z",
+        "app": "Code",
+        "device": "desk",
+    }
+
+    importer.take(tmp_path / "a", early)
+    restored = sources(api, alice, "read:profile", "read:activity")
+    devices = api.get("/api/v1/devices", headers=alice.headers()).json()["data"]
+    api.post(
+        "/api/v1/ingest/app-sessions",
+        json={"client": {"name": "bridge/1"}, "events": [event]},
+        headers=alice.headers("ingest:app_sessions"),
+    ).raise_for_status()
+    owner.execute("update activity.device_stream set last_sync_at = '2025-06-15 14:00Z'")
+    importer.take(tmp_path / "b", late)
+    later = sources(api, alice, "read:profile", "read:activity")
+
+    assert [row["via"] for row in restored] == ["import"]
+    (device,) = devices
+    assert (device["source"], device["last_sync_at"], device["status"]) == (None, None, "stale")
+    assert (device["event_count"], device["last_event_at"]) == (1, "2025-06-15T12:05:00.000Z")
+    (tracker,) = [row for row in later if row["via"] == "tracker"]
+    assert (tracker["provider"], tracker["status"], tracker["last_sync_at"]) == (
+        "bridge/1", "disconnected", "2025-06-15T14:00:00.000Z"
+    )  # fmt: skip
+    assert (tracker["first_record_at"], tracker["last_record_at"]) == (
+        "2025-06-15T12:00:00.000Z", "2025-06-15T14:05:00.000Z"
+    )  # fmt: skip

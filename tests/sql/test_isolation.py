@@ -420,8 +420,8 @@ PRIVILEGES = {
             "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
         ),
         "activity.device_stream": (
-            "INSERT SELECT UPDATE(event_count) UPDATE(last_event_at) UPDATE(last_sync_at)"
-            " UPDATE(source)"
+            "INSERT(device_id) INSERT(event_count) INSERT(last_event_at) INSERT(stream)"
+            " INSERT(user_id) SELECT UPDATE(event_count) UPDATE(last_event_at)"
         ),
         "activity.rollup_due": (
             "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"

@@ -30,7 +30,10 @@ from shared import queries
 
 HERE: Final = Path(__file__).parent
 SQL: Final = queries.load(
-    *(HERE / f"{name}.sql" for name in ("code", "content", "health", "location", "music"))
+    *(
+        HERE / f"{name}.sql"
+        for name in ("activity", "code", "content", "health", "location", "music")
+    )
 )
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -389,7 +392,7 @@ def _event(row: Any) -> dict[str, Any]:
 
 
 def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Written:
-    """Write sessions by ingest's own checks and statements, so that rollups and summaries stay true."""
+    """Write sessions by ingest's checks and statements, so that rollups and summaries stay true."""
     verdict = events.judge(
         stream,
         events.Batch([_event(row) for row in rows], "default", source),
@@ -417,8 +420,8 @@ def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Wr
         for index in row["indexes"]
     ]
     values |= route.consequences(kept, new)
-    for name in ("mark_days", "count_up"):
-        target.connection.execute(_ingest(name), values)
+    target.connection.execute(_ingest("mark_days"), values)
+    target.connection.execute(SQL["count_sessions"], values)
     return Written(len(new), refused=tuple(refused))
 
 
