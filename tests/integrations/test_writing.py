@@ -204,6 +204,36 @@ def test_totals_of_a_day_grow_and_single_measurements_do_not_change(
     assert rows == [("day", 200.5), ("one", 100)]
 
 
+def test_the_total_of_a_day_in_an_older_file_changes_nothing(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    whole = Sample("day", "steps", AT, AT + 24 * HOUR, 9000, WATCH, is_daily_total=True)
+    corrected = whole._replace(key="other", value=8000)
+    importer.take(tmp_path / "newer", whole, corrected)
+
+    receipt = importer.take(
+        tmp_path / "older",
+        whole._replace(value=100),
+        whole._replace(value=70),
+        # It reached less far into the day.
+        corrected._replace(value=8500, ended_at=AT + 12 * HOUR),
+    )
+
+    assert counts(receipt) == (3, 0, 3, 0, 0)
+    rows = owner.execute("select provider_key, value from health.sample order by 1").fetchall()
+    assert rows == [("day", 9000), ("other", 8000)]
+
+
+def test_the_newest_total_of_a_day_in_one_batch_is_kept(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    total = Sample("day", "steps", AT, AT + 24 * HOUR, 9000, WATCH, is_daily_total=True)
+
+    importer.take(tmp_path / "file", total, total._replace(value=100))
+
+    assert owner.execute("select value from health.sample").fetchall() == [(9000,)]
+
+
 def test_all_values_of_a_record_reach_its_row(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

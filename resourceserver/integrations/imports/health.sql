@@ -105,7 +105,8 @@ select %(user_id)s,
     on conflict (user_id, source, provider_key) do nothing
 
 -- name: put_daily_totals
--- Writes totals of days. The newer wins: the total of a day grows until the day is over.
+-- Writes totals of days. The one that ends later wins, and of two with one end the larger one: the total of a day grows
+-- until the day is over, so that one is the newer, whichever file comes first.
 with written as (
     insert into health.sample (
         user_id,
@@ -163,23 +164,7 @@ with written as (
            value = excluded.value,
            utc_offset = excluded.utc_offset,
            is_daily_total = excluded.is_daily_total
-     where (
-               sample.metric_type,
-               sample.source_id,
-               sample.started_at,
-               sample.ended_at,
-               sample.value,
-               sample.utc_offset,
-               sample.is_daily_total
-           ) is distinct from (
-               excluded.metric_type,
-               excluded.source_id,
-               excluded.started_at,
-               excluded.ended_at,
-               excluded.value,
-               excluded.utc_offset,
-               excluded.is_daily_total
-           )
+     where (excluded.ended_at, excluded.value) > (sample.ended_at, sample.value)
     returning provider_key,
               xmax = 0 as is_new
 )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -204,7 +205,10 @@ def add_samples(target: Target, source: str, rows: Rows) -> Written:
         known.update(dict.fromkeys(new, target.import_id))
     added = changed = 0
     plain = [row for row in rows if not row.is_daily_total]
-    totals = newest([row for row in rows if row.is_daily_total])
+    # As in the statement: the newest is the one that ends last, and of these the largest.
+    totals = newest(
+        sorted((row for row in rows if row.is_daily_total), key=attrgetter("ended_at", "value"))
+    )
     if plain:
         values = columns(plain, skip=("sensor",)) | _measured(target, source, plain)
         added += target.execute("add_samples", source, **values).rowcount
