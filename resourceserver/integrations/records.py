@@ -50,8 +50,8 @@ class Sensor(NamedTuple):
 class Sample(NamedTuple):
     """One measurement of a metric that METRICS names, between two instants, which may be the same.
 
-    A measurement does not change, so the first of a key is kept. A total of a day grows until the day is over.
-    Of two with one key, the one that ends later is kept, and of two with the same end the larger one. So an
+    A measurement does not change, so the first of a key is kept. A total of a day grows until it is over. Of
+    two with one key, the one that ends later is kept, and of two with the same end the larger one. So an
     older file that is imported after a newer one changes nothing, whether or not it says when it was written.
     """
 

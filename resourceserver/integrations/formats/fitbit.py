@@ -9,6 +9,8 @@
 
 Times of what was measured are in UTC, those of sleeps and weights are local, with no zone named; they are
 taken as local in the zone of the profile. A file of measures does not say what it measures: its name does.
+A resting heart rate belongs to a local day, so it is at noon of that day in the zone of the profile, whatever
+zone its midnight names; its key is the midnight of that day in UTC, so it does not depend on the profile.
 
 The files of JSON and CSV share keys where they hold the same. Energy is left out, because it is that of
 activity and of rest together.
@@ -16,7 +18,7 @@ activity and of rest together.
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from resourceserver.integrations import values
@@ -75,18 +77,18 @@ def _heart_rate(at: datetime, bpm: float, sensor: Sensor) -> HeartRate:
 # Measures in JSON
 
 
-def _read_measures(file: File, _person: Person) -> Records:
+def _read_measures(file: File, person: Person) -> Records:
     word = _word(file)
     for value in items(file, "item"):
         try:
-            record = _measure(values.members(value), word)
+            record = _measure(values.members(value), word, person)
             if record is not None:
                 yield record
         except Flaw as flaw:
             yield values.refused(flaw, value)
 
 
-def _measure(given: dict[str, Any], word: str) -> Record | None:
+def _measure(given: dict[str, Any], word: str, person: Person) -> Record | None:
     at = _american(given.get("dateTime")).replace(tzinfo=UTC)
     value = given.get("value")
     if isinstance(value, dict):
@@ -96,11 +98,17 @@ def _measure(given: dict[str, Any], word: str) -> Record | None:
             raise Flaw("quantity_is_not_kept")
         resting = _number(value.get("value"))
         # 0 stands for a day without a measurement.
-        return _sample("resting_heart_rate_bpm", at, resting, _FITBIT) if resting else None
+        return _resting_heart_rate(at.date(), resting, _FITBIT, person) if resting else None
     if word not in _MEASURES:
         raise Flaw("quantity_is_not_kept")
     metric, factor = _MEASURES[word]
     return _sample(metric, at, round(_number(value) * factor, 9), _FITBIT, lasts=_MINUTE)
+
+
+def _resting_heart_rate(day: date, bpm: float, sensor: Sensor, person: Person) -> Sample:
+    noon = values.utc(datetime.combine(day, time(12), person.zone))
+    keyed = _sample("resting_heart_rate_bpm", datetime.combine(day, time(), UTC), bpm, sensor)
+    return keyed._replace(started_at=noon, ended_at=noon)
 
 
 def _american(value: Any) -> datetime:
@@ -109,8 +117,8 @@ def _american(value: Any) -> datetime:
     if written is None:
         raise Flaw("missing_time")
     # Ten times as fast as strptime, in files with a heart rate every five seconds.
-    month, day, year, time = written[:2], written[3:5], written[6:8], written[9:]
-    return values.wall_time(f"20{year}-{month}-{day}T{time}")
+    month, day, year, clock = written[:2], written[3:5], written[6:8], written[9:]
+    return values.wall_time(f"20{year}-{month}-{day}T{clock}")
 
 
 def _number(value: Any) -> float:
@@ -213,7 +221,8 @@ def _row(row: dict[str, str], is_resting: bool, person: Person) -> Record:
     if _BEATS in row:
         bpm = _number(row[_BEATS])
         if is_resting:
-            return _sample("resting_heart_rate_bpm", at, bpm, sensor)
+            day = values.wall_time(row.get("timestamp")).date()
+            return _resting_heart_rate(day, bpm, sensor, person)
         return _heart_rate(at, bpm, sensor)
     for column, (metric, factor) in _COLUMNS.items():
         if column in row:

@@ -46,30 +46,45 @@ def _session(
 def _read_rescuetime(file: File, person: Person) -> Iterator[Record | Refused]:
     """Yield a session for each row, which says how long an application was used within an hour.
 
-    Nothing says when in the hour that was: its rows are laid one behind another, so that sums are right.
+    Nothing says when in the hour that was: its rows are laid one behind another, so that sums are right. The
+    hour that comes twice at the end of summer time has one name for both, so its rows may fill two hours; if
+    an application has a second row there, that one belongs to the second hour.
     """
     hour: datetime | None = None
     at: datetime | None = None
+    apps: set[str] = set()
 
     def records(row: _Row) -> Iterator[AppSession]:
-        nonlocal hour, at
+        nonlocal hour, at, apps
         begin = values.instant_in(row.get("Date"), person.zone)
         seconds = values.count(row.get("Time Spent (seconds)"))
         app = values.text(row.get("Activity"))
         if seconds is None or app is None:
             raise Flaw("missing_value")
         if begin != hour or at is None:
-            hour, at = begin, begin
+            hour, at, apps = begin, begin, set()
         started_at, ended_at = at, values.later(at, seconds=seconds)
-        if ended_at - begin > _HOUR:
+        second = _second_hour(row.get("Date"), person)
+        if ended_at - begin > (_HOUR if second is None else 2 * _HOUR):
             # A report by day or week says nothing of the time of day.
             raise Flaw("more_than_an_hour")
         at = ended_at
-        yield _session("rescuetime", begin, begin, app)._replace(
+        keyed_at = begin if second is None or app not in apps else second
+        apps.add(app)
+        yield _session("rescuetime", keyed_at, keyed_at, app)._replace(
             started_at=started_at, ended_at=ended_at, category=values.text(row.get("Category"))
         )
 
     return reading.table_records(file, records)
+
+
+def _second_hour(written: str | None, person: Person) -> datetime | None:
+    """Return when a local hour begins that comes a second time; None if it comes once."""
+    hour = values.wall_time(written)
+    if hour.tzinfo is not None:
+        return None
+    first, second = (values.utc(hour.replace(tzinfo=person.zone, fold=fold)) for fold in (0, 1))
+    return second if first < second else None
 
 
 def _read_toggl(file: File, person: Person) -> Iterator[Record | Refused]:

@@ -1,8 +1,10 @@
 """What becomes of Fitbit's and Google's exports of health."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -11,7 +13,7 @@ from resourceserver.integrations.formats.fitbit import GOOGLE_HEALTH, MEASURES, 
 from resourceserver.integrations.formats.google_fit import GOOGLE_FIT
 from resourceserver.integrations.records import HeartRate, Sample, Sensor, Sleep
 from tests.integrations import samples
-from tests.integrations.memory import read
+from tests.integrations.memory import ALICE, read
 
 FITBIT = Sensor("Fitbit", kind="watch")
 
@@ -50,6 +52,20 @@ def test_the_name_of_a_file_says_what_it_measures(
 
     assert [(each.metric_type, each.value) for each in reading.records] == expected
     assert reading.refused == []
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Pacific/Auckland"])
+def test_a_resting_heart_rate_is_of_its_local_day_in_every_zone(zone: str) -> None:
+    person = replace(ALICE, zone=ZoneInfo(zone))
+    measure = {"dateTime": "06/16/23 00:00:00", "value": {"date": "06/16/23", "value": 62}}
+    table = "timestamp,beats per minute\n2023-06-16T00:00:00Z,62\n"
+
+    of_json = read(MEASURES, json.dumps([measure]), "resting_heart_rate.json", person=person)
+    of_table = read(GOOGLE_HEALTH, table, "daily_resting_heart_rate.csv", person=person)
+
+    [sample] = of_json.records
+    assert sample.started_at.astimezone(person.zone).isoformat()[:16] == "2023-06-16T12:00"
+    assert of_table.records == [sample]
 
 
 def test_a_sleep_is_local_in_the_zone_of_the_profile() -> None:

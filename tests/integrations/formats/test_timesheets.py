@@ -66,6 +66,27 @@ def test_the_rows_of_an_hour_of_rescuetime_are_laid_one_behind_another() -> None
     assert reading.reasons == ["more_than_an_hour", "invalid_time", "missing_value"]
 
 
+def test_the_hour_that_comes_twice_in_rescuetime_is_taken_whole() -> None:
+    table = """Date,Time Spent (seconds),Number of People,Activity,Category,Productivity
+2025-10-26T02:00:00,3000,1,Code,Editing,2
+2025-10-26T02:00:00,600,1,Firefox,Browsers,0
+2025-10-26T02:00:00,3000,1,Code,Editing,2
+2025-10-26T02:00:00,601,1,Slack,Chat,0
+2025-10-26T03:00:00,60,1,Code,Editing,2
+"""
+
+    reading = read(RESCUETIME, table)
+
+    assert spans(reading) == [
+        ("Code", "00:00:00", "00:50:00"),
+        ("Firefox", "00:50:00", "01:00:00"),
+        ("Code", "01:00:00", "01:50:00"),
+        ("Code", "02:00:00", "02:01:00"),
+    ]
+    assert len({each.key for each in reading.records}) == 4
+    assert reading.reasons == ["more_than_an_hour"]
+
+
 def test_entries_of_toggl_are_named_by_their_project() -> None:
     reading = read(TOGGL, TOGGL_TABLE)
 
