@@ -3,7 +3,8 @@
 
 -- Opens the session of a running import for the rest of the transaction. Raises 57SV1 and 57SV2 if the version of the
 -- code does not fit the schema (versions.sql), and SV401 if no running import has this key: the import is over, a later
--- run has taken it over, or the account is deleted.
+-- run has taken it over, or the account is deleted. Ending an import and undoing it wait until the transaction is over:
+-- the transaction of a killed run could otherwise commit its records after they were removed.
 -- `set local` and not set_config(), as in session.sql.
 create or replace procedure svc.open_import(
     p_user_id   uuid,
@@ -22,7 +23,8 @@ begin
      where import.user_id = p_user_id
        and import.import_id = p_import_id
        and import.key_hash = p_key_hash
-       and import.status = 'running';
+       and import.status = 'running'
+       for share of import;
     if not found then
         raise exception using errcode = 'SV401', message = 'the import is over, or another run has taken it over';
     end if;

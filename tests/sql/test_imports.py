@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from resourceserver.integrations.imports import receipts, undo
 from shared import SCHEMA_VERSION
 from tests.conftest import Connect, Person, assign
 
@@ -107,10 +108,9 @@ def test_a_session_reaches_the_receipt_of_its_own_import_alone(
         "update profile.import set status = 'interrupted'",
         "update profile.import set status = 'done'",
         "delete from profile.import",
-        "delete from identity.user",
     ],
 )
-def test_an_import_that_is_over_opens_no_session_and_closes_the_open_one(
+def test_an_import_ends_after_its_open_session_and_opens_no_other(
     connect_as: Connect, marked: tuple[Person, Person], owner: Rows, ending: LiteralString
 ) -> None:
     alice, _ = marked
@@ -119,14 +119,55 @@ def test_an_import_that_is_over_opens_no_session_and_closes_the_open_one(
 
     with importer.transaction():
         open_import(importer, alice, import_id)
+        with owner.transaction():
+            owner.execute("set local lock_timeout = '100ms'")
+            with pytest.raises(errors.LockNotAvailable), owner.transaction():
+                owner.execute(ending)
+        assert artists(importer) == ["alice"]
+
+    owner.execute(ending)
+    with pytest.raises(psycopg.Error) as refused:
+        open_import(importer, alice, import_id)
+    assert refused.value.sqlstate == "SV401"
+
+
+def test_a_deleted_account_closes_the_open_session_of_its_import(
+    connect_as: Connect, marked: tuple[Person, Person], owner: Rows
+) -> None:
+    alice, _ = marked
+    import_id = start(owner, alice)
+    importer = connect_as("importer")
+
+    with importer.transaction():
+        open_import(importer, alice, import_id)
         before = artists(importer)
-        owner.execute(ending)
+        owner.execute("delete from identity.user")
         after = artists(importer)
 
     assert (before, after) == (["alice"], [])
     with pytest.raises(psycopg.Error) as refused:
         open_import(importer, alice, import_id)
     assert refused.value.sqlstate == "SV401"
+
+
+def test_undoing_an_import_removes_what_a_killed_run_is_still_writing(
+    connect_as: Connect, owner: Rows, alice: Person
+) -> None:
+    import_id = start(owner, alice)
+    killed = connect_as("importer")
+    values = {"user_id": alice.user_id, "import_id": import_id}
+
+    with killed.transaction():
+        open_import(killed, alice, import_id)
+        killed.execute(LISTEN, [alice.user_id, "alice"])
+        killed.execute("update music.listen set import_id = %s", [import_id])
+        with owner.transaction():
+            owner.execute("set local lock_timeout = '100ms'")
+            with pytest.raises(errors.LockNotAvailable), owner.transaction():
+                owner.execute(receipts.SQL["note_undone"], values)
+    undo.undo(owner, alice.user_id, import_id)
+
+    assert owner.execute("select from music.listen").fetchall() == []
 
 
 def test_a_wrong_key_and_the_import_of_another_open_nothing(
