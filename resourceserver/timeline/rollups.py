@@ -62,8 +62,8 @@ def job(interval: timedelta = INTERVAL) -> Job:
 
 
 @dataclass(frozen=True)
-class _Progress:
-    """The state of a person's turns."""
+class Progress:
+    """The state between a person's turns."""
 
     after: date = date.min
     """The last marked day that had its turn. Without it, a day that is marked all the time would never
@@ -83,20 +83,10 @@ async def make_due(
     """
     days = 0
 
-    async def due(after: UUID) -> list[UUID]:
-        with pipeline.first_statement():
-            cursor = await worker.execute(
-                SQL["people_due"],
-                {"after": after, "quiet": quiet, "limit": rounds.PEOPLE, **schema.VERSION},
-            )
-        return [user_id for (user_id,) in await cursor.fetchall()]
-
-    async def take_turn(user_id: UUID, progress: _Progress | None) -> _Progress | None:
+    async def take_one(user_id: UUID, progress: Progress | None) -> Progress | None:
         nonlocal days
         try:
-            made, rest = await _take_turn(
-                worker, user_id, progress or _Progress(), quiet=quiet, lock="take_turn", turn=turn
-            )
+            made, rest = await take_turn(worker, user_id, progress, quiet=quiet, turn=turn)
         except (psycopg.Error, TimeoutError) as error:
             if worker.broken or (isinstance(error, psycopg.Error) and schema.mismatch_of(error)):
                 raise
@@ -107,8 +97,36 @@ async def make_due(
         days += made
         return rest
 
-    await rounds.go_round(due, take_turn)
+    await rounds.go_round(lambda after: people_due(worker, after, quiet), take_one)
     return days
+
+
+async def people_due(worker: Connection, after: UUID, quiet: timedelta = QUIET) -> list[UUID]:
+    """Return at most ``rounds.PEOPLE`` ids after one, of people with marks that are older than ``quiet``."""
+    with pipeline.first_statement():
+        cursor = await worker.execute(
+            SQL["people_due"],
+            {"after": after, "quiet": quiet, "limit": rounds.PEOPLE, **schema.VERSION},
+        )
+    return [user_id for (user_id,) in await cursor.fetchall()]
+
+
+async def take_turn(
+    worker: Connection,
+    user_id: UUID,
+    progress: Progress | None = None,
+    *,
+    quiet: timedelta = QUIET,
+    turn: timedelta = rounds.TURN,
+) -> tuple[int, Progress | None]:
+    """Roll up about a month of due days of one person, unless another process does so now.
+
+    Returns their number, and the state for the person's next turn, None when nothing is left for one. Raises
+    psycopg.Error, and TimeoutError for days that exceed ``turn``.
+    """
+    return await _take_turn(
+        worker, user_id, progress or Progress(), quiet=quiet, lock="take_turn", turn=turn
+    )
 
 
 async def rebuild(worker: Connection, user_id: UUID) -> int:
@@ -124,7 +142,7 @@ async def rebuild(worker: Connection, user_id: UUID) -> int:
         await worker.execute(SQL["mark_all_days"], {"user_id": user_id})
         await worker.execute(SQL["forget_strays"], {"user_id": user_id})
     days = 0
-    rest: _Progress | None = _Progress()
+    rest: Progress | None = Progress()
     while rest is not None:
         made, rest = await _take_turn(
             worker, user_id, rest, quiet=timedelta(0), lock="await_turn", turn=None
@@ -199,12 +217,12 @@ def _month(day: date) -> dict[str, Any]:
 async def _take_turn(
     worker: Connection,
     user_id: UUID,
-    progress: _Progress,
+    progress: Progress,
     *,
     quiet: timedelta,
     lock: str,
     turn: timedelta | None,
-) -> tuple[int, _Progress | None]:
+) -> tuple[int, Progress | None]:
     """Roll up some due days of one person, if ``lock``, a statement, reserves them.
 
     Returns their number, and the state for the next turn. If the days exceed the time limit together, later

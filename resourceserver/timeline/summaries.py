@@ -57,8 +57,8 @@ def job(interval: timedelta = INTERVAL) -> Job:
 
 
 @dataclass(frozen=True)
-class _Progress:
-    """The state of a person's turns."""
+class Progress:
+    """The state between a person's turns."""
 
     after: date = date.min
     """The last marked day that had its turn. Without it, a day that is marked all the time would never
@@ -75,17 +75,10 @@ async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
     """
     days = 0
 
-    async def due(after: UUID) -> list[UUID]:
-        with pipeline.first_statement():
-            cursor = await worker.execute(
-                SQL["people_due"], {"after": after, "limit": rounds.PEOPLE, **schema.VERSION}
-            )
-        return [user_id for (user_id,) in await cursor.fetchall()]
-
-    async def take_turn(user_id: UUID, progress: _Progress | None) -> _Progress | None:
+    async def take_one(user_id: UUID, progress: Progress | None) -> Progress | None:
         nonlocal days
         try:
-            made, rest = await _take_turn(worker, user_id, progress or _Progress(), turn)
+            made, rest = await take_turn(worker, user_id, progress, turn)
         except psycopg.Error as error:
             if worker.broken or schema.mismatch_of(error):
                 raise
@@ -94,15 +87,31 @@ async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
         days += made
         return rest
 
-    await rounds.go_round(due, take_turn)
+    await rounds.go_round(lambda after: people_due(worker, after), take_one)
     return days
 
 
-async def _take_turn(
-    worker: Connection, user_id: UUID, progress: _Progress, turn: timedelta
-) -> tuple[int, _Progress | None]:
-    """Sum up some due days of one person, unless another server does so now; return how many, and the
-    state."""
+async def people_due(worker: Connection, after: UUID) -> list[UUID]:
+    """Return at most ``rounds.PEOPLE`` ids after one, of people with days to sum up."""
+    with pipeline.first_statement():
+        cursor = await worker.execute(
+            SQL["people_due"], {"after": after, "limit": rounds.PEOPLE, **schema.VERSION}
+        )
+    return [user_id for (user_id,) in await cursor.fetchall()]
+
+
+async def take_turn(
+    worker: Connection,
+    user_id: UUID,
+    progress: Progress | None = None,
+    turn: timedelta = rounds.TURN,
+) -> tuple[int, Progress | None]:
+    """Sum up about a month of due days of one person, unless another process does so now.
+
+    Returns their number, and the state for the person's next turn, None when nothing is left for one. Raises
+    psycopg.Error.
+    """
+    progress = progress or Progress()
     marks: list[Mark] = []
     try:
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
@@ -116,7 +125,7 @@ async def _take_turn(
         log.warning("the days of %s take too long and are put off", user_id)
         if len(marks) > 1:
             return 0, replace(progress, at_once=1)
-        return 0, _Progress(marks[0][0], at_once=1) if marks else None
+        return 0, Progress(marks[0][0], at_once=1) if marks else None
     if len(marks) < progress.at_once:
         return days, None
     return days, replace(progress, after=marks[-1][0])
