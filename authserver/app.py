@@ -18,6 +18,7 @@ from authserver.pages import (
     account_events,
     account_sessions,
     api_access,
+    bring,
     categories,
     confirm,
     connected_apps,
@@ -123,6 +124,7 @@ def page_routes(this: Server) -> list[Route]:
         Route("/reset", partial(reset.submit, this), methods=["POST"], name="reset"),
         *sign_in_method_routes(this),
         *account_routes(this),
+        *bring_routes(this),
         *category_routes(this),
         *provider_routes(this),
         *grant_routes(this),
@@ -183,6 +185,11 @@ def account_routes(this: Server) -> list[Route]:
             deletion.PATH, partial(deletion.submit, this), methods=["POST"], name="delete_account"
         ),
     ]
+
+
+def bring_routes(this: Server) -> list[Route]:
+    """Return the routes of the page about files that a person brings."""
+    return [Route(bring.PATH, partial(bring.show, this), name="bring")]
 
 
 def category_routes(this: Server) -> list[Route]:

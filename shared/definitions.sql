@@ -202,3 +202,34 @@ decided_category as (
            ) as known_as
       from rule_inputs
 ),
+
+-- fragment: refusals_by_reason
+-- What was refused of an `import`, by reason, the most frequent first, each with its first three examples.
+select json_agg(
+           json_build_object(
+               'reason', by_reason.reason,
+               'count', by_reason.count,
+               'examples', by_reason.examples
+           )
+           order by by_reason.count desc,
+                    by_reason.reason collate "C"
+       )
+  from (
+           select refusal.reason,
+                  sum(refusal.count) as count,
+                  array(
+                      select example.text
+                        from profile.import_refusal as other
+                       cross join lateral unnest(other.examples) with ordinality as example (text, place)
+                       where other.user_id = import.user_id
+                         and other.import_id = import.import_id
+                         and other.reason = refusal.reason
+                       order by other.name collate "C",
+                                example.place
+                       limit 3
+                  ) as examples
+             from profile.import_refusal as refusal
+            where refusal.user_id = import.user_id
+              and refusal.import_id = import.import_id
+            group by refusal.reason
+       ) as by_reason

@@ -49,6 +49,8 @@ grant execute
                 svc.move_category_rule,
                 svc.score_category
     to svc_authserver;
+-- The same for the imports of a person (import_list.sql).
+grant execute on function svc.imports to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,

@@ -52,6 +52,11 @@ SECTIONS: Final = (
         "Applications that have access to your data, what they may do, and how to end it.",
     ),
     Section(
+        "/settings/bring",
+        "Bring your data",
+        "Files that other services hold about you: bring them in, see what became of them, remove them.",
+    ),
+    Section(
         "/settings/categories",
         "Categories",
         "Which applications and sites count as what, and how productive that is.",

@@ -81,6 +81,7 @@ class Tour:
             self._api_access,
             self._consent,
             self._connected_apps,
+            self._bring,
             self._categories,
             self._account,
             self._provider,
@@ -190,6 +191,56 @@ class Tour:
         yield "connected-apps"
         self._click(self.page.get_by_role("link", name="Revoke access").first)
         yield "revoke-app"
+
+    def _bring(self) -> Iterator[str]:
+        self._open("/settings/bring")
+        yield "bring-empty"
+        self._import()
+        self._open("/settings/bring")
+        for summary in (*self.page.locator("#imports summary").all(), self._source("Apple Health")):
+            summary.click()
+        yield "bring"
+
+    def _source(self, title: str) -> Locator:
+        return self.page.locator("summary", has_text=title).first
+
+    def _import(self) -> None:
+        """Have had the person bring two files, one of which is being read."""
+        self.owner.execute(
+            """
+            with brought as (
+                insert into profile.import (
+                    user_id, file_name, file_size, digest, status, problem, finished_at, ignored,
+                    ignored_names
+                )
+                select user_id, name, 48000000, sha256(name::bytea), status, problem, ended_at, ignored, names
+                  from identity.user,
+                       (
+                           values ('my_spotify_data.zip', 'done', null, now(), 1, array['ReadMeFirst.pdf']),
+                                  ('takeout-20250601T090000Z-001.zip', 'running', null, null, 0, '{}'),
+                                  ('IMG_0001.jpeg', 'failed',
+                                   'no format recognises it; it looks like a JPEG picture', now(), 0, '{}')
+                       ) as file (name, status, problem, ended_at, ignored, names)
+                returning user_id, import_id, status
+            ),
+            part as (
+                insert into profile.import_part (
+                    user_id, import_id, name, position, format, records, added, refused, first_at,
+                    last_at, problem
+                )
+                select user_id, import_id, 'Streaming_History_Audio_2014-2016_0.json', 0, 'spotify_extended',
+                       48823, 48211, 612, '2014-03-02 18:12Z', '2025-05-20 22:01Z',
+                       'the file ends in the middle of a value, in line 1203'
+                  from brought
+                 where status <> 'failed'
+                returning user_id, import_id, name
+            )
+            insert into profile.import_refusal (user_id, import_id, name, reason, count, examples)
+            select user_id, import_id, name, 'episodes_are_not_kept', 612,
+                   array['{"ts": "2020-01-04T10:11:12Z", "ms_played": 3600000, "episode_name": "Tides"}']
+              from part
+            """
+        )
 
     def _categories(self) -> Iterator[str]:
         self._open("/settings/categories")

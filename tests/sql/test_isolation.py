@@ -616,6 +616,7 @@ FUNCTIONS = {
         "category_scores",
         "check_version",
         "create_upload",
+        "imports",
         "limit_page",
         "delete_account",
         "forget_departed",

@@ -112,35 +112,7 @@ select json_build_object(
            ),
            'refused', coalesce(
                (
-                   select json_agg(
-                              json_build_object(
-                                  'reason', reasons.reason,
-                                  'count', reasons.count,
-                                  'examples', reasons.examples
-                              )
-                              order by reasons.count desc,
-                                       reasons.reason collate "C"
-                          )
-                     from (
-                              select refusal.reason,
-                                     sum(refusal.count) as count,
-                                     array(
-                                         select example.text
-                                           from profile.import_refusal as other
-                                          cross join lateral unnest(other.examples)
-                                                with ordinality as example (text, place)
-                                          where other.user_id = %(user_id)s
-                                            and other.import_id = %(import_id)s
-                                            and other.reason = refusal.reason
-                                          order by other.name collate "C",
-                                                   example.place
-                                          limit 3
-                                     ) as examples
-                                from profile.import_refusal as refusal
-                               where refusal.user_id = %(user_id)s
-                                 and refusal.import_id = import.import_id
-                               group by refusal.reason
-                          ) as reasons
+--include refusals_by_reason
                ),
                '[]'::json
            ),

@@ -1,0 +1,114 @@
+-- The imports of a signed-in person, for the page about them. May run again at any time.
+--
+-- The authorization server cannot read data of people. Each function looks the sign-in session up, as in
+-- categories.sql, and reaches the imports of that session's person alone.
+
+-- The imports of the signed-in person, newest first, at most `p_most`, or those that began before the import
+-- `p_before`; no row: none, or the session is not valid. Of members that could not be read to their end, and of names
+-- that no format recognises, the first ones are listed; the receipt of `svc imports show` has them all.
+create or replace function svc.imports(
+    p_user_id      uuid,
+    p_session_hash bytea,
+    p_most         integer,
+    p_before       uuid default null
+)
+returns table (
+    import_id      uuid,
+    file_name      text,
+    status         text,
+    problem        text,
+    started_at     timestamptz,
+    finished_at    timestamptz,
+    formats        text[],
+    records        bigint,
+    added          bigint,
+    known          bigint,
+    changed        bigint,
+    refused        bigint,
+    first_at       timestamptz,
+    last_at        timestamptz,
+    part_count     bigint,
+    finished_count bigint,
+    problem_count  bigint,
+    problems       json,
+    refusals       json,
+    ignored        integer,
+    ignored_names  text[]
+)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select import.import_id,
+           import.file_name,
+           import.status,
+           import.problem,
+           import.started_at,
+           import.finished_at,
+           counts.formats,
+           coalesce(counts.records, 0),
+           coalesce(counts.added, 0),
+           coalesce(counts.known, 0),
+           coalesce(counts.changed, 0),
+           coalesce(counts.refused, 0),
+           counts.first_at,
+           counts.last_at,
+           counts.part_count,
+           counts.finished_count,
+           counts.problem_count,
+           (
+               select json_agg(
+                          json_build_object('name', part.name, 'problem', part.problem)
+                          order by part.position
+                      )
+                 from (
+                          select other.name,
+                                 other.problem,
+                                 other.position
+                            from profile.import_part as other
+                           where other.user_id = p_user_id
+                             and other.import_id = import.import_id
+                             and other.problem is not null
+                           order by other.position
+                           limit 5
+                      ) as part
+           ),
+           (
+--include refusals_by_reason
+           ),
+           import.ignored,
+           import.ignored_names
+      from profile.import
+     cross join lateral (
+               select array_agg(distinct part.format) filter (where part.format is not null) as formats,
+                      sum(part.records)::bigint as records,
+                      sum(part.added)::bigint as added,
+                      sum(part.known)::bigint as known,
+                      sum(part.changed)::bigint as changed,
+                      sum(part.refused)::bigint as refused,
+                      min(part.first_at) as first_at,
+                      max(part.last_at) as last_at,
+                      count(*) as part_count,
+                      count(*) filter (where part.is_finished) as finished_count,
+                      count(part.problem) as problem_count
+                 from profile.import_part as part
+                where part.user_id = p_user_id
+                  and part.import_id = import.import_id
+           ) as counts
+     where import.user_id = p_user_id
+       and svc.is_signed_in(p_user_id, p_session_hash)
+       and (
+               p_before is null
+               or (import.started_at, import.import_id) < (
+                      select other.started_at,
+                             other.import_id
+                        from profile.import as other
+                       where other.user_id = p_user_id
+                         and other.import_id = p_before
+                  )
+           )
+     order by import.started_at desc,
+              import.import_id desc
+     limit least(p_most, 100);
+end;
