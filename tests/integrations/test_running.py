@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import secrets
 import subprocess
 import sys
 import threading
@@ -299,6 +300,21 @@ def test_a_record_that_only_the_database_refuses_costs_no_other(
     assert any("track=Track 17, " in example for example in refused["examples"])
     assert listens(owner) == 23
     assert owner.execute("select count(*) from health.heart_rate").fetchone() == (4,)
+
+
+def test_a_key_that_is_too_long_for_an_index_costs_no_other_record(
+    importer: Importer, owner: Rows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(checks, "refusal", lambda _: None)
+    monkeypatch.setattr(running, "PATIENCE_S", 0.0)
+    # Random, since an index compresses what it holds.
+    plays = [listen(1), listen(2, key=secrets.token_hex(4000)), listen(3)]
+
+    receipt = importer.take(tmp_path / "file", *plays)
+
+    assert counts(receipt) == (3, 2, 0, 0, 1)
+    assert receipt["refused"][0]["reason"] == "refused_by_database"
+    assert listens(owner) == 2
 
 
 def test_an_account_that_is_deleted_midway_ends_the_import(

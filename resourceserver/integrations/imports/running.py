@@ -41,6 +41,8 @@ PATIENCE_S: Final = 60.0
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 _REFUSED: Final = "refused_by_database"
 """The reason of a record that the checks let pass and the database refuses."""
+_OF_A_VALUE: Final = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded)
+"""The errors of a value that the database refuses; the last one if a key is too long for an index."""
 _MOST_NAMES: Final = 20
 """How many names of members that no format recognises a receipt has."""
 
@@ -294,7 +296,7 @@ def _in_halves(
     except errors.ForeignKeyViolation:
         # What rows refer to is gone: they are good, and the whole transaction is tried again.
         raise
-    except (psycopg.DataError, psycopg.IntegrityError):
+    except _OF_A_VALUE:
         # These may be ids of rows that went with the savepoint.
         target.ids.clear()
         if len(rows) == 1:
@@ -469,12 +471,10 @@ class Database:
         if isinstance(error, errors.InsufficientPrivilege):
             # The session ended in the middle of the transaction: the account was deleted.
             raise Over from error
-        if isinstance(
-            error,
-            psycopg.OperationalError | psycopg.InternalError | errors.ForeignKeyViolation,
-        ):
+        is_of_a_value = isinstance(error, _OF_A_VALUE)
+        is_for_a_moment = isinstance(error, psycopg.OperationalError | psycopg.InternalError)
+        if isinstance(error, errors.ForeignKeyViolation) or (is_for_a_moment and not is_of_a_value):
             return
-        is_of_a_value = isinstance(error, psycopg.DataError | psycopg.IntegrityError)
         kind = _BatchRefused if is_of_a_value else Interrupted
         raise kind(f"the database refuses a batch: {_line(error)}") from error
 
