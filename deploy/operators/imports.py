@@ -36,6 +36,8 @@ _COLUMNS: Final = (
     *map(Column, ("READ", "NEW", "KNOWN", "CHANGED", "REFUSED")),
 )
 _AGAIN: Final = "import the same file again to continue"
+_SOON_S: Final = 2
+"""How long a command that is to end waits for a connection; libpq waits no shorter."""
 _MOST_NAMES: Final = 3
 """The most names of a list that are printed; the receipt has all of them."""
 _MOST_REASONS: Final = 10
@@ -123,13 +125,13 @@ def _format(name: str | None) -> Format | None:
 
 
 @contextmanager
-def _connected(chosen: Settings) -> Iterator[Connection]:
+def _connected(chosen: Settings, timeout_s: int = 5) -> Iterator[Connection]:
     """A connection of the owner's login. Raises ClickException."""
     if chosen.database_url is None:
         raise database.no_database(chosen)
     try:
         with closing(
-            psycopg.connect(chosen.database_url, autocommit=True, connect_timeout=5)
+            psycopg.connect(chosen.database_url, autocommit=True, connect_timeout=timeout_s)
         ) as connection:
             yield connection
     except psycopg.Error as error:
@@ -149,13 +151,15 @@ def _import_file(
     """Import one file and print its receipt and problem."""
     name = terminal.plain(str(path))
     is_stopped = False
+    receipt: Receipt | None
     try:
         with _connected(chosen) as owner, ExitStack() as within:
             account = _account(owner, email)
-            digest, size = files.digest(path)
+            with _progress(files.size(path), f"{name[-40:]}, checksum") as on_read:
+                digest, size = files.digest(path, on_read)
             brought = files.bring(path, within)
             planned = running.plan(brought, FORMATS, form)
-            with _progress(planned.size, name) as on_read:
+            with _progress(planned.size, name[-40:]) as on_read:
                 for part in planned.parts:
                     part.member.on_read = on_read
                 if is_dry:
@@ -177,7 +181,7 @@ def _import_file(
     except AlreadyRunning as error:
         click.echo(f"{name}: {error.__doc__}", err=True)
         return _Outcome(None, is_usable=False)
-    if not is_json:
+    if not is_json and receipt is not None:
         _report(name, receipt)
     if problem is not None:
         click.echo(terminal.plain(f"{name}: {problem}"), err=True)
@@ -194,10 +198,10 @@ def _read_only(
 
 def _write(
     chosen: Settings, account: _Account, planned: running.Plan, begun: Import
-) -> tuple[Receipt, str | None, bool]:
+) -> tuple[Receipt | None, str | None, bool]:
     """Run an import; return its receipt, the reason if it is not done, and whether Ctrl-C was pressed.
 
-    Raises ClickException.
+    The receipt is None if the import is not done and the database is away. Raises ClickException.
     """
     problem, is_stopped = None, False
     ledger = Database(
@@ -217,15 +221,19 @@ def _write(
         problem = f"{error}: {_AGAIN}"
     except Over as error:
         raise click.ClickException(str(error.__doc__)) from error
-    # The connection that holds the lock may have ended meanwhile, with a server that was restarted.
-    with _connected(chosen) as owner:
-        if problem is None:
+    if problem is None:
+        # The connection that holds the lock may have ended meanwhile, with a server that was restarted.
+        with _connected(chosen) as owner:
             problem = running.failure(_receipt(owner, account, begun.import_id), planned)
-            status = "done" if problem is None else "failed"
-        else:
-            status = "interrupted"
-        receipts.end(owner, begun, status, problem)
-        return _receipt(owner, account, begun.import_id), problem, is_stopped
+            receipts.end(owner, begun, "done" if problem is None else "failed", problem)
+            return _receipt(owner, account, begun.import_id), problem, False
+    try:
+        with _connected(chosen, _SOON_S if is_stopped else 5) as owner:
+            receipts.end(owner, begun, "interrupted", problem)
+            return _receipt(owner, account, begun.import_id), problem, is_stopped
+    except click.ClickException:
+        # The import stays unfinished as it is, and the next run continues it all the same.
+        return None, problem, is_stopped
 
 
 def _receipt(owner: Connection, account: _Account, import_id: UUID) -> Receipt:
@@ -246,7 +254,7 @@ def _file_name(path: Path) -> str:
 
 
 @contextmanager
-def _progress(size: int, name: str) -> Iterator[files.OnRead]:
+def _progress(size: int, label: str) -> Iterator[files.OnRead]:
     """A progress bar with bytes, rate and remaining time; hidden without a terminal."""
     started, count = time.monotonic(), 0
 
@@ -256,7 +264,7 @@ def _progress(size: int, name: str) -> Iterator[files.OnRead]:
 
     with click.progressbar(
         length=max(size, 1),
-        label=name[-40:],
+        label=label,
         file=sys.stderr,
         hidden=not sys.stderr.isatty(),
         item_show_func=rate,

@@ -1,6 +1,8 @@
 """``svc import`` and ``svc imports``, as people and scripts use them."""
 
 import json
+import os
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
+from psycopg import sql
 
 from deploy.operators import imports
 from resourceserver.integrations.format import Head
@@ -240,6 +243,46 @@ def test_scripts_get_the_receipts_of_files_before_an_error_of_the_database(
     assert done.exit_code == 1
     assert [each["file"] for each in json.loads(done.stdout)] == [plays.name]
     assert "profile.import" in done.stderr
+
+
+def test_a_terminal_gets_a_progress_bar_from_the_first_byte_on(
+    command: Command, plays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = os.openpty()
+    words = [str(plays), "--user", command.email, "--json"]
+    with monkeypatch.context() as patch, open(theirs, "w") as screen:
+        patch.setattr(sys, "stderr", screen)
+        imports.import_files.main(words, obj=command.deployment, standalone_mode=False)
+        screen.flush()
+        written = os.read(ours, 100_000).decode()
+
+    os.close(ours)
+    label = str(plays)[-40:]
+    assert written.index(f"{label}, checksum  [") < written.index(f"{label}  [")
+    assert written.count("100%") >= 2
+
+
+def test_ctrl_c_while_the_database_is_away_says_how_to_go_on(
+    command: Command, plays: Path, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = command.deployment.database_url or ""
+    statement = sql.SQL("alter database {} allow_connections {}")
+    place = sql.Identifier(owner.info.dbname)
+    # Not from within the database, which would keep a way back.
+    with psycopg.connect(url, dbname="postgres", autocommit=True) as outside:
+
+        def leave(*_: object) -> None:
+            outside.execute(statement.format(place, sql.SQL("false")))
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(running, "run", leave)
+        try:
+            stopped = command.bring(plays)
+        finally:
+            outside.execute(statement.format(place, sql.SQL("true")))
+
+    assert stopped.exit_code == 1
+    assert stopped.stderr == f"{plays}: interrupted: import the same file again to continue\n"
 
 
 def test_files_of_nobody_are_refused(command: Command, plays: Path) -> None:

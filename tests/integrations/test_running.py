@@ -428,6 +428,44 @@ def test_a_database_that_stays_away_interrupts_the_import_and_the_next_run_goes_
     assert listens(owner) == 45
 
 
+def test_ctrl_c_waits_for_no_database_that_is_away(
+    importer: Importer, owner: Rows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    attempts: list[bool] = []
+    connect = psycopg.connect
+
+    def count(*given: Any, **named: Any) -> Any:
+        attempts.append(True)
+        return connect(*given, **named)
+
+    def read(*_: object) -> Iterator[Listen]:
+        yield from map(listen, range(15))
+        wait_for(lambda: listens(owner) == 10, "the first batch")
+        owner.execute(sql.SQL("revoke connect on database {} from public").format(place))
+        end_sessions(owner)
+        yield from map(listen, range(15, 20))
+        # The second batch is full, and its writer tries in vain.
+        before = len(attempts)
+        wait_for(lambda: len(attempts) > before + 1, "a second attempt to connect")
+        attempts.clear()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(psycopg, "connect", count)
+    monkeypatch.setattr(running, "_PAUSES_S", (0.2,))
+    monkeypatch.setattr(running, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(running, "GRACE_S", 0.1)
+    place = sql.Identifier(owner.info.dbname)
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            importer.run(path, replace(of_records([]), read=read))
+    finally:
+        owner.execute(sql.SQL("grant connect on database {} to public").format(place))
+
+    assert len(attempts) <= 2
+
+
 def test_an_import_is_undone_and_what_others_brought_stays(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

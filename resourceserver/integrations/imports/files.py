@@ -237,12 +237,25 @@ def bring(path: Path, within: ExitStack) -> Brought:
     return listing.brought
 
 
+def size(path: Path) -> int:
+    """Return the bytes of what lies at ``path``, of which a folder has those of its files.
+
+    Raises CannotOpen.
+    """
+    try:
+        if path.is_dir():
+            return sum(file_size for _, _, file_size in _walk(path))
+        return path.stat().st_size
+    except OSError as error:
+        raise CannotOpen(error.strerror or str(error)) from error
+
+
 def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
     """Return the SHA-256 of what lies at ``path``, a folder's made of its files, and its size.
 
     Raises CannotOpen.
     """
-    whole, size = hashlib.sha256(), 0
+    whole, count = hashlib.sha256(), 0
     try:
         if not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
             # A pipe would be waited for, and a device read without end.
@@ -255,7 +268,7 @@ def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
                 with file.open("rb") as stream:
                     while piece := stream.read(_CHUNK):
                         whole.update(piece)
-                        size += len(piece)
+                        count += len(piece)
                         on_read(len(piece))
             except OSError:
                 # In a folder it is left out with its name, when the files are listed.
@@ -263,7 +276,7 @@ def digest(path: Path, on_read: OnRead = lambda _: None) -> tuple[bytes, int]:
                     raise
     except OSError as error:
         raise CannotOpen(error.strerror or str(error)) from error
-    return whole.digest(), size
+    return whole.digest(), count
 
 
 def _walk(

@@ -9,11 +9,12 @@ record that the checks let pass, it refuses all of the batch: this is written ag
 record, which is counted as refused.
 """
 
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol, Self
 from zoneinfo import ZoneInfo
@@ -38,6 +39,8 @@ HEAVIEST: Final = 4_000_000
 """Characters of texts with which a batch is full."""
 PATIENCE_S: Final = 60.0
 """How long a batch waits for a database that is away."""
+GRACE_S: Final = 1.0
+"""How long a run that is to end waits for the batch that is being written, and for its end by force."""
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 _REFUSED: Final = "refused_by_database"
 """The reason of a record that the checks let pass and the database refuses."""
@@ -179,6 +182,35 @@ class Ledger(Protocol):
     def note_others(self, planned: Plan) -> None:
         """Take note of the members that are not read."""
 
+    def stop(self) -> None:
+        """Give up a batch that another thread is writing."""
+
+
+class _Writing(threading.Thread):
+    """A thread that writes one batch while the next one is read.
+
+    The process may end without it: a transaction that is not committed is written again by the next run.
+    """
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._write = write
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Write the batch."""
+        try:
+            self._write()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> None:
+        """Wait until the batch is written. Raises what the writing raised."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+
 
 def run(planned: Plan, person: Person, ledger: Ledger) -> None:
     """Import all members. Raises Interrupted, Over and what ``ledger`` does."""
@@ -196,16 +228,24 @@ def run(planned: Plan, person: Person, ledger: Ledger) -> None:
 
 def _import(part: Part, person: Person, ledger: Ledger, done: int) -> str | None:
     """Import one member from its record ``done`` on; return why it was not read to its end, if so."""
-    with ThreadPoolExecutor(1) as writer:
-        pending: Future[None] | None = None
-        problem: list[str] = []
+    pending: _Writing | None = None
+    problem: list[str] = []
+    try:
         for batch in _batches(part.format, part.member, person, done, problem):
             if pending is not None:
                 pending.result()
-            pending = writer.submit(ledger.write, part, batch, done)
+            pending = _Writing(partial(ledger.write, part, batch, done))
             done += batch.count
         if pending is not None:
             pending.result()
+    except KeyboardInterrupt:
+        if pending is not None:
+            # A batch that is being written is soon done, unless the database is away.
+            pending.join(GRACE_S)
+            if pending.is_alive():
+                ledger.stop()
+                pending.join(GRACE_S)
+        raise
     return problem[0] if problem else None
 
 
@@ -323,12 +363,22 @@ class Database:
     prepare: bool = True
     _connection: psycopg.Connection[Any] | None = None
     _target: Target | None = None
+    _stopping: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
+        if self._connection is not None and not self._stopping.is_set():
             self._connection.close()
+        # After ``stop``, another thread may still use it, until the process ends.
         self._connection = self._target = None
+
+    def stop(self) -> None:
+        """Make the thread that writes end: it waits for no database, and its statement is cancelled."""
+        self._stopping.set()
+        connection = self._connection
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=GRACE_S)
 
     def begin_part(self, part: Part) -> int | None:
         """Return how many records of a member are done, None if all are. Raises Interrupted and Over."""
@@ -453,13 +503,13 @@ class Database:
             except psycopg.Error as error:
                 self._forget()
                 self._judge(error)
-                if waited >= PATIENCE_S:
+                if waited >= PATIENCE_S or self._stopping.is_set():
                     raise Interrupted(_problem(error)) from error
                 if attempt == len(_PAUSES_S):
                     self.say(f"{_problem(error)}; trying again")
                 pause_s = _PAUSES_S[min(attempt, len(_PAUSES_S) - 1)]
                 # This thread only writes batches, so it may sleep until the database answers again.
-                time.sleep(pause_s)
+                self._stopping.wait(pause_s)
                 waited, attempt = waited + pause_s, attempt + 1
 
     def _judge(self, error: psycopg.Error) -> None:
@@ -570,6 +620,9 @@ class DryRun:
         """Note that a member was read."""
         counts = next(each for each in reversed(self.parts) if each["name"] == part.name)
         counts |= {"finished": True, "problem": problem}
+
+    def stop(self) -> None:
+        """Do nothing: nothing waits."""
 
     def note_others(self, planned: Plan) -> None:
         """Note the members that are not read."""
