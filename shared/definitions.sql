@@ -204,7 +204,8 @@ decided_category as (
 ),
 
 -- fragment: refusals_by_reason
--- What was refused of an `import`, by reason, the most frequent first, each with its first three examples.
+-- needs: refusal (count, examples, name, reason)
+-- What was refused of an import, by reason, the most frequent first, each with its first three examples.
 select json_agg(
            json_build_object(
                'reason', by_reason.reason,
@@ -219,17 +220,13 @@ select json_agg(
                   sum(refusal.count) as count,
                   array(
                       select example.text
-                        from profile.import_refusal as other
+                        from refusal as other
                        cross join lateral unnest(other.examples) with ordinality as example (text, place)
-                       where other.user_id = import.user_id
-                         and other.import_id = import.import_id
-                         and other.reason = refusal.reason
+                       where other.reason = refusal.reason
                        order by other.name collate "C",
                                 example.place
                        limit 3
                   ) as examples
-             from profile.import_refusal as refusal
-            where refusal.user_id = import.user_id
-              and refusal.import_id = import.import_id
+             from refusal
             group by refusal.reason
        ) as by_reason

@@ -111,7 +111,7 @@ grant select (user_id, date, marked_at), insert, update (marked_at)
 grant select (user_id, date), insert, update (marked_at, is_left_raw)
     on activity.rollup_due
     to svc_ingester;
-grant select, insert, update (source, last_sync_at, last_event_at, event_count)
+grant select, insert, update (source, last_sync_at, first_event_at, last_event_at, event_count)
     on activity.device_stream
     to svc_ingester;
 -- Where it leaves work for the worker, it makes the person's turn due.
@@ -169,8 +169,8 @@ grant select (user_id, date), insert, update (marked_at, is_left_raw)
 -- Only a tracker is noted as having sent something.
 revoke insert, update (source, last_sync_at) on activity.device_stream from svc_importer;
 grant select,
-      insert (user_id, device_id, stream, last_event_at, event_count),
-      update (last_event_at, event_count)
+      insert (user_id, device_id, stream, first_event_at, last_event_at, event_count),
+      update (first_event_at, last_event_at, event_count)
     on activity.device_stream
     to svc_importer;
 

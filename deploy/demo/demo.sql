@@ -135,6 +135,7 @@ insert into activity.device_stream (
     stream,
     source,
     last_sync_at,
+    first_event_at,
     last_event_at,
     event_count
 )
@@ -143,6 +144,7 @@ select %(user_id)s,
        'app_sessions',
        max(source),
        max(received_at),
+       min(started_at),
        max(ended_at),
        count(*)
   from activity.app_session
@@ -154,6 +156,7 @@ select %(user_id)s,
        'coding_sessions',
        max(source),
        max(received_at),
+       min(started_at),
        max(ended_at),
        count(*)
   from activity.coding_session

@@ -165,26 +165,6 @@ row_of_file as (
       from file
       join error_of_file using (source)
 ),
--- The first session of each tracker. No index has the trackers, so this reads all sessions, once.
-earliest as materialized (
-    select source,
-           min(started_at) as started_at
-      from (
-               select source,
-                      min(started_at) as started_at
-                 from activity.app_session
-                where user_id = %(user_id)s
-                group by source
-                union all
-               select source,
-                      min(started_at) as started_at
-                 from activity.coding_session
-                where user_id = %(user_id)s
-                group by source
-           ) as by_stream
-     where 'read:activity' = any (string_to_array(current_setting('svc.scopes'), ' '))
-     group by source
-),
 row_of_tracker as (
     select coalesce(stream.source, 'unknown') as provider,
            'activity' as kind,
@@ -196,7 +176,7 @@ row_of_tracker as (
            end as status,
            svc.instant(min(device.first_seen_at)) as connected_at,
            svc.instant(max(stream.last_sync_at)) as last_sync_at,
-           svc.instant(min(earliest.started_at)) as first_record_at,
+           svc.instant(min(stream.first_event_at)) as first_record_at,
            svc.instant(max(stream.last_event_at)) as last_record_at,
            null::json as gaps,
            null::bigint as refused,
@@ -206,8 +186,6 @@ row_of_tracker as (
       join activity.device as device
         on device.user_id = %(user_id)s
        and device.device_id = stream.device_id
-      left join earliest
-             on earliest.source is not distinct from stream.source
      where stream.user_id = %(user_id)s
        and 'read:activity' = any (string_to_array(current_setting('svc.scopes'), ' '))
        and stream.event_count > 0

@@ -260,6 +260,7 @@ insert into activity.device_stream (
     stream,
     source,
     last_sync_at,
+    first_event_at,
     last_event_at,
     event_count
 )
@@ -268,10 +269,12 @@ select %(user_id)s,
        %(stream)s,
        %(source)s,
        now(),
+       timestamptz 'epoch' + sent.oldest_ms * interval '1 millisecond',
        timestamptz 'epoch' + sent.newest_ms * interval '1 millisecond',
        sent.count
   from json_to_recordset(%(counts)s::json) as sent (
            device    text,
+           oldest_ms bigint,
            newest_ms bigint,
            count     bigint
        )
@@ -285,5 +288,6 @@ select %(user_id)s,
            else excluded.source
        end,
        last_sync_at = greatest(device_stream.last_sync_at, excluded.last_sync_at),
+       first_event_at = least(device_stream.first_event_at, excluded.first_event_at),
        last_event_at = greatest(device_stream.last_event_at, excluded.last_event_at),
        event_count = device_stream.event_count + excluded.event_count

@@ -430,19 +430,26 @@ def consequences(rows: list[Row], new_keys: Set[str]) -> dict[str, Any]:
     """
     new = [row for row in rows if row["idempotency_key"] in new_keys]
     days = set()
+    oldest: dict[str, int] = {}
     newest: dict[str, int] = {}
     counts = dict.fromkeys((row["device"] for row in rows), 0)
     for row in new:
         device, started, ended = row["device"], row["started_ms"], row["ended_ms"]
         days.add(started // _DAY_MS)
         days.add(max(ended - 1, started) // _DAY_MS)
+        oldest[device] = min(started, oldest.get(device, started))
         newest[device] = max(ended, newest.get(device, ended))
         counts[device] += 1
     return {
         "days": [str(date(1970, 1, 1) + timedelta(day)) for day in days],
         "counts": fields.compact(
             [
-                {"device": device, "newest_ms": newest.get(device), "count": count}
+                {
+                    "device": device,
+                    "oldest_ms": oldest.get(device),
+                    "newest_ms": newest.get(device),
+                    "count": count,
+                }
                 for device, count in counts.items()
             ]
         ),

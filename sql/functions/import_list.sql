@@ -75,6 +75,15 @@ begin atomic
                       ) as part
            ),
            (
+               with refusal as (
+                   select reason,
+                          count,
+                          examples,
+                          name
+                     from profile.import_refusal
+                    where import_refusal.user_id = p_user_id
+                      and import_refusal.import_id = import.import_id
+               )
 --include refusals_by_reason
            ),
            import.ignored,

@@ -30,6 +30,7 @@ WIDE: Final = {
 WITHOUT_ROWS: Final = {
     "activity.summary_due": "the command has summed up all days itself",
     "activity.rollup_due": "and has made all rollups",
+    "profile.upload": "a file that is being brought",
     "profile.subscription": "who has none runs the service themselves, as does who tries it out",
 }
 
@@ -249,15 +250,16 @@ def test_a_project_ends_and_another_continues(alice: Person) -> None:
 
 def test_counts_of_devices_are_those_of_ingest(alice: Person) -> None:
     counted = alice.connection.execute(
-        "select device_id, stream, last_event_at, event_count from activity.device_stream order by 1, 2"
+        "select device_id, stream, first_event_at, last_event_at, event_count"
+        " from activity.device_stream order by 1, 2"
     ).fetchall()
 
     there = alice.connection.execute(
         """
-        select device_id, 'app_sessions', max(ended_at), count(*)
+        select device_id, 'app_sessions', min(started_at), max(ended_at), count(*)
           from activity.app_session group by device_id
          union all
-        select device_id, 'coding_sessions', max(ended_at), count(*)
+        select device_id, 'coding_sessions', min(started_at), max(ended_at), count(*)
           from activity.coding_session group by device_id
          order by 1, 2
         """

@@ -168,7 +168,7 @@ def test_one_person_has_one_large_body_at_a_time(
     port: int, client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(route, "GRACE_S", 600.0)
+    monkeypatch.setattr(arrival, "GRACE_S", 600.0)
     hers, his = (
         person.headers(*SCOPES) | {"Content-Type": "application/json"} for person in (alice, bob)
     )
@@ -203,7 +203,7 @@ def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turns, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(route, "GRACE_S", 600.0)
+    monkeypatch.setattr(arrival, "GRACE_S", 600.0)
     others = [alice, *(person(owner, f"mallory{number}") for number in range(1, LARGE_BODIES))]
     his = bob.headers(*SCOPES)
     json_type = {"Content-Type": "application/json"}

@@ -402,8 +402,8 @@ PRIVILEGES = {
             "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
         ),
         "activity.device_stream": (
-            "INSERT SELECT UPDATE(event_count) UPDATE(last_event_at) UPDATE(last_sync_at)"
-            " UPDATE(source)"
+            "INSERT SELECT UPDATE(event_count) UPDATE(first_event_at) UPDATE(last_event_at)"
+            " UPDATE(last_sync_at) UPDATE(source)"
         ),
         "activity.rollup_due": (
             "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"
@@ -420,8 +420,9 @@ PRIVILEGES = {
             "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
         ),
         "activity.device_stream": (
-            "INSERT(device_id) INSERT(event_count) INSERT(last_event_at) INSERT(stream)"
-            " INSERT(user_id) SELECT UPDATE(event_count) UPDATE(last_event_at)"
+            "INSERT(device_id) INSERT(event_count) INSERT(first_event_at) INSERT(last_event_at)"
+            " INSERT(stream) INSERT(user_id) SELECT UPDATE(event_count) UPDATE(first_event_at)"
+            " UPDATE(last_event_at)"
         ),
         "activity.rollup_due": (
             "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"

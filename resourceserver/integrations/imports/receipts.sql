@@ -112,6 +112,15 @@ select json_build_object(
            ),
            'refused', coalesce(
                (
+               with refusal as (
+                   select reason,
+                          count,
+                          examples,
+                          name
+                     from profile.import_refusal
+                    where import_refusal.user_id = %(user_id)s
+                      and import_refusal.import_id = import.import_id
+               )
 --include refusals_by_reason
                ),
                '[]'::json
