@@ -942,16 +942,19 @@ def test_a_kind_that_cannot_be_deleted_does_not_prevent_the_others(
     assert count(owner, "identity.session") == 0
 
 
+OLD_CLIENTS: Final = "update oauth.client set created_at = now() - interval '91 days'"
+"""Lets applications be deleted, until they get a consent."""
+
+
 def test_a_consent_in_progress_keeps_its_client(
     clean: Clean,
-    let_pass: Pass,
     application: Application,
     alice_browser: Visitor,
     connect_as: Connect,
     owner: Rows,
     status: Opens,
 ) -> None:
-    let_pass("2 days")
+    owner.execute(OLD_CLIENTS)
     page = alice_browser.follow(alice_browser.get(application.authorize_path()))
     other = connect_as("authserver")
     decided: list[Any] = []
@@ -1022,7 +1025,7 @@ def test_concurrent_consents_and_janitors_leave_a_grant_or_an_expired_request(
     outcomes = []
     for _ in range(40):
         application = register()
-        owner.execute("update oauth.client set created_at = now() - interval '2 days'")
+        owner.execute(OLD_CLIENTS)
         outcomes.append(consent_to(application, browser))
         granted = owner.execute(
             "select count(*) from oauth.grant where client_id = %s", [application.client_id]
