@@ -47,9 +47,10 @@ def create(
     ``tools``.
 
     While it runs, three background jobs record when tokens were last used, about ``note_uses_every``, sum
-    days up, about ``sum_up_every``, and write rollups, about ``roll_up_every``. With ``chosen.jobs`` off none
-    of them runs. When the server stops, it writes the last uses in either case. Raises SettingsError if a
-    role has no login; a failing login breaks only the requests that use that role.
+    days up, about ``sum_up_every``, and write rollups, about ``roll_up_every``. With a worker beside it only
+    the first of them runs, and with ``chosen.jobs`` off none. When the server stops, it writes the last uses
+    in any case. Raises SettingsError if a role has no login; a failing login breaks only the requests that
+    use that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
@@ -64,12 +65,11 @@ def create(
         prepare=chosen.prepare,
     )
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
-    workers = Pool.to(database.login(chosen, "worker"), size=chosen.job_connections, wait_s=None)
-    background = (
-        usage.job(reader.usage, note_uses_every),
-        summaries.job(sum_up_every),
-        rollups.job(roll_up_every),
-    )
+    size = chosen.connections["worker"]
+    workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
+    background = [usage.job(reader.usage, note_uses_every)]
+    if not chosen.worker:
+        background += [summaries.job(sum_up_every), rollups.job(roll_up_every)]
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager

@@ -1,18 +1,22 @@
-"""``svc resource serve``: runs the resource server alone."""
+"""``svc resource serve`` and ``svc resource work``: the resource server alone, and the worker beside it."""
 
 from typing import Final
 
 import click
 
+from resourceserver.worker import process
 from shared import database, listening, serving
 from shared.settings import Settings
 
 _ROLES: Final = ("reader", "ingester", "worker")
+_WITHOUT_WORKER: Final = (
+    "no worker (SVC_WORKER is off): this server writes rollups and summaries itself"
+)
 
 
 @click.group()
 def resource() -> None:
-    """The resource server: REST and ingest."""
+    """The resource server, REST and ingest, and the worker beside it."""
 
 
 @resource.command()
@@ -27,10 +31,24 @@ def resource() -> None:
 @click.pass_obj
 def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
     """Run the resource server alone."""
+    if chosen.jobs and not chosen.worker:
+        click.echo(_WITHOUT_WORKER, err=True)
     serving.serve(
         "resourceserver.app:create",
         chosen,
         {role: database.role_url(chosen, role) for role in _ROLES},
         listening.of_option(listen) or chosen.base_listeners,
         workers=workers,
+    )
+
+
+@resource.command()
+@click.pass_obj
+def work(chosen: Settings) -> None:
+    """Run a worker: it writes rollups and summaries, for the resource servers that SVC_WORKER=on spares.
+
+    Any number of workers may run. Each gives back what it has not done when it ends.
+    """
+    process.work(
+        chosen, {role: database.role_url(chosen, role) for role in chosen.connections_of_worker}
     )

@@ -122,7 +122,10 @@ class Settings:
     contain it."""
     jobs: bool = True
     """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. The last
-    use of tokens is then written only when the server stops."""
+    use of tokens is then written only when the server stops. ``svc up`` then starts no worker."""
+    worker: bool = False
+    """SVC_WORKER: on if a worker (``svc resource work``) runs beside the resource servers, which then leave
+    rollups and summaries to it; ``svc up`` sets it."""
     commit: str = "unknown"
     """SVC_BUILD_COMMIT: the commit of the running build, for /healthz."""
     built_at: str | None = None
@@ -145,8 +148,14 @@ class Settings:
             + self.export_connections
             + PROBES,
             "ingester": self.ingest_connections,
-            "worker": self.job_connections,
+            # Without rollups and summaries, one job remains.
+            "worker": 1 if self.worker else self.job_connections,
         }
+
+    @property
+    def connections_of_worker(self) -> dict[str, int]:
+        """The most connections of one worker, by the role that it logs in as: its turns', and its own."""
+        return {"worker": self.job_connections + 1}
 
     @property
     def auth_listeners(self) -> Listen:
@@ -207,6 +216,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         ),
         deployment=_deployment(environment, "SVC_DEPLOYMENT"),
         jobs=_switch(environment, "SVC_JOBS", default=True),
+        worker=_switch(environment, "SVC_WORKER", default=False),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
@@ -232,6 +242,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
         "SVC_DEPLOYMENT": chosen.deployment,
         "SVC_JOBS": "on" if chosen.jobs else "off",
+        "SVC_WORKER": "on" if chosen.worker else "off",
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
     }

@@ -31,7 +31,7 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("authserver.people", "authserver.web", "shared"),
     },
     # The resource server.
-    "resourceserver": {"shared"},
+    "resourceserver": {"resourceserver.worker", "shared"},
     "resourceserver.api": {"shared"},
     "resourceserver.timeline": {"shared"},
     "resourceserver.derived": set(),
@@ -54,6 +54,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.integrations.imports": {
         *("resourceserver.ingest", "resourceserver.integrations", "shared"),
     },
+    "resourceserver.worker": {"resourceserver.timeline", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
     "resourceserver.app": {
         *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),

@@ -33,6 +33,12 @@ def test_the_resource_server_writes_last_uses_summaries_and_rollups(jobs: bool, 
     assert asyncio.run(tasks_of(app)) == tasks
 
 
+def test_the_resource_server_beside_a_worker_writes_last_uses_alone() -> None:
+    app = resourceserver.app.create(replace(CHOSEN, jobs=True, worker=True))
+
+    assert asyncio.run(tasks_of(app)) == 1
+
+
 @pytest.mark.parametrize(("jobs", "tasks"), [(True, 2), (False, 0)], ids=["on", "off"])
 def test_the_authorization_server_has_its_janitor_and_tries_rules(jobs: bool, tasks: int) -> None:
     app = authserver.app.create(replace(CHOSEN, jobs=jobs))

@@ -52,6 +52,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_AUTH_SLOW_CONNECTIONS": "1000",
             "SVC_DEPLOYMENT": "hosted",
             "SVC_JOBS": "off",
+            "SVC_WORKER": "on",
             "SVC_LIFELINE": "7",
         }
     )
@@ -83,6 +84,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         auth_slow_connections=1000,
         deployment="hosted",
         jobs=False,
+        worker=True,
         lifeline=7,
     )
 

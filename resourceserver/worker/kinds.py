@@ -1,0 +1,81 @@
+"""The kinds of work that the worker does: a list to which a kind is added with its handler.
+
+Rollups and summaries have lists of their own, the marks that each write sets in its transaction. The worker
+looks through these lists, as a job of the resource server does without a worker, and makes a turn due for
+each person on them. So a write costs no more than its marks, servers of an older version need not know of
+turns, and a turn that is lost is made due again.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Generic, TypeVar
+from uuid import UUID
+
+from resourceserver.timeline import rollups, summaries
+from resourceserver.worker.turns import LAST, SQL, Kind, Outcome, Turn
+from shared.jobs import Job
+from shared.pool import Connection, Pool
+
+log = logging.getLogger("svc.worker")
+
+ROLLUPS: Final = "rollups"
+SUMMARIES: Final = "summaries"
+
+Progress = TypeVar("Progress")
+PeopleDue = Callable[[Connection, UUID], Awaitable[list[UUID]]]
+
+
+def kinds(
+    workers: Pool,
+    *,
+    roll_up_every: timedelta = rollups.INTERVAL,
+    sum_up_every: timedelta = summaries.INTERVAL,
+) -> dict[str, Kind]:
+    """Return all kinds by name; ``workers`` has connections of the worker role."""
+    listed = (
+        Kind(
+            ROLLUPS,
+            _Days(workers, rollups.take_turn),
+            look=_look(ROLLUPS, rollups.people_due, roll_up_every),
+        ),
+        Kind(
+            SUMMARIES,
+            _Days(workers, summaries.take_turn),
+            look=_look(SUMMARIES, summaries.people_due, sum_up_every),
+        ),
+    )
+    return {kind.name: kind for kind in listed}
+
+
+def _look(kind: str, people_due: PeopleDue, interval: timedelta) -> Job:
+    """Return the job that makes turns due for all people on a list."""
+
+    async def look(worker: Connection) -> None:
+        after = UUID(int=0)
+        while people := await people_due(worker, after):
+            await worker.execute(SQL["add_turns"], {"kind": kind, "user_ids": people})
+            after = people[-1]
+
+    return Job(look, interval, log, f"{kind} are looked for later")
+
+
+@dataclass(eq=False)
+class _Days(Generic[Progress]):
+    """Does about a month of one person's days, and keeps in mind how far it is."""
+
+    workers: Pool
+    take_turn: Callable[[Connection, UUID, Progress | None], Awaitable[tuple[int, Progress | None]]]
+    progress: dict[UUID, Progress] = field(default_factory=dict)
+    """Of people whose next turn is due. Another worker that takes it begins anew, which does no harm."""
+
+    async def __call__(self, turn: Turn) -> Outcome:
+        """Take one turn."""
+        async with self.workers.connection() as worker:
+            days, rest = await self.take_turn(
+                worker, turn.user_id, self.progress.pop(turn.user_id, None)
+            )
+        if rest is not None:
+            self.progress[turn.user_id] = rest
+        return Outcome(f"days={days}" if days else "", None if rest is None else LAST)

@@ -1,0 +1,55 @@
+"""The process of ``svc resource work``: one loop, the connections of its roles, and its end by a signal."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from resourceserver.worker.kinds import kinds
+from resourceserver.worker.running import LEASE, Worker
+from resourceserver.worker.turns import Kind
+from shared import database, jobs, lifeline, web
+from shared.pool import Pool
+from shared.settings import Settings
+
+log = logging.getLogger("svc.worker")
+
+
+def work(
+    chosen: Settings,
+    role_urls: Mapping[str, str],
+    *,
+    offered: Callable[[Pool], Mapping[str, Kind]] = kinds,
+    lease: timedelta = LEASE,
+) -> None:
+    """Take turns with the logins ``role_urls`` until SIGTERM or SIGINT; then give back what is not done.
+
+    ``offered`` returns the kinds of turns by name, for a pool of connections of the worker role.
+    """
+    web.configure_logging()
+    for line in database.connection_shortages(role_urls, chosen.connections_of_worker):
+        log.warning("%s", line)
+    if chosen.lifeline is not None:
+        lifeline.watch(chosen.lifeline)
+    own = replace(chosen, database_url=None, role_urls=role_urls, jobs=True)
+    asyncio.run(_work(own, offered, lease))
+
+
+async def _work(
+    chosen: Settings, offered: Callable[[Pool], Mapping[str, Kind]], lease: timedelta
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    login = database.login(chosen, "worker")
+    # Leases are renewed on a connection of their own, however long the work on the others takes.
+    control = Pool.to(login, size=1, wait_s=None)
+    workers = Pool.to(login, size=chosen.job_connections, wait_s=None)
+    served = offered(workers)
+    looks = [kind.look for kind in served.values() if kind.look is not None]
+    log.info("this worker takes turns: %s", ", ".join(served))
+    async with control, workers, jobs.running(chosen, workers, looks):
+        await Worker(served, control, lease).run(stop)
+    log.info("this worker has ended")
