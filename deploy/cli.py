@@ -135,7 +135,7 @@ def _check_url(name: str, url: str) -> None:
 @svc.command("up")
 @click.pass_obj
 def start(chosen: Settings) -> None:
-    """Start everything on this machine: database, migrations and both servers, until Ctrl-C."""
+    """Start everything on this machine: database, migrations, both servers and a worker, until Ctrl-C."""
     sys.exit(startup.run(chosen))
 
 

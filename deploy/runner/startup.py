@@ -9,6 +9,8 @@ import json
 import os
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Final, NoReturn
@@ -86,7 +88,7 @@ def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
         welcome = _welcome(chosen)
     _warn_of_shortages(chosen, services)
     plan = Plan(
-        servers=[_server(service, chosen) for service in services],
+        servers=[*(_server(service, chosen) for service in services), *_worker(chosen)],
         postgres=None if postgres is None else postgres.hand_over(),
         lifeline=chosen.lifeline,
         welcome=welcome,
@@ -142,7 +144,8 @@ def _server(service: _Service, chosen: Settings) -> Server:
     cookie_key = chosen.cookie_key if service.command == "auth" else None
     return Server(
         name=service.name,
-        command=service.command,
+        label=service.command,
+        command=[service.command, "serve"],
         url=service.url,
         host=urlsplit(service.url).netloc,
         # The name in the public address need not stand for this machine.
@@ -153,9 +156,23 @@ def _server(service: _Service, chosen: Settings) -> Server:
         ],
         probe=service.probe,
         variables=settings.environment(
-            replace(chosen, lifeline=None, cookie_key=cookie_key), role_urls
+            replace(chosen, lifeline=None, cookie_key=cookie_key, worker=chosen.jobs), role_urls
         ),
     )
+
+
+def _worker(chosen: Settings) -> Iterator[Server]:
+    """Yield the worker beside both servers, unless no background jobs are to run."""
+    if chosen.jobs:
+        role_urls = {role: database.role_url(chosen, role) for role in chosen.connections_of_worker}
+        yield Server(
+            name="worker",
+            label="worker",
+            command=["resource", "work"],
+            variables=settings.environment(
+                replace(chosen, lifeline=None, cookie_key=None), role_urls
+            ),
+        )
 
 
 # What can be known to fail before anything is started
@@ -193,10 +210,13 @@ def _check_database(url: str, name: str) -> None:
 
 
 def _warn_of_shortages(chosen: Settings, services: tuple[_Service, _Service]) -> None:
-    """Say where the database takes fewer connections than both servers together may open."""
-    roles = [role for service in services for role in service.roles]
-    role_urls = {role: database.role_url(chosen, role) for role in roles}
-    for line in database.connection_shortages(role_urls, chosen.connections):
+    """Say where the database takes fewer connections than servers and worker together may open."""
+    of_servers = replace(chosen, worker=chosen.jobs).connections
+    needed = Counter({role: of_servers[role] for service in services for role in service.roles})
+    if chosen.jobs:
+        needed.update(chosen.connections_of_worker)
+    role_urls = {role: database.role_url(chosen, role) for role in needed}
+    for line in database.connection_shortages(role_urls, needed):
         say(f"svc: {line}", is_error=True)
 
 

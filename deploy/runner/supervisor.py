@@ -1,21 +1,22 @@
-"""The supervisor: starts both servers, watches them and PostgreSQL, and stops them in order.
+"""The supervisor: starts both servers and a worker, watches them and PostgreSQL, and stops them in order.
 
     svc up ─┬─ postgres           only where DATABASE_URL is not set
             ├─ svc auth serve
-            └─ svc resource serve
+            ├─ svc resource serve
+            └─ svc resource work  unless SVC_JOBS is off
 
 ``svc up`` replaces its own image by this module once the database is ready, since this process lives as long
 as the service: it imports only what watching needs, and no database driver.
 
-Each child has its own session, so that Ctrl-C reaches this process alone and it stops them
-in order. Both servers hold the reading end of a pipe whose writing end only this process has: if it is
-killed, they notice and end too. The next start finds and stops a database that was left behind like that.
+Each child has its own session, so that Ctrl-C reaches this process alone and it stops them in order. Servers
+and worker hold the reading end of a pipe whose writing end only this process has: if it is killed, they
+notice and end too. The next start finds and stops a database that was left behind like that.
 
-A server that ends by itself is started again, after a wait that doubles each time; with the fifth end in
-a minute everything ends. A server that ends before its first answer has a wrong setting or no address to
-listen on: that ends everything at once, with its last words. So does the end of PostgreSQL. It
-starts its own processes again after a crash; when its main process ends, an operator has stopped it, or it
-has lost its disk or its data directory, and starting it again could do harm.
+A server or a worker that ends by itself is started again, after a wait that doubles each time; with its fifth
+end in a minute everything ends. A server that ends before its first answer has a wrong setting or no address
+to listen on: that ends everything at once, with its last words. So does the end of PostgreSQL. It starts its
+own processes again after a crash; when its main process ends, an operator has stopped it, or it has lost its
+disk or its data directory, and starting it again could do harm.
 """
 
 import json
@@ -46,18 +47,20 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """One of the two servers: how it is started and where it answers."""
+    """One of the two servers, or the worker: how it is started and where it answers."""
 
     name: str
-    command: str
-    url: str
-    host: str
-    """The Host header of a request to it."""
-    addresses: list[tuple[str, int]]
-    """Addresses and ports under which this machine reaches it."""
-    probe: str
+    label: str
+    """What its lines begin with."""
+    command: list[str]
     variables: dict[str, str] = field(repr=False)
     """Its settings as environment variables, which hold the logins of its own roles."""
+    url: str = ""
+    host: str = ""
+    """The Host header of a request to it."""
+    addresses: list[tuple[str, int]] = field(default_factory=list)
+    """Addresses and ports under which this machine reaches it; none for the worker."""
+    probe: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def main() -> int:
 
 
 def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
-    """Start both servers and watch over everything, leaving its end to ``running``; never returns."""
+    """Start servers and worker and watch over everything, leaving its end to ``running``; never returns."""
     postgres = plan.postgres
     if postgres is not None:
         running.callback(postgres.stop)
@@ -178,7 +181,8 @@ def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
         say(f"Starting the {server.name}")
         watched.append(_Watched(_start(server, reading_end), plan.restart_policy))
     for each in watched:
-        _await_answer(each.child, signals)
+        if each.child.server.addresses:
+            _await_answer(each.child, signals)
     say(plan.welcome)
     while True:
         for each in watched:
@@ -191,7 +195,7 @@ def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
 
 def _start(server: Server, reading_end: int) -> _Child:
     process = subprocess.Popen(  # noqa: S603 (the command is our own)
-        [sys.executable, "-P", "-m", "deploy.cli", server.command, "serve"],
+        [sys.executable, "-P", "-m", "deploy.cli", *server.command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -203,17 +207,17 @@ def _start(server: Server, reading_end: int) -> _Child:
     )
     tail: deque[str] = deque(maxlen=10)
     output = threading.Thread(
-        target=_pass_on, args=(process.stdout, server.command, tail), daemon=True
+        target=_pass_on, args=(process.stdout, server.label, tail), daemon=True
     )
     output.start()
     return _Child(server, process, output, tail)
 
 
-def _pass_on(output: IO[str], command: str, tail: deque[str]) -> None:
-    """Write a server's lines to standard error, each with the server's name."""
+def _pass_on(output: IO[str], label: str, tail: deque[str]) -> None:
+    """Write a server's lines to standard error, each with the server's label."""
     for line in output:
         tail.append(line.rstrip("\n"))
-        say(f"{command}: {line.rstrip()}", is_error=True)
+        say(f"{label}: {line.rstrip()}", is_error=True)
 
 
 def _await_answer(child: _Child, signals: Signals) -> None:
@@ -253,7 +257,7 @@ def _last_words(child: _Child, how_often: str = "") -> str:
 
 
 def _stop(watched: list[_Watched], timeout_s: float) -> None:
-    """End both servers, politely for a bounded time, and wait until they are gone."""
+    """End servers and worker, politely for a bounded time, and wait until they are gone."""
     children = [each.child for each in watched]
     if any(child.process.poll() is None for child in children):
         say("Stopping")

@@ -20,7 +20,15 @@ import psycopg
 import pytest
 
 from shared.settings import Settings
-from tests.deploy.runner import SELF, Runner, addresses, fields, get, wait_until_gone
+from tests.deploy.runner import (
+    SELF,
+    Runner,
+    addresses,
+    fields,
+    get,
+    kernel_file,
+    wait_until_gone,
+)
 from tests.waiting import wait_for
 
 each_loopback = pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -483,6 +491,33 @@ def changed_runner(data_dir: Path, ports: tuple[int, int], change: str) -> Runne
     login = replace(SELF, command=(sys.executable, "-c", program))
     chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports)
     return Runner(data_dir.parent, chosen, login=login)
+
+
+@on_linux
+def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
+    used_data_dir: Path, ports: tuple[int, int]
+) -> None:
+    chosen = {"SVC_DATA_DIR": str(used_data_dir), "SVC_JOBS": "on"} | addresses(ports)
+    with Runner(used_data_dir.parent, chosen) as runner:
+        runner.wait_until_up()
+        resource_server = kernel_file(runner.child("resource serve"), "environ").split("\0")
+        logins = logins_of(runner, "resource work")
+        runner.wait_for_error("this worker takes turns: rollups, summaries\n")
+        os.kill(runner.child("resource work"), signal.SIGKILL)
+        runner.wait_for_error(
+            "svc: the worker has ended by itself with signal SIGKILL; starting it again in 0.5 s\n"
+        )
+        runner.run("psql", "-c", "select svc.make_due(gen_random_uuid(), 'summaries')")
+        left = ("psql", "-At", "-c", "select count(*) from svc.turn")
+        wait_for(lambda: runner.run(*left).stdout == "0\n", "the turn")
+
+        assert runner.stop() == 0
+    output = runner.err.read_text()
+    assert "SVC_WORKER=on" in resource_server
+    assert logins == ["SVC_WORKER_DATABASE_URL"]
+    assert output.count("this worker takes turns: rollups, summaries\n") == 2
+    assert output.count("this worker has ended\n") == 1
+    assert "no worker" not in output
 
 
 def test_only_the_ends_of_the_last_minute_count(
