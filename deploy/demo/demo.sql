@@ -80,10 +80,10 @@ select referred.confrelid::regclass::text,
    and referred.conrelid in (select svc.tables_of_people())
    and referred.confrelid in (select svc.tables_of_people())
  union all
--- Without a foreign key (sql/migrations/0025_imports.sql).
-select 'health.metric',
-       'health.sample',
-       'referring.user_id = removed.user_id and referring.metric_type = removed.metric_type'
+select referred::text,
+       referring::text,
+       format('referring.user_id = removed.user_id and referring.%1$I = removed.%1$I', id_column)
+  from svc.unchecked_references()
 
 -- name: lock_rows
 -- Keeps others from adding rows that refer to rows of the demo, until the transaction ends.

@@ -67,6 +67,20 @@ begin
 end
 $$;
 
+-- References that no foreign key checks, because the check would take too long for tables with millions of new rows: the
+-- table, the one that it refers to, and the column in both.
+create or replace function svc.unchecked_references()
+returns table (referring regclass, referred regclass, id_column name)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    values ('health.sample'::regclass, 'health.metric'::regclass, 'metric_type'::name),
+           ('health.sample', 'health.source', 'source_id'),
+           ('health.heart_rate', 'health.source', 'source_id'),
+           ('location.point', 'location.device', 'device_id');
+$$;
+
 -- All tables with data of people, in the order in which their rows can be deleted: a table that refers to another
 -- comes before it. Tables of identity and oauth refer to the account itself, and are empty when it is deleted. A
 -- partitioned table has no rows; its partitions are listed.
@@ -76,7 +90,18 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    with recursive held as (
+    with recursive reference as (
+        select conrelid as referring,
+               confrelid as referred
+          from pg_constraint
+         where contype = 'f'
+           and confrelid <> conrelid
+         union all
+        select unchecked.referring,
+               unchecked.referred
+          from svc.unchecked_references() as unchecked
+    ),
+    held as (
         select pg_class.oid
           from pg_class
           join pg_namespace on pg_namespace.oid = pg_class.relnamespace
@@ -92,12 +117,10 @@ as $$
                0 as place
           from held
          union all
-        select pg_constraint.confrelid,
+        select reference.referred,
                placed.place + 1
           from placed
-          join pg_constraint on pg_constraint.conrelid = placed.oid
-         where pg_constraint.contype = 'f'
-           and pg_constraint.confrelid <> pg_constraint.conrelid
+          join reference on reference.referring = placed.oid
     ) cycle oid set is_seen using path
     select placed.oid::regclass
       from placed

@@ -34,7 +34,9 @@ from resourceserver.integrations.records import (
     Listen,
     Place,
     PlaceEvent,
+    Point,
     Recording,
+    Sample,
     Sensor,
     TranscriptSegment,
 )
@@ -385,6 +387,42 @@ def test_what_records_refer_to_is_added_again_when_it_is_gone(
 
     assert counts(receipt) == (30, 30, 0, 0, 0)
     assert owner.execute("select name from health.source").fetchall() == [("watch",)]
+
+
+@pytest.mark.parametrize(
+    ("record", "table"),
+    [
+        (HeartRate("rate", NOW, 60, Sensor("watch")), "health.source"),
+        (Sample("weight", "weight_kg", NOW, NOW, 70, Sensor("scale")), "health.source"),
+        (Point("point", NOW, 52.4, 4.9, device="phone"), "location.device"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
+)
+def test_what_records_refer_to_cannot_go_before_they_are_written(
+    importer: Importer,
+    owner: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    record: Any,
+    table: str,
+) -> None:
+    # No foreign key keeps it.
+    monkeypatch.setattr(running, "BATCH", 1)
+    write = writing.WRITERS[type(record)]
+    removed: list[int] = []
+
+    def remove(target: writing.Target, source: str, rows: writing.Rows) -> writing.Written:
+        written = write(target, source, rows)
+        free = owner.execute(f"select from {table} for update skip locked")
+        removed.append(free.rowcount)
+        return written
+
+    monkeypatch.setitem(writing.WRITERS, type(record), remove)
+
+    importer.take(tmp_path / "file", record, record._replace(key="another"))
+
+    assert removed == [0, 0]
+    assert owner.execute(f"select from {table} for update skip locked").rowcount == 1
 
 
 def test_what_a_crashed_server_has_lost_is_written_again(

@@ -27,7 +27,8 @@ select %(user_id)s,
     on conflict (user_id, provider, name, device) do nothing
 
 -- name: sensors
--- What measured for this source under these names.
+-- What measured for this source under these names. The lock keeps it until the transaction has written its
+-- measurements, which no foreign key does (sql/migrations/0031_unchecked_references.sql).
 select source_id,
        name,
        device
@@ -35,6 +36,7 @@ select source_id,
  where user_id = %(user_id)s
    and provider = %(source)s
    and name = any (%(names)s::text[])
+   for key share
 
 -- name: add_metrics
 -- Adds the metrics of a batch, as far as they are new.

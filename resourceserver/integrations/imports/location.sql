@@ -10,12 +10,14 @@ select %(user_id)s,
     on conflict (user_id, name) do nothing
 
 -- name: location_devices
--- The devices of these names.
+-- The devices of these names. The lock keeps them until the transaction has written their points, which no foreign
+-- key does (sql/migrations/0031_unchecked_references.sql).
 select device_id,
        name
   from location.device
  where user_id = %(user_id)s
    and name = any (%(names)s::text[])
+   for key share
 
 -- name: put_places
 -- Writes places. The newer wins: people rename places and correct where they are. Coordinates, by which readers name a

@@ -338,7 +338,7 @@ def _in_halves(
         raise
     except _OF_A_VALUE:
         # These may be ids of rows that went with the savepoint.
-        target.ids.clear()
+        target.forget()
         if len(rows) == 1:
             return writing.Written(0, refused=((_REFUSED, writing.example(rows[0])),))
     middle = len(rows) // 2
@@ -413,7 +413,7 @@ class Database:
 
     def _write(self, part: Part, batch: Batch, before: int, *, in_halves: bool = False) -> None:
         def write(target: Target) -> None:
-            target.forget_many()
+            target.begin()
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
@@ -549,7 +549,7 @@ class Database:
     def _forget(self) -> None:
         """Forget what was written in a transaction that is no more, and a connection that is broken."""
         if self._target is not None:
-            self._target.ids.clear()
+            self._target.forget()
         if self._connection is not None and self._connection.broken:
             self.close()
 

@@ -22,6 +22,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import psycopg
+from psycopg import errors
 
 from resourceserver.ingest import events, route
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Stream
@@ -69,11 +70,19 @@ class Target:
     full_urls: bool
     ids: dict[str, dict[Any, UUID]] = field(default_factory=dict)
     """Ids of what records refer to, by its kind, source and name."""
+    locked: dict[str, dict[Any, UUID]] = field(default_factory=dict)
+    """The same of rows that the transaction has locked."""
 
-    def forget_many(self) -> None:
-        """Forget the ids once they are many: a file can refer to more than fit into memory."""
+    def begin(self) -> None:
+        """Forget the ids of locked rows, and all once they are many: memory is bounded, a file is not."""
+        self.locked.clear()
         if sum(map(len, self.ids.values())) > MOST_IDS:
             self.ids.clear()
+
+    def forget(self) -> None:
+        """Forget all ids, after a transaction or a savepoint that was rolled back."""
+        self.locked.clear()
+        self.ids.clear()
 
     def execute(
         self, statement: str, source: str, /, **values: Any
@@ -174,14 +183,22 @@ def add_listens(target: Target, source: str, rows: Rows) -> Written:
 
 def _sensor_ids(target: Target, source: str, sensors: Sequence[Sensor]) -> list[UUID]:
     """Return the ids of what measured, which is added where it is new."""
-    known = target.ids.setdefault(f"sensor {source}", {})
+    known = target.locked.setdefault(f"sensor {source}", {})
     if any((sensor.name, sensor.device) not in known for sensor in sensors):
         given = [sensor._asdict() for sensor in sensors]
         target.execute("add_sensors", source, sensors=compact(given))
         names = [sensor.name for sensor in sensors]
         for source_id, name, device in target.execute("sensors", source, names=names):
             known[name, device] = source_id
-    return [known[sensor.name, sensor.device] for sensor in sensors]
+    return _ids(known, [(sensor.name, sensor.device) for sensor in sensors])
+
+
+def _ids(known: Mapping[Any, UUID], names: Sequence[Any]) -> list[UUID]:
+    """Return the ids of these names. Raises ForeignKeyViolation where a row was removed meanwhile."""
+    try:
+        return [known[name] for name in names]
+    except KeyError as error:
+        raise errors.ForeignKeyViolation("what records refer to was removed") from error
 
 
 def _measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
@@ -255,14 +272,14 @@ def _offset(zone: ZoneInfo, at: datetime) -> str:
 def add_points(target: Target, source: str, rows: Rows) -> Written:
     """Write where the person was."""
     names, indexes = _places(row.device for row in rows)
-    known = target.ids.setdefault("location device", {None: None})  # type: ignore[dict-item] # no device
+    known = target.locked.setdefault("location device", {None: None})  # type: ignore[dict-item] # no device
     new = [name for name in names if name not in known]
     if new:
         target.execute("add_location_devices", source, names=new)
         for device_id, name in target.execute("location_devices", source, names=new):
             known[name] = device_id
     values = columns(rows, skip=("device",)) | {
-        "device_ids": [known[name] for name in names],
+        "device_ids": _ids(known, names),
         "device": compact(indexes),
     }
     return Written(target.execute("add_points", source, **values).rowcount)
