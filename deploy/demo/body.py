@@ -88,6 +88,7 @@ def _sleep(chapter: Chapter, block: Block, source_id: UUID) -> Row:
     need = round(7.9 * HOUR / timedelta(milliseconds=1))
     return {
         "sleep_id": chapter.row_id(),
+        "source": SOURCES[STRAP][0],
         "source_id": source_id,
         "started_at": block[0],
         "ended_at": block[1],
@@ -129,6 +130,7 @@ def heart_rates(life: Life, day: Day, source_id: UUID) -> Iterator[Row]:
         beats = [round(60_000 / bpm + rng.gauss(0, 25)) for _ in range(6)] if bpm < 52 else []
         yield {
             "heart_rate_id": chapter.row_id(),
+            "source": SOURCES[WATCH][0],
             "recorded_at": at,
             "bpm": bpm,
             "rr_intervals_ms": beats,
@@ -172,6 +174,7 @@ def samples(life: Life, day: Day, sources: dict[str, UUID]) -> Iterator[Row]:
 def _sample(chapter: Chapter, metric: str, block: Block, value: float, source_id: UUID) -> Row:
     return {
         "sample_id": chapter.row_id(),
+        "source": SOURCES[WATCH][0],
         "metric_type": metric,
         "source_id": source_id,
         "started_at": block[0],

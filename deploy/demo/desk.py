@@ -258,6 +258,7 @@ def _calendar_event(
 ) -> Row:
     return {
         "calendar_event_id": chapter.row_id(),
+        "source": "google",
         "calendar_id": calendar_id,
         "title": meeting.title,
         "description": None,

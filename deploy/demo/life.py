@@ -100,7 +100,7 @@ class Story:
             "location.device": [{"device_id": phone_id, "name": "phone", "platform": "android"}],
             "location.place": list(places.values()),
             "content.title": [
-                {"title_id": titles[name], "kind": kind, "name": name}
+                {"title_id": titles[name], "source": "trakt", "kind": kind, "name": name}
                 for kind, names in (("show", world.SHOWS), ("movie", world.MOVIES))
                 for name in names
             ],

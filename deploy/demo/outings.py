@@ -28,6 +28,7 @@ def places(life: Life, rng: Random) -> dict[str, Row]:
     return {
         spot.name: {
             "place_id": life.row_id(rng),
+            "source": "phone",
             "name": spot.name,
             "category": spot.category,
             "latitude": round(town.latitude + spot.north, 6),

@@ -129,6 +129,7 @@ def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row
         end = last + timedelta(days=1)
         yield {
             "calendar_event_id": life.row_id(rng),
+            "source": "caldav",
             "calendar_id": calendar_id,
             "title": "Away",
             "description": "Passport, charger, the good shoes",
