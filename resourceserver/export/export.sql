@@ -282,6 +282,11 @@ select row_to_json(line)::text
                       'name', source.name,
                       'device', source.device
                   ) as source,
+                  json_build_object(
+                      'kind', source.kind,
+                      'platform', source.platform,
+                      'priority', source.priority
+                  ) as sensor,
                   sample.is_daily_total,
                   sample.provider_key
        ) as line
@@ -316,6 +321,14 @@ select row_to_json(line)::text
                           'device', source.device
                       )
                   end as source,
+                  case
+                      when source.source_id is not null
+                      then json_build_object(
+                          'kind', source.kind,
+                          'platform', source.platform,
+                          'priority', source.priority
+                      )
+                  end as sensor,
                   reading.provider_key
        ) as line
  where reading.user_id = %(user_id)s
@@ -395,6 +408,11 @@ select row_to_json(line)::text
                       'name', source.name,
                       'device', source.device
                   ) as source,
+                  json_build_object(
+                      'kind', source.kind,
+                      'platform', source.platform,
+                      'priority', source.priority
+                  ) as sensor,
                   sleep.provider_key
        ) as line
  where sleep.user_id = %(user_id)s

@@ -217,6 +217,17 @@ class Import(Body):
     """The files of an archive, or the file itself."""
 
 
+class ExportedSensor(Body):
+    """What decides between several devices that measured the same."""
+
+    kind: Literal["watch", "phone", "other"]
+    """What the device is."""
+    platform: str | None
+    """Its operating system; null where it is unknown."""
+    priority: int
+    """The device with the smallest priority counts."""
+
+
 class Cycle(health.Strain):
     """The strain of the day that began with a sleep."""
 
@@ -257,6 +268,7 @@ class RecordedSleep(Body):
     recovery: health.Recovery | None
     strain: Cycle | None
     source: health.SampleSource
+    sensor: ExportedSensor
     provider_key: str
     """The key of the record in its source, by which a later import recognises it."""
 
@@ -271,6 +283,7 @@ class ExportedCodeEvent(code.CodeEvent):
 class ExportedSample(health.Sample):
     """A measurement, with its key in the source."""
 
+    sensor: ExportedSensor
     is_daily_total: bool
     """Whether it is the total of a day, which is not added to the other samples of its provider."""
     provider_key: str
@@ -282,6 +295,8 @@ class ExportedHeartRate(health.HeartRate):
 
     source: health.SampleSource | None
     """What measured it; null where that is unknown."""
+    sensor: ExportedSensor | None
+    """What it is; null where that is unknown."""
     provider_key: str
     """The key of the record in its source, by which a later import recognises it."""
 

@@ -15,7 +15,7 @@ dataclass, and the writer sends it as a row. Their values are checked before the
 """
 
 from datetime import date, datetime
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 KEY_LENGTH: Final = 200
 """The most characters of a key."""
@@ -39,12 +39,16 @@ class Listen(NamedTuple):
 
 
 class Sensor(NamedTuple):
-    """A device that measures: a watch, a phone, a scale. ``device`` is its model, as the source names it."""
+    """A device that measures: a watch, a phone, a scale. ``device`` is its model, as the source names it.
+
+    Of several that measured the same, the one with the smallest priority counts.
+    """
 
     name: str
     device: str | None = None
     kind: Literal["watch", "phone", "other"] = "other"
     platform: str | None = None
+    priority: int = 100
 
 
 class Sample(NamedTuple):
@@ -73,6 +77,7 @@ class HeartRate(NamedTuple):
     bpm: int
     sensor: Sensor
     rr_intervals_ms: tuple[int, ...] = ()
+    contact: bool | None = None
 
 
 class Recovery(NamedTuple):
@@ -148,6 +153,7 @@ class Point(NamedTuple):
     battery_percent: int | None = None
     activity: str | None = None
     device: str | None = None
+    platform: str | None = None
 
 
 class Place(NamedTuple):
@@ -240,7 +246,10 @@ class TranscriptSegment(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """A recording of speech, of which only the transcript is kept."""
+    """A recording of speech, of which only the transcript is kept.
+
+    ``status`` is that of the transcript; None if it follows from the transcript.
+    """
 
     key: str
     recorded_at: datetime
@@ -249,6 +258,7 @@ class Recording(NamedTuple):
     language: str | None = None
     transcript: str | None = None
     segments: tuple[TranscriptSegment, ...] = ()
+    status: Literal["ready", "pending", "failed", "none"] | None = None
 
 
 class CodeEvent(NamedTuple):
@@ -284,6 +294,8 @@ class AppSession(NamedTuple):
     category: str | None = None
     is_idle: bool = False
     utc_offset: str | None = None
+    platform: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class CodingSession(NamedTuple):
@@ -303,6 +315,8 @@ class CodingSession(NamedTuple):
     lines_removed: int | None = None
     is_write: bool | None = None
     utc_offset: str | None = None
+    platform: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 Record = (
@@ -342,10 +356,11 @@ KINDS: Final[dict[type[Record], str]] = {
 class Sourced(NamedTuple):
     """A record with its own source, which is written instead of the source of its format.
 
-    Only an export of this service contains records of several sources.
+    Only an export of this service contains records of several sources. None is the source of a session whose
+    tracker sent no name.
     """
 
-    source: str
+    source: str | None
     record: Record
 
 

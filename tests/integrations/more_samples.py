@@ -388,12 +388,14 @@ OWN_ROWS: dict[str, dict[str, Any]] = {
         "value": 212.0,
         "utc_offset": "+02:00",
         "source": {"provider": "apple_health", "name": "Watch", "device": "Watch6,2"},
+        "sensor": {"kind": "watch", "platform": "watchos", "priority": 10},
     },
     "heart_rates": {
         "id": "5",
         "recorded_at": "2025-06-16T08:00:00.000Z",
         "bpm": 61,
         "rr_intervals_ms": [982, 975],
+        "contact": True,
         "device": {"id": "d", "name": "H10", "platform": "ble"},
     },
     "sleeps": _SPAN

@@ -254,7 +254,7 @@ def test_all_values_of_a_record_reach_its_row(
     )
     assert row(
         "select metric_type, started_at, ended_at, value, utc_offset, name, device, kind, platform,"
-        " unit, aggregation from health.sample join health.source using (user_id, source_id)"
+        " priority, unit, aggregation from health.sample join health.source using (user_id, source_id)"
         " join health.metric using (user_id, metric_type)"
     ) == ("steps", AT, AT + HOUR, 212, "+02:00", *WATCH, "count", "sum")
     assert row("select recorded_at, bpm, rr_intervals_ms from health.heart_rate") == (
@@ -268,7 +268,7 @@ def test_all_values_of_a_record_reach_its_row(
     assert (
         row(
             "select recorded_at, latitude, longitude, accuracy_m, altitude_m, vertical_accuracy_m,"
-            " speed_mps, course_deg, battery_percent, activity, name"
+            " speed_mps, course_deg, battery_percent, activity, name, platform"
             " from location.point join location.device using (user_id, device_id)"
         )
         == EXAMPLES["location.point"][0][1:]

@@ -92,7 +92,7 @@ def _session(row: _Row) -> dict[str, Any]:
         "key": key,
         "started_at": values.instant(row.get("started_at")),
         "ended_at": values.instant(row.get("ended_at")),
-        **_picked(row, "device", "utc_offset"),
+        **_picked(row, "device", "platform", "utc_offset", "metadata"),
     }
 
 
@@ -122,7 +122,10 @@ def _code_event(row: _Row) -> Record:
 
 def _sensor(row: _Row, otherwise: str = "unknown") -> Sensor:
     source = _inner(row, "source")
-    return Sensor(values.text(source.get("name")) or otherwise, source.get("device"))
+    # Older exports have the source alone.
+    sensor = _inner(row, "sensor")
+    others = {name: sensor[name] for name in ("kind", "platform", "priority") if name in sensor}
+    return Sensor(values.text(source.get("name")) or otherwise, source.get("device"), **others)
 
 
 def _sample(row: _Row) -> Record:
@@ -138,14 +141,13 @@ def _sample(row: _Row) -> Record:
 
 def _heart_rate(row: _Row) -> Record:
     device = _inner(row, "device")
+    sensor = _sensor(row, values.text(device.get("name")) or "unknown")
     return HeartRate(
         key=_key(row),
         recorded_at=values.instant(row.get("recorded_at")),
-        sensor=_sensor(row, values.text(device.get("name")) or "unknown")._replace(
-            platform=device.get("platform")
-        ),
+        sensor=sensor._replace(platform=device.get("platform")),
         rr_intervals_ms=_several(row, "rr_intervals_ms"),
-        **_picked(row, "bpm"),
+        **_picked(row, "bpm", "contact"),
     )
 
 
@@ -202,10 +204,12 @@ def _point(row: _Row) -> Record:
         *("latitude", "longitude", "accuracy_m", "altitude_m", "vertical_accuracy_m"),
         *("speed_mps", "course_deg", "battery_percent", "activity"),
     )
+    device = _inner(row, "device")
     return Point(
         key=_key(row),
         recorded_at=values.instant(row.get("recorded_at")),
-        device=_inner(row, "device").get("name"),
+        device=device.get("name"),
+        platform=device.get("platform"),
         **_picked(row, *members),
     )
 
@@ -229,6 +233,7 @@ def _recording(row: _Row) -> Record:
         key=_key(row),
         recorded_at=values.instant(row.get("recorded_at")),
         transcript=transcript.get("text"),
+        status=transcript.get("status"),
         segments=tuple(
             TranscriptSegment(**_picked(values.members(each), *members))
             for each in _several(transcript, "segments")
@@ -286,26 +291,28 @@ _RESOURCES: Final[dict[str, tuple[Callable[[_Row], Record], tuple[str, ...]]]] =
     "calendar_events": (_calendar_event, ("calendar", "provider")),
 }
 """How the rows of each resource become records, and where they name their source."""
-_SETTINGS: Final = ("goals", "category_rules", "category_scores", "insights")
+_SESSIONS: Final = ("app_sessions", "coding_sessions")
+SETTINGS: Final = ("goals", "category_rules", "category_scores", "insights")
 """Resources that a person made, or that cannot be computed again, and for which there are no records."""
 
 
 def _record(resource: str, value: Any) -> Sourced | Refused:
     try:
         row = values.members(value)
-        if resource in _SETTINGS:
+        if resource in SETTINGS:
             return Refused("no_record_for_it", values.example(row)[:200])
         convert, path = _RESOURCES[resource]
         source: Any = row
         for member in path:
             source = source.get(member) if isinstance(source, dict) else None
-        return Sourced(values.text(source) or _SOURCE, convert(row))
+        named = values.text(source)
+        return Sourced(named if resource in _SESSIONS else named or _SOURCE, convert(row))
     except Flaw as flaw:
         return values.refused(flaw, value)
 
 
 def _read_json(file: File, _person: Person) -> Iterator[Sourced | Refused]:
-    paths = {f"resources.{name}.item": name for name in (*_RESOURCES, *_SETTINGS)}
+    paths = {f"resources.{name}.item": name for name in (*_RESOURCES, *SETTINGS)}
     for path, value in reading.elements(file, *paths):
         yield _record(paths[path], value)
 
@@ -318,7 +325,7 @@ def _read_ndjson(file: File, _person: Person) -> Iterator[Sourced | Refused]:
             yield Refused("not_json", values.example(line))
             continue
         resource = values.text(row.pop("resource", None))
-        if resource is not None and (resource in _RESOURCES or resource in _SETTINGS):
+        if resource is not None and (resource in _RESOURCES or resource in SETTINGS):
             yield _record(resource, row)
 
 

@@ -29,6 +29,8 @@ _OFFSET: Final = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _COUNTRY: Final = re.compile(r"[A-Z]{2}")
 
+_SESSIONS: Final = (records.AppSession, records.CodingSession)
+
 Check = Callable[[Any], str | None]
 """Returns why a value cannot be written, or None."""
 
@@ -37,7 +39,12 @@ def refusal(record: Record | Sourced) -> str | None:
     """Return why a record cannot be written, or None."""
     try:
         if isinstance(record, Sourced):
-            return _KEY(record.source) or _refusal(record.record)
+            named = (
+                None
+                if isinstance(record.record, _SESSIONS) and record.source is None
+                else _KEY(record.source)
+            )
+            return named or _refusal(record.record)
         return _refusal(record)
     except (TypeError, ValueError, OverflowError):
         # A value of another type than the record's, such as a time without a zone, cannot be compared.
@@ -164,8 +171,8 @@ def _literal(kind: type, field: str) -> Check:
 _GOOD_SENSORS: Final[set[records.Sensor]] = set()
 """Sensors that were checked; a file has few of them."""
 _MOST_SENSORS: Final = 10_000
-_GOOD_NAMES: Final[set[tuple[object, object]]] = set()
-"""Activities and devices of points that were checked."""
+_GOOD_NAMES: Final[set[tuple[object, ...]]] = set()
+"""Activities, devices and platforms of points that were checked."""
 _MOST_NAMES: Final = 1000
 _NUMBERS: Final = frozenset((int, float))
 
@@ -179,7 +186,12 @@ def _sensor(value: Any) -> str | None:
 
 _RULES: Final[dict[type, dict[str, Check]]] = {
     # These stand in keys of indexes.
-    records.Sensor: {"name": _KEY, "device": _KEY, "platform": _KEY},
+    records.Sensor: {
+        "name": _KEY,
+        "device": _KEY,
+        "platform": _KEY,
+        "priority": _whole(-(2**15), 2**15 - 1),
+    },
     records.Listen: {
         "listened_at": _instant,
         "track": _NAME,
@@ -207,6 +219,7 @@ _RULES: Final[dict[type, dict[str, Check]]] = {
         "bpm": _whole(1, 400),
         "sensor": _sensor,
         "rr_intervals_ms": _each(_COUNT),
+        "contact": _flag,
     },
     records.Recovery: {
         "score": _PERCENT,
@@ -260,6 +273,7 @@ _RULES: Final[dict[type, dict[str, Check]]] = {
         "battery_percent": _whole(0, 100),
         "activity": _NAME,
         "device": _KEY,
+        "platform": _KEY,
     },
     records.Place: {
         "name": _NAME,
@@ -434,6 +448,7 @@ def _quick_heart_rate(record: records.HeartRate) -> str | None:
         and 0 < len(record.key) <= KEY_LENGTH
         and FIRST <= record.recorded_at < LAST
         and record.rr_intervals_ms == ()
+        and record.contact is None
         and record.sensor in _GOOD_SENSORS
     ):
         return None
@@ -443,7 +458,8 @@ def _quick_heart_rate(record: records.HeartRate) -> str | None:
 def _quick_point(record: records.Point) -> str | None:
     """The same of points."""
     key, at, latitude, longitude, accuracy, altitude, deviation, speed, course, *rest = record
-    battery, activity, device = rest
+    battery, *named = rest
+    names = tuple(named)
     if (
         type(key) is str
         and key.isprintable()
@@ -460,12 +476,12 @@ def _quick_point(record: records.Point) -> str | None:
         and (speed is None or (type(speed) in _NUMBERS and 0 <= speed <= 1e6))
         and (course is None or (type(course) in _NUMBERS and 0 <= course <= 360))
         and battery is None
-        and (activity, device) in _GOOD_NAMES
+        and names in _GOOD_NAMES
     ):
         return None
     reason = _by_rules(record)
     if reason is None and len(_GOOD_NAMES) < _MOST_NAMES:
-        _GOOD_NAMES.add((activity, device))
+        _GOOD_NAMES.add(names)
     return reason
 
 

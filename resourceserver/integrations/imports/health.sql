@@ -8,19 +8,22 @@ insert into health.source (
     name,
     device,
     kind,
-    platform
+    platform,
+    priority
 )
 select %(user_id)s,
        %(source)s,
        sent.name,
        sent.device,
        sent.kind,
-       sent.platform
+       sent.platform,
+       sent.priority
   from json_to_recordset(%(sensors)s::json) as sent (
            name     text,
            device   text,
            kind     text,
-           platform text
+           platform text,
+           priority smallint
        )
  order by sent.name collate "C",
           sent.device collate "C"
@@ -185,6 +188,7 @@ insert into health.heart_rate (
     recorded_at,
     bpm,
     rr_intervals_ms,
+    contact,
     source_id
 )
 select %(user_id)s,
@@ -195,6 +199,7 @@ select %(user_id)s,
        timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
        sent.bpm::smallint,
        sent.rr_intervals_ms::integer[],
+       sent.contact::boolean,
        (%(sensor_ids)s::uuid[])[sent.sensor::integer]
   from rows from (
            json_array_elements_text(%(key)s::json),
@@ -202,6 +207,7 @@ select %(user_id)s,
            json_array_elements_text(%(recorded_at)s::json),
            json_array_elements_text(%(bpm)s::json),
            json_array_elements_text(%(rr_intervals_ms)s::json),
+           json_array_elements_text(%(contact)s::json),
            json_array_elements_text(%(sensor)s::json)
        ) as sent (
            key,
@@ -209,6 +215,7 @@ select %(user_id)s,
            recorded_at,
            bpm,
            rr_intervals_ms,
+           contact,
            sensor
        )
  order by sent.key collate "C"

@@ -2,10 +2,11 @@
 
 -- name: add_location_devices
 -- Adds what recorded places, as far as it is new.
-insert into location.device (user_id, name)
+insert into location.device (user_id, name, platform)
 select %(user_id)s,
-       sent.name
-  from unnest(%(names)s::text[]) as sent (name)
+       sent.name,
+       sent.platform
+  from unnest(%(names)s::text[], %(platforms)s::text[]) as sent (name, platform)
  order by sent.name collate "C"
     on conflict (user_id, name) do nothing
 

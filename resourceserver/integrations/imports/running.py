@@ -286,7 +286,7 @@ def _record(item: Any) -> Any:
 def _take(batch: Batch, item: Any) -> None:
     source = None
     if isinstance(item, Sourced):
-        source, item = item
+        source, item = item.source or writing.UNNAMED, item.record
     rows = batch.rows.get((type(item), source))
     if rows is None:
         rows = batch.rows[type(item), source] = []
@@ -315,7 +315,10 @@ def _reason(text: str) -> str:
 def _in_order(batch: Batch, source: str) -> Iterator[tuple[writing.Writer, str, Sequence[Any]]]:
     """Yield what each statement writes, in the order that all imports keep (``writing``)."""
     places = {kind: place for place, kind in enumerate(WRITERS)}
-    named = {(places[kind], own or source, own is None): (kind, own) for kind, own in batch.rows}
+    named = {
+        (places[kind], source if own is None else own, own is None): (kind, own)
+        for kind, own in batch.rows
+    }
     for (_, of_rows, _), key in sorted(named.items()):
         rows = batch.rows[key]
         for start in range(0, len(rows), ROWS):

@@ -44,6 +44,9 @@ _MS: Final = timedelta(milliseconds=1)
 MOST_IDS: Final = 20_000
 """How many ids of what records refer to are kept in memory, about."""
 
+UNNAMED: Final = ""
+"""The source of sessions whose tracker sent no name."""
+
 Rows = Sequence[Any]
 """Records of one type."""
 
@@ -275,10 +278,16 @@ def add_points(target: Target, source: str, rows: Rows) -> Written:
     known = target.locked.setdefault("location device", {None: None})  # type: ignore[dict-item] # no device
     new = [name for name in names if name not in known]
     if new:
-        target.execute("add_location_devices", source, names=new)
+        platforms = {row.device: row.platform for row in rows}
+        target.execute(
+            "add_location_devices",
+            source,
+            names=new,
+            platforms=[platforms[name] for name in new],
+        )
         for device_id, name in target.execute("location_devices", source, names=new):
             known[name] = device_id
-    values = columns(rows, skip=("device",)) | {
+    values = columns(rows, skip=("device", "platform")) | {
         "device_ids": _ids(known, names),
         "device": compact(indexes),
     }
@@ -375,9 +384,9 @@ def put_calendar_events(target: Target, source: str, rows: Rows) -> Written:
 def put_recordings(target: Target, source: str, rows: Rows) -> Written:
     """Write recordings with their transcripts."""
     rows = newest(rows)
-    status = ["none" if row.transcript is None else "ready" for row in rows]
+    status = [row.status or ("none" if row.transcript is None else "ready") for row in rows]
     segments = [compact([part._asdict() for part in row.segments]) for row in rows]
-    values = columns(rows, skip=("segments",)) | {
+    values = columns(rows, skip=("segments", "status")) | {
         "transcript_status": compact(status),
         "transcript_segments": compact(segments),
     }
@@ -425,7 +434,7 @@ def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Wr
         return Written(0, refused=tuple(refused))
     values: dict[str, Any] = route.columns_of(stream, verdict.rows) | {
         "user_id": target.user_id,
-        "source": source[: events.MAX_SOURCE],
+        "source": source[: events.MAX_SOURCE] or None,
         "import_id": target.import_id,
         "most_devices": events.MAX_DEVICES,
         "stream": stream.name,

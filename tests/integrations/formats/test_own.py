@@ -89,9 +89,17 @@ EXPECTED = [
     ),
     Sourced(
         "apple_health",
-        Sample("svc:4", "steps", EIGHT, NINE, 212.0, Sensor("Watch", "Watch6,2"), "+02:00"),
+        Sample(
+            "svc:4",
+            "steps",
+            EIGHT,
+            NINE,
+            212.0,
+            Sensor("Watch", "Watch6,2", "watch", "watchos", 10),
+            "+02:00",
+        ),
     ),
-    Sourced("svc", HeartRate("svc:5", EIGHT, 61, Sensor("H10", platform="ble"), (982, 975))),
+    Sourced("svc", HeartRate("svc:5", EIGHT, 61, Sensor("H10", platform="ble"), (982, 975), True)),
     Sourced(
         "whoop",
         Sleep(
@@ -146,6 +154,7 @@ EXPECTED = [
             "en",
             "Hello.",
             (TranscriptSegment(0, 4200, None, "Hello."),),
+            "ready",
         ),
     ),
     Sourced("trakt", Play("svc:11", Title("show", "Dark", ("drama",)), EIGHT, 3_000_000, 1, 2)),
