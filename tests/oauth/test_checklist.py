@@ -13,7 +13,11 @@ LINES = range(1, 61)
 
 def marked(file: Path) -> Iterator[tuple[str, list[int]]]:
     """Yield each test of a file, and its ``pytestmark``, with the lines of the checklist."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    text = file.read_text()
+    if "checklist" not in text and "def test_line" not in text:
+        return
+    # Tests and ``pytestmark`` are at the top level of their file.
+    for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield node.name, named_in(node.decorator_list)
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":

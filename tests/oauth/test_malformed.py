@@ -191,7 +191,9 @@ def answer_to(address: tuple[str, int], request: Iterator[bytes]) -> bytes:
                 connection.sendall(piece)
                 if select.select([connection], [], [], 0)[0]:
                     break
-        except ConnectionError:
+            # Nothing more will come, so the server need not wait for it.
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
             pass
         answered = b""
         try:

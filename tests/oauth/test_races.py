@@ -26,7 +26,7 @@ from tests.oauth.visitor import CALLBACK, VERIFIER, Application, Visitor
 from tests.processes import Service
 
 RIVALS: Final = 8
-ROUNDS: Final = 20
+ROUNDS: Final = 8
 
 Request = tuple[str, dict[str, str]]
 """A path and the form that is sent to it."""
