@@ -115,6 +115,15 @@ class Settings:
     mcp_calls_per_minute: int = 600
     """SVC_MCP_CALLS_PER_MINUTE: the most requests of one person to the MCP endpoint in each process of the
     resource server; 0 for no limit."""
+    upload_dir: Path | None = None
+    """SVC_UPLOAD_DIR: the directory of uploaded files until they are imported, which resource server and
+    worker share. By default the directory uploads in SVC_DATA_DIR, but none if SVC_DEPLOYMENT is hosted; off
+    for none. Without a directory nobody can upload files."""
+    upload_mib: int = 20 * 1024
+    """SVC_UPLOAD_MIB: the most MiB of one uploaded file, and of all files of a person that are not imported
+    yet."""
+    upload_free_mib: int = 1024
+    """SVC_UPLOAD_FREE_MIB: the MiB that uploads leave free on the disk of SVC_UPLOAD_DIR."""
     refreshes_per_hour: int = 240
     """SVC_REFRESHES_PER_HOUR: the most refreshes of one grant within an hour; 0 for no limit."""
     deployment: Deployment = "self_hosted"
@@ -176,6 +185,8 @@ def _listeners(prefix: str, addresses: tuple[Address, ...], url: str) -> Listen:
 
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings in ``environment``. Raises SettingsError."""
+    data_dir = _data_dir(environment)
+    deployment = _deployment(environment, "SVC_DEPLOYMENT")
     role_urls = {
         role: url
         for role in ROLES
@@ -192,7 +203,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         base_url=base_url,
         auth_listen=_addresses(environment, "SVC_AUTH_LISTEN"),
         base_listen=_addresses(environment, "SVC_BASE_LISTEN"),
-        data_dir=_data_dir(environment),
+        data_dir=data_dir,
         state_dir=_state_dir(environment),
         database_url=_secret(environment, "DATABASE_URL"),
         role_urls=role_urls,
@@ -205,6 +216,9 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         provider=_provider(environment),
         operator_contact=_contact(environment, "SVC_OPERATOR_CONTACT"),
         mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
+        upload_dir=_upload_dir(environment, data_dir, deployment),
+        upload_mib=_count(environment, "SVC_UPLOAD_MIB", Settings.upload_mib),
+        upload_free_mib=_count(environment, "SVC_UPLOAD_FREE_MIB", Settings.upload_free_mib),
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
         ),
@@ -214,7 +228,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         mcp_calls_per_minute=_count(
             environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
         ),
-        deployment=_deployment(environment, "SVC_DEPLOYMENT"),
+        deployment=deployment,
         jobs=_switch(environment, "SVC_JOBS", default=True),
         worker=_switch(environment, "SVC_WORKER", default=False),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
@@ -237,6 +251,9 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         **{_variable(name): str(getattr(chosen, name)) for name in _SIZES},
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
         "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
+        "SVC_UPLOAD_DIR": "off" if chosen.upload_dir is None else str(chosen.upload_dir),
+        "SVC_UPLOAD_MIB": str(chosen.upload_mib),
+        "SVC_UPLOAD_FREE_MIB": str(chosen.upload_free_mib),
         "SVC_REGISTRATIONS_PER_HOUR": str(chosen.registrations_per_hour),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
@@ -268,6 +285,18 @@ def _data_dir(environment: Mapping[str, str]) -> Path:
     if given:
         return Path(given).absolute()
     return Path("/var/lib/svc") if os.geteuid() == 0 else Path(".data").absolute()
+
+
+def _upload_dir(
+    environment: Mapping[str, str], data_dir: Path, deployment: Deployment
+) -> Path | None:
+    match environment.get("SVC_UPLOAD_DIR"):
+        case "off":
+            return None
+        case None | "":
+            return None if deployment == "hosted" else data_dir / "uploads"
+        case given:
+            return Path(given).absolute()
 
 
 def _state_dir(environment: Mapping[str, str]) -> Path:

@@ -43,6 +43,9 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_OPERATOR_CONTACT": " Ada, room 12 ",
             "SVC_MCP_CALLS_PER_MINUTE": "60",
             "SVC_REFRESHES_PER_HOUR": "7",
+            "SVC_UPLOAD_DIR": "/srv/uploads",
+            "SVC_UPLOAD_MIB": "30",
+            "SVC_UPLOAD_FREE_MIB": "31",
             "SVC_QUICK_CONNECTIONS": "11",
             "SVC_PATIENT_CONNECTIONS": "12",
             "SVC_INGEST_CONNECTIONS": "13",
@@ -75,6 +78,9 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         operator_contact="Ada, room 12",
         mcp_calls_per_minute=60,
         refreshes_per_hour=7,
+        upload_dir=Path("/srv/uploads"),
+        upload_mib=30,
+        upload_free_mib=31,
         quick_connections=11,
         patient_connections=12,
         ingest_connections=13,
@@ -100,6 +106,25 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
 )
 def test_state_is_kept_in_the_directory_of_xdg_state_home(given: dict[str, str], read: str) -> None:
     assert settings.read(given).state_dir == Path(read)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({}, "/srv/svc/uploads"),
+        ({"SVC_UPLOAD_DIR": "/srv/uploads"}, "/srv/uploads"),
+        ({"SVC_UPLOAD_DIR": "off"}, None),
+        ({"SVC_DEPLOYMENT": "hosted"}, None),
+        ({"SVC_DEPLOYMENT": "hosted", "SVC_UPLOAD_DIR": "/srv/uploads"}, "/srv/uploads"),
+    ],
+)
+def test_uploads_have_a_directory_unless_the_operator_serves_others(
+    given: dict[str, str], read: str | None
+) -> None:
+    chosen = settings.read({"SVC_DATA_DIR": "/srv/svc"} | given)
+
+    assert chosen.upload_dir == (None if read is None else Path(read))
+    assert settings.read(settings.environment(chosen, {})).upload_dir == chosen.upload_dir
 
 
 def test_a_provider_is_read_and_passed_on_unchanged() -> None:
