@@ -26,6 +26,8 @@ from resourceserver.mcp import route as mcp
 from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
+from resourceserver.uploads import route as uploads
+from resourceserver.uploads import upkeep
 from shared import database, jobs, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
@@ -67,7 +69,10 @@ def create(
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
     size = chosen.connections["worker"]
     workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
+    receiver = uploads.receiver(chosen, writers)
     background = [usage.job(reader.usage, note_uses_every)]
+    if receiver is not None:
+        background.append(upkeep.job(receiver.directory))
     if not chosen.worker:
         background += [summaries.job(sum_up_every), rollups.job(roll_up_every)]
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
@@ -79,6 +84,7 @@ def create(
             workers,
             hang.noticed(probes.alive, (reader.quick, reader.patient, writers)),
             usage.written_at_the_end(reader.usage, workers),
+            upkeep.comparing_directories(None if receiver is None else receiver.directory, workers),
             jobs.running(chosen, workers, background),
         ):
             yield
@@ -92,6 +98,7 @@ def create(
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader, exports),
+            *uploads.routes(receiver),
             *metadata.routes(chosen),
             *probes.routes(),
             *capabilities.routes(chosen),
@@ -109,10 +116,16 @@ def create(
         ),
         exception_handlers=answers.handlers(),
         lifespan=lifespan,
-        error_middleware=[Middleware(OpenToAllOrigins, covers=_is_open)],
+        error_middleware=[
+            Middleware(OpenToAllOrigins, covers=_is_open),
+            *uploads.middleware(chosen),
+        ],
     )
 
 
 def _is_open(path: str) -> bool:
-    """Whether pages of any origin may call a path: all of REST and ingest, and their descriptions."""
+    """Whether pages of any origin may call a path: all of REST and ingest but uploads, and their
+    descriptions."""
+    if uploads.covers(path):
+        return False
     return path.startswith(("/api/", "/.well-known/")) or path == openapi.PATH

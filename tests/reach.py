@@ -33,7 +33,7 @@ REACH: Final = {
     ),
     "resourceserver": (
         *("bridge", "browser", "cli", "deploy", "endpoints", "faults", "ingest"),
-        *("integrations", "mcp", "oauth", "pages", "people", "sql", "timeline", "unit"),
+        *("integrations", "mcp", "oauth", "pages", "people", "sql", "timeline", "unit", "uploads"),
     ),
 }
 """Folders of tests that import a package, or run its programs. All others reach everything."""

@@ -47,7 +47,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
-        *("resourceserver.ingest", "resourceserver.mcp", "shared"),
+        *("resourceserver.ingest", "resourceserver.mcp", "resourceserver.uploads", "shared"),
     },
     "resourceserver.integrations": set(),
     "resourceserver.integrations.formats": {"resourceserver.integrations"},
@@ -55,11 +55,13 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.ingest", "resourceserver.integrations", "shared"),
     },
     "resourceserver.worker": {"resourceserver.timeline", "shared"},
+    "resourceserver.uploads": {"resourceserver.api", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
     "resourceserver.app": {
         *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),
         *("resourceserver.export", "resourceserver.ingest", "resourceserver.mcp"),
-        *("resourceserver.mcp.tools", "resourceserver.timeline", "shared"),
+        *("resourceserver.mcp.tools", "resourceserver.timeline", "resourceserver.uploads"),
+        "shared",
     },
     # The applications.
     "deploy": {"shared"},

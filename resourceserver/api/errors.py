@@ -43,7 +43,8 @@ CODES: Final = (
     *("unauthorized", "insufficient_scope", "origin_not_allowed"),
     *("not_found", "method_not_allowed", "unsupported_media_type"),
     *("batch_too_large", "payload_too_large", "uri_too_long", "rate_limited"),
-    *("database_unavailable", "outdated_server", "internal_error"),
+    *("database_unavailable", "outdated_server", "storage_full", "storage_unavailable"),
+    "internal_error",
 )
 """All codes of problems, as the description lists them."""
 
@@ -54,6 +55,8 @@ class Problem(Exception):
     status = 500
     code = "internal_error"
     parameter: str | None = None
+    headers: Mapping[str, str] = {}
+    """Headers of its answer, besides those of its kind."""
 
     def __init__(self, message: str | None = None) -> None:
         """Keep the message for the client."""
@@ -235,7 +238,7 @@ class Answers:
 
     def of(self, problem: Problem) -> Response:
         """Return the answer to a failed request."""
-        headers = self._headers(problem)
+        headers = {**self._headers(problem), **problem.headers}
         return Response(problem.body(), problem.status, headers, media_type="application/json")
 
     def handlers(self) -> dict[type[Exception], ExceptionHandler]:

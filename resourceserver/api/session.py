@@ -94,16 +94,21 @@ class Credential:
 
 
 def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, ...]) -> Credential:
-    """Return the credential of a request (RFC 6750, section 2.1). Raises Unauthorized."""
-    given = request.headers.getlist("authorization")
-    scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    text = text.strip(" ")
-    if scheme.lower() != "bearer" or not text:
+    """Return the credential of a request. Raises Unauthorized."""
+    text = bearer(request)
+    if not text:
         raise Unauthorized(scopes)
     token = tokens.parse(tokens.ACCESS, text)
     if token is None:
         raise Unauthorized.invalid_token(scopes)
     return Credential(token, scopes, resources, web.notes(request))
+
+
+def bearer(request: Request) -> str:
+    """Return the text of the bearer token of a request (RFC 6750, section 2.1); empty if it has none."""
+    given = request.headers.getlist("authorization")
+    scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return text.strip(" ") if scheme.lower() == "bearer" else ""
 
 
 @dataclass(frozen=True)
@@ -335,13 +340,14 @@ def problem(error: psycopg.Error, who: Credential, params: Container[str] = ()) 
         case "22023" if "tz" in params:
             # Python knows the zone, but the database does not.
             return InvalidParameter("tz", "is not known to the database")
-        case "57014":
-            # Statements are canceled only by their time limit.
-            return TookTooLong()
-    return _unavailable(error)
+    return unavailable(error)
 
 
-def _unavailable(error: psycopg.Error) -> Exception:
+def unavailable(error: psycopg.Error) -> Exception:
+    """Return the problem for a database error that no token and no parameter causes."""
+    if error.sqlstate == "57014":
+        # Statements are canceled only by their time limit.
+        return TookTooLong()
     mismatch = schema.log_mismatch(error)
     if mismatch is schema.OUTDATED_SERVER:
         return OutdatedServer()

@@ -16,6 +16,7 @@ from resourceserver.export.formats import FORMATS
 from resourceserver.ingest import events
 from resourceserver.ingest import route as ingest
 from resourceserver.mcp import protocol, rate_limit, route
+from resourceserver.uploads import route as uploads
 from shared import API_VERSION
 from shared.scopes import SCOPES
 from shared.settings import Deployment, Settings
@@ -66,6 +67,19 @@ class ExportFeature(Body):
     """The values of ``format``."""
 
 
+class UploadsFeature(Body):
+    """Uploads of files that people have of other services."""
+
+    enabled: bool
+    """Whether files can be uploaded."""
+    path: str
+    """Where uploads are created, with the ticket of a person."""
+    max_file_bytes: Count
+    """The size of the largest file."""
+    max_piece_bytes: Count
+    """The size of the largest piece."""
+
+
 class Features(Body):
     """Which features this deployment has."""
 
@@ -77,6 +91,8 @@ class Features(Body):
     """Access of applications."""
     export: ExportFeature
     """The export."""
+    uploads: UploadsFeature
+    """Uploads of files."""
     correlation: bool
     """Whether metrics can be correlated."""
     summaries: bool
@@ -156,6 +172,12 @@ def of(chosen: Settings) -> CapabilitiesBody:
             ),
             oauth=OAuthFeature(enabled=True, issuer=chosen.auth_url, dynamic_registration=True),
             export=ExportFeature(enabled=True, formats=list(FORMATS)),
+            uploads=UploadsFeature(
+                enabled=chosen.upload_dir is not None,
+                path=uploads.PATH,
+                max_file_bytes=chosen.upload_mib * 2**20,
+                max_piece_bytes=uploads.LARGEST_PIECE,
+            ),
             correlation="/api/v1/account/correlation" in paths,
             summaries="/api/v1/account/summaries" in paths,
             insights=False,

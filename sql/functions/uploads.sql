@@ -103,6 +103,8 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    canceled integer;
 begin
     update profile.upload
        set status = 'ended',
@@ -112,7 +114,8 @@ begin
        and upload.upload_id = p_upload_id
        and upload.status in ('receiving', 'complete')
        and svc.is_signed_in(p_user_id, p_session_hash);
-    return found;
+    get diagnostics canceled = row_count;
+    return canceled = 1;
 end
 $$;
 
@@ -162,7 +165,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    found_upload profile.upload;
+    own profile.upload;
     others       bigint;
     bytes        numeric;
 begin
@@ -175,7 +178,7 @@ begin
         return 'not_valid';
     end if;
     select *
-      into found_upload
+      into own
       from profile.upload
      where upload.user_id = p_user_id
        and upload.ticket_hash = p_ticket_hash
@@ -184,7 +187,7 @@ begin
        for update;
     if not found then
         return 'not_valid';
-    elsif found_upload.status <> 'ticket' and not p_may_restart then
+    elsif own.status <> 'ticket' and not p_may_restart then
         return 'exists';
     end if;
     select count(*),
@@ -193,7 +196,7 @@ begin
            bytes
       from profile.upload
      where upload.user_id = p_user_id
-       and upload.upload_id <> found_upload.upload_id
+       and upload.upload_id <> own.upload_id
        and upload.status in ('receiving', 'complete', 'taken')
        and upload.expires_at > now();
     if others >= 100 then
@@ -208,7 +211,7 @@ begin
            length = p_length,
            received = 0
      where upload.user_id = p_user_id
-       and upload.upload_id = found_upload.upload_id;
+       and upload.upload_id = own.upload_id;
     return 'begun';
 end
 $$;
@@ -341,11 +344,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform svc.check_version(p_version);
+    delete from svc.upload_directory
+     where upload_directory.process = p_process;
     insert into svc.upload_directory (process, directory_id)
-    values (p_process, p_directory_id)
-        on conflict (process) do update
-       set directory_id = excluded.directory_id,
-           noted_at = now();
+    values (p_process, p_directory_id);
     return (
         select upload_directory.directory_id
           from svc.upload_directory

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -86,6 +87,12 @@ def test_the_capabilities_are_those_of_this_deployment(
                 "dynamic_registration": True,
             },
             "export": {"enabled": True, "formats": ["json", "csv", "ndjson", "zip"]},
+            "uploads": {
+                "enabled": False,
+                "path": "/api/v1/imports/",
+                "max_file_bytes": 20 * 2**30,
+                "max_piece_bytes": 8 * 2**20,
+            },
             "correlation": True,
             "summaries": True,
             "insights": False,
@@ -103,9 +110,18 @@ def test_the_capabilities_are_those_of_this_deployment(
 
 
 def test_the_settings_decide_about_deployment_and_rate_limit(deployment: Settings) -> None:
-    body = capabilities.of(replace(deployment, deployment="hosted", mcp_calls_per_minute=0))
+    body = capabilities.of(
+        replace(
+            deployment,
+            deployment="hosted",
+            mcp_calls_per_minute=0,
+            upload_dir=Path("/srv/uploads"),
+            upload_mib=1,
+        )
+    )
 
     assert body.deployment == "hosted"
+    assert (body.features.uploads.enabled, body.features.uploads.max_file_bytes) == (True, 2**20)
     assert body.limits.rate_limit is None
 
 
