@@ -44,7 +44,7 @@ _STANDING: Final = (
     *("functions/imports.sql", "policies.sql", "functions/retention.sql", "functions/deletion.sql"),
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
     *("functions/turns.sql", "functions/categories.sql", "functions/uploads.sql"),
-    *("functions/devices.sql", "functions/import_list.sql", _GRANTS),
+    *("functions/devices.sql", "functions/import_list.sql", "functions/undo.sql", _GRANTS),
 )
 _EMBEDDED_SERVER: Final = SQL_DIR / "embedded" / "server.sql"
 _EMBEDDED_DATABASE: Final = SQL_DIR / "embedded" / "database.sql"

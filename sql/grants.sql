@@ -34,8 +34,12 @@ grant execute
                 svc.try_rules,
                 svc.mark_all_summaries
     to svc_authserver;
--- Uploads of files: the first one requires a fresh sign-in, the others a sign-in of the person (uploads.sql).
-grant execute on function svc.create_upload, svc.uploads, svc.cancel_upload to svc_authserver;
+-- Uploads of files: tickets require a fresh sign-in, the others a sign-in of the person (uploads.sql).
+grant execute
+    on function svc.create_upload,
+                svc.uploads,
+                svc.cancel_upload
+    to svc_authserver;
 -- Each of these functions checks the sign-in of its person (categories.sql).
 grant execute
     on function svc.category_rules,
@@ -49,8 +53,8 @@ grant execute
                 svc.move_category_rule,
                 svc.score_category
     to svc_authserver;
--- The same for the imports of a person (import_list.sql).
-grant execute on function svc.imports to svc_authserver;
+-- The same for the imports of a person; to undo one requires a fresh sign-in (import_list.sql, undo.sql).
+grant execute on function svc.imports, svc.request_undo to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,
@@ -242,3 +246,6 @@ grant select, insert, update (status, problem, key_hash, finished_at)
     on profile.import
     to svc_worker;
 grant select on profile.import_part, profile.import_refusal to svc_worker;
+
+-- Of imports that their person has undone, it removes the records.
+grant execute on function svc.remove_undone to svc_worker;

@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from resourceserver.timeline import rollups, summaries
+from resourceserver.worker import undo
 from resourceserver.worker.turns import LAST, SQL, Kind, Outcome, Turn
 from shared.jobs import Job
 from shared.pool import Connection, Pool
@@ -22,6 +23,7 @@ log = logging.getLogger("svc.worker")
 
 ROLLUPS: Final = "rollups"
 SUMMARIES: Final = "summaries"
+UNDO: Final = "undo"
 
 Progress = TypeVar("Progress")
 PeopleDue = Callable[[Connection, UUID], Awaitable[list[UUID]]]
@@ -45,6 +47,7 @@ def kinds(
             _Days(workers, summaries.take_turn),
             look=_look(SUMMARIES, summaries.people_due, sum_up_every),
         ),
+        Kind(UNDO, undo.handler(workers)),
     )
     return {kind.name: kind for kind in listed}
 

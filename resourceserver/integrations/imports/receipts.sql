@@ -47,7 +47,7 @@ returning import_id,
           started_at
 
 -- name: take_over
--- Continues an import with another key, so that an earlier run can write no more.
+-- Continues an import with another key, so that an earlier run can write no more; no row: it was undone meanwhile.
 update profile.import
    set key_hash = %(key_hash)s,
        status = 'running',
@@ -55,6 +55,7 @@ update profile.import
        finished_at = null
  where user_id = %(user_id)s
    and import_id = %(import_id)s
+   and status in ('running', 'interrupted')
 returning import_id,
           started_at
 
@@ -78,6 +79,10 @@ update profile.import
        finished_at = now()
  where user_id = %(user_id)s
    and import_id = %(import_id)s
+
+-- name: remove_import
+-- Removes the records that an import added (sql/functions/undo.sql).
+select svc.remove_import(%(user_id)s, %(import_id)s)
 
 -- name: receipt
 -- The receipt of an import, as JSON; no row: there is none.

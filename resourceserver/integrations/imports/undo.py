@@ -1,18 +1,13 @@
 """Undoing an import: what it brought first is removed, and the days of its sessions are summed up again.
 
 A record that a later import knew or changed is removed too, since it has one row: bring the later file again
-to have it back.
+to have it back. The page leaves the removal to the worker (``sql/functions/undo.sql``).
 """
 
-from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from resourceserver.integrations.imports import receipts
 from resourceserver.integrations.imports.receipts import Connection
-from shared import queries
-
-SQL: Final = queries.load(Path(__file__).with_name("undo.sql"))
 
 
 def undo(owner: Connection, user_id: UUID, import_id: UUID) -> None:
@@ -22,5 +17,4 @@ def undo(owner: Connection, user_id: UUID, import_id: UUID) -> None:
     with receipts.as_owner(owner):
         # Its session ends first, so that a run on another machine writes nothing more.
         owner.execute(receipts.SQL["note_undone"], values)
-        for statement in SQL.values():
-            owner.execute(statement, values)
+        owner.execute(receipts.SQL["remove_import"], values)
