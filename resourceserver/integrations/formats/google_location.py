@@ -463,6 +463,7 @@ RECORDS: Final = Format(
     records=(Point,),
     recognise=_is_records,
     read=_read_records,
+    is_proven=True,
 )
 SEMANTIC: Final = Format(
     name="google_semantic",
@@ -471,6 +472,7 @@ SEMANTIC: Final = Format(
     records=(Point, PlaceEvent),
     recognise=_with_array("timelineObjects"),
     read=_read_semantic,
+    is_proven=True,
 )
 TIMELINE_EDITS: Final = Format(
     name="google_timeline_edits",
@@ -479,6 +481,7 @@ TIMELINE_EDITS: Final = Format(
     records=(Point,),
     recognise=_with_array("timelineEdits"),
     read=_read_edits,
+    is_proven=True,
 )
 TIMELINE_ANDROID: Final = Format(
     name="google_timeline_android",
