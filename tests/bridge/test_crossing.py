@@ -4,11 +4,14 @@ import json
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resourceserver.integrations.formats.activitywatch import ACTIVITYWATCH
+from resourceserver.integrations.records import AppSession
 from resourceserver.trackers.activitywatch import ActivityWatchError
 from resourceserver.trackers.bridge import BridgeError
 from resourceserver.trackers.posting import PostingError
@@ -23,6 +26,7 @@ from tests.bridge.conftest import (
     sessions,
 )
 from tests.conftest import Person
+from tests.integrations.memory import read, recognise
 
 
 def week(count: int) -> list[dict[str, Any]]:
@@ -55,6 +59,50 @@ def test_after_a_week_without_the_server_all_events_are_sent_in_bounded_batches(
     assert max(result.sent for result in results) <= 1000
     assert again == {}
     assert len(keys(alice)) == 2100
+
+
+def test_the_export_of_activitywatch_has_the_sessions_that_the_bridge_sends(
+    watch: Watch, crossing: Crossing, alice: Person
+) -> None:
+    watch.make(WINDOWS, "currentwindow")
+    watch.make(PRESENCE, "afkstatus")
+    watch.make(EDITOR, "app.editor.activity")
+    watch.insert(WINDOWS, *week(60))
+    # Present for three quarters of an hour, but for a minute and a half of it.
+    start = datetime(2025, 6, 9, tzinfo=UTC)
+    watch.insert(
+        PRESENCE,
+        *(
+            {
+                "timestamp": (start + timedelta(seconds=second)).isoformat(),
+                "duration": length,
+                "data": {"status": status},
+            }
+            for second, length, status in (
+                (0, 630, "not-afk"),
+                (630, 90, "afk"),
+                (720, 1980, "not-afk"),
+            )
+        ),
+    )
+    watch.insert(EDITOR, event("00:05:00", 30, file="/a/b.py", project="/a", language="Python"))
+    crossing.run("00:00:00")
+    content = watch.http.get("/api/0/export").raise_for_status().content
+
+    reading = read(ACTIVITYWATCH, content)
+
+    found = sorted(
+        (
+            (each.app, f"{each.started_at:%H:%M:%S}.000", f"{each.ended_at:%H:%M:%S}.000")
+            for each in reading.records
+            if isinstance(each, AppSession)
+        ),
+        key=itemgetter(1),
+    )
+    assert (reading.unreadable, reading.reasons) == (None, [])
+    assert recognise(ACTIVITYWATCH, content) == 1.0
+    assert found == sessions(alice)
+    assert len({each.key for each in reading.records}) == len(reading.records) == len(found) + 1
 
 
 def test_events_of_one_millisecond_are_all_sent(

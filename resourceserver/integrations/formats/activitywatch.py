@@ -1,8 +1,14 @@
 """ActivityWatch's export of buckets, as its page and ``/api/0/export`` write it.
 
 A file is read twice: first for the times of presence, which may stand behind the windows that they cut.
+
+ActivityWatch's server in Rust writes the ids of events, so the sessions of a file are known if the bridge has
+sent them. The server in Python leaves the ids out. What an event holds stands for its id then, and its
+sessions are other ones than those of the bridge: a person brings one of the two.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -145,12 +151,20 @@ def _sessions(
     # As in the bridge: windows of a host without a presence watcher are whole, and so are all editors.
     present = presence.get(bucket.hostname, _ALWAYS) if is_window else _ALWAYS
     for piece in cut(_span(event), present):
-        key = values.key(piece_key(bucket.id, event.get("id"), piece.start_ms))
+        key = values.key(piece_key(bucket.id, _identity(event), piece.start_ms))
         times = (_instant(piece.start_ms), _instant(piece.end_ms))
         if is_window:
             yield _app_session(key, times, bucket, _data(event))
         else:
             yield _coding_session(key, times, bucket, _data(event))
+
+
+def _identity(event: dict[str, Any]) -> object:
+    """Return the id of an event, or a digest of what it holds: events of one millisecond differ in that."""
+    if event.get("id") is not None:
+        return event["id"]
+    held = json.dumps(_data(event), sort_keys=True).encode()
+    return hashlib.sha256(held).hexdigest()[:16]
 
 
 def _app_session(
@@ -197,4 +211,5 @@ ACTIVITYWATCH: Final = Format(
     records=(AppSession, CodingSession),
     recognise=_recognise,
     read=_read,
+    is_proven=True,
 )
