@@ -128,11 +128,11 @@ $(ACTIVITYWATCH)/.run $(PYTHON_CLIENT)/.run: %/.run: .venv/.run
 	@touch $@
 
 # Files that others made, which the source packages of libraries contain; pinned like our dependencies, and not built.
-$(FOREIGN_FILES)/.run: requirements.lock .venv/.dev
+$(FOREIGN_FILES)/.run: requirements.lock $(FOREIGN_FILES).lock .venv/.dev
 	@mkdir -p $(@D)
 	@sed -n '/^gpxpy==/,/[^\\]$$/p' $< > $(@D)/requirements.lock
 	@$(PIP) download --quiet --require-hashes --no-deps --no-build-isolation --no-binary :all: \
-	  --dest $(@D) -r $(@D)/requirements.lock
+	  --dest $(@D) -r $(@D)/requirements.lock -r $(FOREIGN_FILES).lock
 	@touch $@
 
 # Foreign programs, pinned with their hashes: a sign-in provider, a validator, a conformance suite, a generator of

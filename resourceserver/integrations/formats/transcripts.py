@@ -95,8 +95,11 @@ class _Cues:
     def add(self, line: str) -> list[Refused]:
         """Take a line; return the cue that ended with it and could not be kept. Raises Unreadable."""
         if cue := _CUE.match(line):
-            self._times, self._lines = (_ms(cue.group(1)), _ms(cue.group(2))), []
-        elif line and self._times:
+            # A line of times ends the cue before it, even without an empty line between them.
+            refused = self._end(*self._times) if self._times else []
+            self._times = _ms(cue.group(1)), _ms(cue.group(2))
+            return refused
+        if line and self._times:
             self._lines.append(line)
         elif line.startswith("Language:") and (named := _LANGUAGE.match(line)):
             self.language = named.group(1)
@@ -227,6 +230,7 @@ VTT: Final = Format(
     records=(Recording,),
     recognise=_recognise_vtt,
     read=_read_cues,
+    is_proven=True,
 )
 
 SRT: Final = Format(
@@ -236,6 +240,7 @@ SRT: Final = Format(
     records=(Recording,),
     recognise=_recognise_srt,
     read=_read_cues,
+    is_proven=True,
 )
 
 GRANOLA: Final = Format(

@@ -1,12 +1,16 @@
 """Transcripts: WebVTT, SubRip and Granola's cache."""
 
+import importlib
 import json
-from datetime import UTC, datetime
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from resourceserver.integrations.format import Format
 from resourceserver.integrations.formats import transcripts as module
 from resourceserver.integrations.formats.transcripts import GRANOLA, SRT, VTT
 from resourceserver.integrations.records import Recording, TranscriptSegment
@@ -38,6 +42,17 @@ Good morning.
 01:00:00,000 --> 01:00:01,000
 Bye.
 """
+
+
+def test_a_line_of_times_ends_the_cue_before_it() -> None:
+    content = "WEBVTT\n\n00:01.000 --> 00:02.000\nOne\n00:02.000 --> 00:03.000\nTwo\n"
+
+    [recording] = read(VTT, content, "2025-06-16 10.00 Talk.vtt").records
+
+    assert recording.segments == (
+        TranscriptSegment(1000, 2000, None, "One"),
+        TranscriptSegment(2000, 3000, None, "Two"),
+    )
 
 
 def test_cues_of_webvtt_are_segments_with_speakers() -> None:
@@ -192,3 +207,75 @@ def test_other_files_are_not_recognised() -> None:
     assert recognise(SRT, "1\n2\n") == 0.0
     assert recognise(VTT, "1\n2\n") == 0.0
     assert recognise(GRANOLA, '{"cache": [], "state": "documents"}') == 0.0
+
+
+FOREIGN = {
+    name: sorted((Path(__file__).parent.parent / "foreign").glob(f"{name}-*.tar.gz"))
+    for name in ("srt", "webvtt_py")
+}
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Return the folder of a library that `make proof` downloads."""
+    with tarfile.open(FOREIGN[name][-1]) as archive:
+        archive.extractall(folder, filter="data")
+    (found,) = folder.iterdir()
+    return found
+
+
+def compare(chosen: Format, content: bytes, theirs: list[tuple[int, int]]) -> int:
+    """Assert that a file has these cues, and return their number."""
+    reading = read(chosen, content, "2025-06-16 10.00 Talk")
+    assert reading.unreadable is None
+    ours = [(each.start_ms, each.end_ms) for one in reading.records for each in one.segments]
+    assert ours == theirs
+    return len(ours)
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(not FOREIGN["webvtt_py"], reason="make proof downloads the files of webvtt-py")
+def test_the_files_of_webvtt_py_are_read_as_webvtt_py_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpacked("webvtt_py", tmp_path)
+    monkeypatch.syspath_prepend(folder)
+    webvtt = importlib.import_module("webvtt")
+    compared = []
+    for path in sorted((folder / "tests" / "samples").glob("*.vtt")):
+        content = path.read_bytes()
+        if recognise(VTT, content) == 1.0:
+            theirs = [
+                (milliseconds(cue.start), milliseconds(cue.end))
+                for cue in webvtt.read(path)
+                if cue.text.strip()
+            ]
+            compared.append(compare(VTT, content, theirs))
+    assert len(compared) > 15
+    assert sum(compared) > 900
+
+
+def milliseconds(written: str) -> int:
+    hours, minutes, seconds = written.split(":")
+    return round((int(hours) * 60 + int(minutes)) * 60_000 + float(seconds) * 1000)
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(not FOREIGN["srt"], reason="make proof downloads the files of srt")
+def test_the_files_of_srt_are_read_as_srt_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = unpacked("srt", tmp_path)
+    monkeypatch.syspath_prepend(folder)
+    srt = importlib.import_module("srt")
+    paths = sorted(folder.rglob("*.srt"))
+    for path in paths:
+        content = path.read_bytes()
+        cues = srt.parse(content.decode("utf-8", "replace"))
+        theirs = [
+            (cue.start // timedelta(milliseconds=1), cue.end // timedelta(milliseconds=1))
+            for cue in cues
+            if cue.content.strip()
+        ]
+        assert recognise(SRT, content) == 1.0
+        assert compare(SRT, content, theirs) > 0
+    assert len(paths) == 2
