@@ -43,8 +43,9 @@ _STANDING: Final = (
     *("views.sql", "functions/versions.sql", "session.sql", "functions/formats.sql"),
     *("functions/imports.sql", "policies.sql", "functions/retention.sql", "functions/deletion.sql"),
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
-    *("functions/turns.sql", "functions/categories.sql", "functions/uploads.sql"),
-    *("functions/devices.sql", "functions/import_list.sql", "functions/undo.sql", _GRANTS),
+    *("functions/turns.sql", "functions/derived.sql", "functions/categories.sql"),
+    *("functions/uploads.sql", "functions/devices.sql", "functions/import_list.sql"),
+    *("functions/undo.sql", _GRANTS),
 )
 _EMBEDDED_SERVER: Final = SQL_DIR / "embedded" / "server.sql"
 _EMBEDDED_DATABASE: Final = SQL_DIR / "embedded" / "database.sql"

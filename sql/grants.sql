@@ -177,6 +177,9 @@ grant select,
       update (first_event_at, last_event_at, event_count)
     on activity.device_stream
     to svc_importer;
+grant select (user_id, date, marked_at), insert, update (marked_at)
+    on location.derivation_due
+    to svc_importer;
 
 -- Jobs; and the uses of tokens that the resource server records, which cannot read tokens.
 grant usage on schema svc to svc_worker;
@@ -249,3 +252,15 @@ grant select on profile.import_part, profile.import_refusal to svc_worker;
 
 -- Of imports that their person has undone, it removes the records.
 grant execute on function svc.remove_undone to svc_worker;
+
+-- The job that derives visits and zones from points.
+grant usage on schema location, health to svc_worker;
+grant execute on function svc.people_with_derivation_due to svc_worker;
+grant select on location.point, location.place, location.event to svc_worker;
+grant update (timezone) on location.point to svc_worker;
+grant insert, delete on location.place, location.event to svc_worker;
+grant update (place_id) on location.event to svc_worker;
+grant select (user_id, sleep_id, ended_at, utc_offset, is_offset_derived), update (utc_offset)
+    on health.sleep
+    to svc_worker;
+grant select, update (marked_at), delete on location.derivation_due to svc_worker;

@@ -129,6 +129,7 @@ select svc.secure_user_table('location.device', p_is_imported => true);
 select svc.secure_user_table('location.point', p_is_imported => true);
 select svc.secure_user_table('location.place', p_is_imported => true);
 select svc.secure_user_table('location.event', p_is_imported => true);
+select svc.secure_user_table('location.derivation_due', p_is_readable => false, p_is_imported => true);
 select svc.secure_user_table('content.insight');
 select svc.secure_user_table('content.recording', p_is_imported => true);
 select svc.secure_user_table('content.title', p_is_imported => true);

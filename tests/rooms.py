@@ -52,7 +52,8 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.integrations": set(),
     "resourceserver.integrations.formats": {"resourceserver.integrations"},
     "resourceserver.integrations.imports": {
-        *("resourceserver.ingest", "resourceserver.integrations", "shared"),
+        *("resourceserver.derived", "resourceserver.ingest", "resourceserver.integrations"),
+        "shared",
     },
     "resourceserver.worker": {"resourceserver.timeline", "shared"},
     "resourceserver.uploads": {"resourceserver.api", "shared"},

@@ -42,7 +42,7 @@ COMPUTED: Final = {
         *("device_stream", "summary_due", "daily_summary"),
         *("rollup_due", "label", "app_time", "coding_time", "app_timeline"),
     )
-}
+} | {"location.derivation_due"}
 """Tables whose rows the service computes from those of other tables."""
 _NAMES: Final = {
     "activity.category_score": (

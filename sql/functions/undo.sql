@@ -28,12 +28,54 @@ begin
     delete from music.listen
      where user_id = p_user_id
        and import_id = p_import_id;
-    delete from location.point
-     where user_id = p_user_id
-       and import_id = p_import_id;
-    delete from location.event
-     where user_id = p_user_id
-       and import_id = p_import_id;
+    -- The days of points and visits are marked, as the import did.
+    with removed as (
+        delete from location.point
+         where user_id = p_user_id
+           and import_id = p_import_id
+        returning recorded_at
+    )
+    insert into location.derivation_due (user_id, date)
+    select p_user_id,
+           (recorded_at at time zone 'UTC')::date
+      from removed
+     group by 2
+     order by 2
+        on conflict (user_id, date) do update
+       set marked_at = greatest(now(), derivation_due.marked_at + interval '1 microsecond');
+    -- Derived visits at its places go too, since a place stays as long as a visit refers to it.
+    with removed as (
+        delete from location.event
+         where user_id = p_user_id
+           and (
+                   import_id = p_import_id
+                   or source = 'derived'
+                      and place_id in (
+                          select place.place_id
+                            from location.place
+                           where place.user_id = p_user_id
+                             and place.import_id = p_import_id
+                      )
+               )
+        returning started_at,
+                  coalesce(ended_at, started_at) as ended_at
+    )
+    insert into location.derivation_due (user_id, date)
+    select p_user_id,
+           day::date
+      from removed
+     cross join lateral generate_series(
+               date_trunc('day', removed.started_at, 'UTC'),
+               least(removed.ended_at, removed.started_at + interval '31 days'),
+               interval '24 hours'
+           ) as day
+     union
+    select p_user_id,
+           (removed.ended_at at time zone 'UTC')::date
+      from removed
+     order by 2
+        on conflict (user_id, date) do update
+       set marked_at = greatest(now(), derivation_due.marked_at + interval '1 microsecond');
     delete from content.recording
      where user_id = p_user_id
        and import_id = p_import_id;

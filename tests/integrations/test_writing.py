@@ -322,3 +322,58 @@ def test_sessions_are_marked_and_counted_as_those_of_trackers(
     assert owner.execute("select stream, event_count from activity.device_stream").fetchall() == [
         ("app_sessions", 1)
     ]
+
+
+def test_days_from_which_visits_and_offsets_follow_are_marked_when_they_change(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    def marked(*brought: Record) -> list[int]:
+        owner.execute("delete from location.derivation_due")
+        importer.take(tmp_path / "file", *brought)
+        rows = owner.execute("select date from location.derivation_due order by date").fetchall()
+        return [(day - AT.date()).days for (day,) in rows]
+
+    point = Point("a", AT, 52.37, 4.89)
+    visit = PlaceEvent("a", "visit", "suggested", AT, AT + 72 * HOUR, CAFE)
+    slept = Sleep("a", AT, AT + 20 * HOUR, WATCH, 28_800_000, 26_100_000)
+
+    assert marked(point, Point("b", AT + 24 * HOUR, 52.37, 4.89)) == [0, 1]
+    assert marked(point._replace(recorded_at=AT - 24 * HOUR)) == []
+    assert marked(visit) == [0, 1, 2, 3]
+    assert marked(visit) == []
+    assert marked(visit._replace(ended_at=AT)) == [0, 1, 2, 3]
+    assert marked(visit._replace(ended_at=AT + 2400 * HOUR)) == [*range(32), 100]
+    assert marked(slept._replace(key="b", utc_offset="+01:00")) == []
+    assert marked(slept) == [1]
+    assert marked(slept) == []
+
+
+def test_an_offset_that_a_source_does_not_say_replaces_none(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    slept = Sleep("a", AT, AT + 8 * HOUR, WATCH, 28_800_000, 26_100_000)
+
+    def offset(*brought: Record) -> tuple[tuple[int, ...], tuple[Any, ...] | None]:
+        receipt = importer.take(tmp_path / "file", *brought)
+        row = owner.execute("select utc_offset, is_offset_derived from health.sleep").fetchone()
+        return counts(receipt)[1:4], row
+
+    assert offset(slept) == ((1, 0, 0), ("+02:00", True))
+    # An export of one's own has the offset that was derived.
+    assert offset(slept._replace(utc_offset="+02:00")) == ((0, 1, 0), ("+02:00", True))
+    assert offset(slept._replace(utc_offset="+09:00")) == ((0, 0, 1), ("+09:00", False))
+    assert offset(slept) == ((0, 1, 0), ("+09:00", False))
+    assert offset(slept._replace(asleep_ms=1)) == ((0, 0, 1), ("+09:00", False))
+
+
+def test_a_point_has_the_time_zone_of_where_it_is(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    importer.take(
+        tmp_path / "file", Point("a", AT, 52.37, 4.89), Point("b", AT + HOUR, 35.68, 139.69)
+    )
+
+    assert owner.execute("select timezone from location.point order by recorded_at").fetchall() == [
+        ("Europe/Amsterdam",),
+        ("Asia/Tokyo",),
+    ]

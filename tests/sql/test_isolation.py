@@ -447,6 +447,9 @@ PRIVILEGES = {
         "health.sample": "INSERT SELECT UPDATE",
         "health.sleep": "INSERT SELECT UPDATE",
         "health.source": "INSERT SELECT UPDATE",
+        "location.derivation_due": (
+            "INSERT SELECT(date) SELECT(marked_at) SELECT(user_id) UPDATE(marked_at)"
+        ),
         "location.device": "INSERT SELECT UPDATE",
         "location.event": "INSERT SELECT UPDATE",
         "location.place": "INSERT SELECT UPDATE",
@@ -519,7 +522,15 @@ PRIVILEGES = {
         "activity.label": "DELETE INSERT SELECT",
         "activity.rollup_due": "DELETE INSERT SELECT UPDATE(is_left_raw) UPDATE(marked_at)",
         "activity.summary_due": "DELETE SELECT UPDATE(marked_at)",
+        "health.sleep": (
+            "SELECT(ended_at) SELECT(is_offset_derived) SELECT(sleep_id) SELECT(user_id)"
+            " SELECT(utc_offset) UPDATE(utc_offset)"
+        ),
         "identity.user": "SELECT(timezone) SELECT(user_id)",
+        "location.derivation_due": "DELETE SELECT UPDATE(marked_at)",
+        "location.event": "DELETE INSERT SELECT UPDATE(place_id)",
+        "location.place": "DELETE INSERT SELECT",
+        "location.point": "SELECT UPDATE(timezone)",
         "profile.import": (
             "INSERT SELECT UPDATE(finished_at) UPDATE(key_hash) UPDATE(problem) UPDATE(status)"
         ),
@@ -659,6 +670,7 @@ FUNCTIONS = {
         "open_job",
         "owned_parts",
         "owned_segments",
+        "people_with_derivation_due",
         "people_with_rollups_due",
         "people_with_summaries_due",
         "put_off_turn",

@@ -27,7 +27,8 @@ SCOPES: Final = {
         *("health.sample", "health.sleep", "health.source"),
     },
     "read:location": {
-        *("location.device", "location.event", "location.place", "location.point"),
+        *("location.derivation_due", "location.device", "location.event", "location.place"),
+        "location.point",
     },
     "read:music": {"music.listen"},
     "read:profile": {

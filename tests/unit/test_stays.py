@@ -53,7 +53,7 @@ def still(first: int, last: int, north_m: float = 0, every: int = 1) -> Points:
 
 @st.composite
 def walks(draw: st.DrawFn) -> Points:
-    """Return the points of somebody who stays, moves, is not seen, and whose positions jump."""
+    """Return the points of a person who stays, moves or is not seen, and whose positions jump."""
     at, north, points = draw(st.integers(0, 10**12)), 0.0, []
     for _ in range(draw(st.integers(1, 8))):
         step = draw(st.sampled_from([SLOT, MINUTE, 4 * MINUTE, 20 * MINUTE]))

@@ -222,7 +222,8 @@ select %(user_id)s,
     on conflict (user_id, source, provider_key) do nothing
 
 -- name: put_sleeps
--- Writes sleeps. The newer wins: sources correct a sleep, and score it, after it was recorded.
+-- Writes sleeps. The newer wins: sources correct a sleep, and score it, after it was recorded. But an offset that the
+-- source does not say never replaces one that is known.
 with written as (
     insert into health.sleep (
         user_id,
@@ -234,6 +235,7 @@ with written as (
         started_at,
         ended_at,
         utc_offset,
+        is_offset_derived,
         is_nap,
         in_bed_ms,
         asleep_ms,
@@ -263,6 +265,7 @@ with written as (
            timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
            timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
            sent.utc_offset,
+           sent.is_offset_derived::boolean,
            sent.is_nap::boolean,
            sent.in_bed_ms::bigint,
            sent.asleep_ms::bigint,
@@ -289,6 +292,7 @@ with written as (
                json_array_elements_text(%(started_at)s::json),
                json_array_elements_text(%(ended_at)s::json),
                json_array_elements_text(%(utc_offset)s::json),
+               json_array_elements_text(%(is_offset_derived)s::json),
                json_array_elements_text(%(is_nap)s::json),
                json_array_elements_text(%(in_bed_ms)s::json),
                json_array_elements_text(%(asleep_ms)s::json),
@@ -315,6 +319,7 @@ with written as (
                started_at,
                ended_at,
                utc_offset,
+               is_offset_derived,
                is_nap,
                in_bed_ms,
                asleep_ms,
@@ -340,7 +345,13 @@ with written as (
        set source_id = excluded.source_id,
            started_at = excluded.started_at,
            ended_at = excluded.ended_at,
-           utc_offset = excluded.utc_offset,
+           utc_offset = case
+               when excluded.is_offset_derived
+               then sleep.utc_offset
+               else excluded.utc_offset
+           end,
+           is_offset_derived = sleep.is_offset_derived
+               and (excluded.is_offset_derived or excluded.utc_offset = sleep.utc_offset),
            is_nap = excluded.is_nap,
            in_bed_ms = excluded.in_bed_ms,
            asleep_ms = excluded.asleep_ms,
@@ -365,6 +376,7 @@ with written as (
                sleep.started_at,
                sleep.ended_at,
                sleep.utc_offset,
+               sleep.is_offset_derived,
                sleep.is_nap,
                sleep.in_bed_ms,
                sleep.asleep_ms,
@@ -388,7 +400,13 @@ with written as (
                excluded.source_id,
                excluded.started_at,
                excluded.ended_at,
-               excluded.utc_offset,
+               case
+                   when excluded.is_offset_derived
+                   then sleep.utc_offset
+                   else excluded.utc_offset
+               end,
+               sleep.is_offset_derived
+                   and (excluded.is_offset_derived or excluded.utc_offset = sleep.utc_offset),
                excluded.is_nap,
                excluded.in_bed_ms,
                excluded.asleep_ms,
@@ -410,10 +428,13 @@ with written as (
                excluded.lowest_heart_rate_bpm
            )
     returning provider_key,
+              ended_at,
+              is_offset_derived,
               xmax = 0 as is_new
 )
 select provider_key,
-       is_new
+       is_new,
+       case when is_offset_derived then (ended_at at time zone 'UTC')::date end
   from written
 
 -- name: put_recoveries

@@ -124,75 +124,88 @@ select place_id,
    and provider_key = any (%(keys)s::text[])
 
 -- name: add_points
--- Writes points; the number of rows is that of the new ones. The first wins: where a person was does not change.
-insert into location.point (
-    user_id,
-    point_id,
-    source,
-    provider_key,
-    import_id,
-    device_id,
-    recorded_at,
-    latitude,
-    longitude,
-    accuracy_m,
-    altitude_m,
-    vertical_accuracy_m,
-    speed_mps,
-    course_deg,
-    battery_percent,
-    activity
+-- Writes points, and returns the number of the new ones and their days. The first wins: where a person was does not
+-- change.
+with added as (
+    insert into location.point (
+        user_id,
+        point_id,
+        source,
+        provider_key,
+        import_id,
+        device_id,
+        recorded_at,
+        latitude,
+        longitude,
+        accuracy_m,
+        altitude_m,
+        vertical_accuracy_m,
+        speed_mps,
+        course_deg,
+        battery_percent,
+        activity,
+        timezone
+    )
+    select %(user_id)s,
+           sent.id::uuid,
+           %(source)s,
+           sent.key,
+           %(import_id)s,
+           (%(device_ids)s::uuid[])[sent.device::integer],
+           timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
+           sent.latitude::double precision,
+           sent.longitude::double precision,
+           sent.accuracy_m::double precision,
+           sent.altitude_m::double precision,
+           sent.vertical_accuracy_m::double precision,
+           sent.speed_mps::double precision,
+           sent.course_deg::double precision,
+           sent.battery_percent::smallint,
+           sent.activity,
+           sent.timezone
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(id)s::json),
+               json_array_elements_text(%(device)s::json),
+               json_array_elements_text(%(recorded_at)s::json),
+               json_array_elements_text(%(latitude)s::json),
+               json_array_elements_text(%(longitude)s::json),
+               json_array_elements_text(%(accuracy_m)s::json),
+               json_array_elements_text(%(altitude_m)s::json),
+               json_array_elements_text(%(vertical_accuracy_m)s::json),
+               json_array_elements_text(%(speed_mps)s::json),
+               json_array_elements_text(%(course_deg)s::json),
+               json_array_elements_text(%(battery_percent)s::json),
+               json_array_elements_text(%(activity)s::json),
+               json_array_elements_text(%(timezone)s::json)
+           ) as sent (
+               key,
+               id,
+               device,
+               recorded_at,
+               latitude,
+               longitude,
+               accuracy_m,
+               altitude_m,
+               vertical_accuracy_m,
+               speed_mps,
+               course_deg,
+               battery_percent,
+               activity,
+               timezone
+           )
+     order by sent.key collate "C"
+        on conflict (user_id, source, provider_key) do nothing
+    returning recorded_at
 )
-select %(user_id)s,
-       sent.id::uuid,
-       %(source)s,
-       sent.key,
-       %(import_id)s,
-       (%(device_ids)s::uuid[])[sent.device::integer],
-       timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
-       sent.latitude::double precision,
-       sent.longitude::double precision,
-       sent.accuracy_m::double precision,
-       sent.altitude_m::double precision,
-       sent.vertical_accuracy_m::double precision,
-       sent.speed_mps::double precision,
-       sent.course_deg::double precision,
-       sent.battery_percent::smallint,
-       sent.activity
-  from rows from (
-           json_array_elements_text(%(key)s::json),
-           json_array_elements_text(%(id)s::json),
-           json_array_elements_text(%(device)s::json),
-           json_array_elements_text(%(recorded_at)s::json),
-           json_array_elements_text(%(latitude)s::json),
-           json_array_elements_text(%(longitude)s::json),
-           json_array_elements_text(%(accuracy_m)s::json),
-           json_array_elements_text(%(altitude_m)s::json),
-           json_array_elements_text(%(vertical_accuracy_m)s::json),
-           json_array_elements_text(%(speed_mps)s::json),
-           json_array_elements_text(%(course_deg)s::json),
-           json_array_elements_text(%(battery_percent)s::json),
-           json_array_elements_text(%(activity)s::json)
-       ) as sent (
-           key,
-           id,
-           device,
-           recorded_at,
-           latitude,
-           longitude,
-           accuracy_m,
-           altitude_m,
-           vertical_accuracy_m,
-           speed_mps,
-           course_deg,
-           battery_percent,
-           activity
-       )
- order by sent.key collate "C"
-    on conflict (user_id, source, provider_key) do nothing
+select count(*),
+       array_agg(distinct (recorded_at at time zone 'UTC')::date)
+  from added
 
 -- name: put_place_events
--- Writes check-ins and visits. The newer wins: a visit is confirmed or declined later, and its end may be corrected.
+-- Writes check-ins and visits, and returns the days of what is new and of what has changed, before and after: of each,
+-- the days of its first month and the last one. The newer wins: a visit is confirmed or declined later, and its end may
+-- be corrected.
 with written as (
     insert into location.event (
         user_id,
@@ -268,8 +281,41 @@ with written as (
                excluded.note
            )
     returning provider_key,
+              started_at,
+              ended_at,
               xmax = 0 as is_new
 )
-select provider_key,
-       is_new
+select written.provider_key,
+       written.is_new,
+       array(
+           select day::date
+             from (
+                      values (written.started_at, coalesce(written.ended_at, written.started_at)),
+                             (before.started_at, coalesce(before.ended_at, before.started_at))
+                  ) as visit (started_at, ended_at)
+            cross join lateral generate_series(
+                      date_trunc('day', visit.started_at, 'UTC'),
+                      least(visit.ended_at, visit.started_at + interval '31 days'),
+                      interval '24 hours'
+                  ) as day
+            union
+           select (greatest(written.ended_at, before.ended_at) at time zone 'UTC')::date
+            where written.ended_at is not null
+               or before.ended_at is not null
+       )
   from written
+  -- The row as it was before this statement.
+  left join location.event as before
+    on before.user_id = %(user_id)s
+   and before.source = %(source)s
+   and before.provider_key = written.provider_key
+
+-- name: mark_days
+-- Marks days of which visits, zones and offsets have to be derived again (resourceserver/derived).
+insert into location.derivation_due (user_id, date)
+select %(user_id)s,
+       day
+  from unnest(%(dates)s::date[]) as day
+ order by day
+    on conflict (user_id, date) do update
+   set marked_at = greatest(now(), derivation_due.marked_at + interval '1 microsecond')

@@ -417,6 +417,7 @@ class Database:
     def _write(self, part: Part, batch: Batch, before: int, *, in_halves: bool = False) -> None:
         def write(target: Target) -> None:
             target.begin()
+            target.touched.clear()
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
@@ -429,6 +430,7 @@ class Database:
                 changed += written.changed
                 for reason, example in written.refused:
                     late.refuse(reason, example)
+            target.mark_days()
             count = sum(n for n, _ in late.refused.values())
             counted = self._execute(
                 target,

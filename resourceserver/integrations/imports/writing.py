@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 import psycopg
 from psycopg import errors
 
+from resourceserver.derived import zones
 from resourceserver.ingest import events, route
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Stream
 from resourceserver.integrations import records
@@ -75,6 +76,8 @@ class Target:
     """Ids of what records refer to, by its kind, source and name."""
     locked: dict[str, dict[Any, UUID]] = field(default_factory=dict)
     """The same of rows that the transaction has locked."""
+    touched: set[date] = field(default_factory=set)
+    """Days of UTC whose visits and offsets have to be derived again."""
 
     def begin(self) -> None:
         """Forget the ids of locked rows, and all once they are many: memory is bounded, a file is not."""
@@ -93,6 +96,14 @@ class Target:
         """Execute one of SQL for rows of ``source``."""
         common = {"user_id": self.user_id, "import_id": self.import_id, "source": source}
         return self.connection.execute(SQL[statement], common | values)
+
+    def mark_days(self) -> None:
+        """Mark the days that were touched, all at once, so that two imports lock them in the same order."""
+        if self.touched:
+            self.connection.execute(
+                SQL["mark_days"], {"user_id": self.user_id, "dates": list(self.touched)}
+            )
+            self.touched.clear()
 
 
 Writer = Callable[[Target, str, Rows], Written]
@@ -246,30 +257,30 @@ def add_heart_rates(target: Target, source: str, rows: Rows) -> Written:
 
 
 def put_sleeps(target: Target, source: str, rows: Rows) -> Written:
-    """Write sleeps, each with the recovery and the cycle that belong to it."""
+    """Write sleeps, each with the recovery and the cycle that belong to it.
+
+    Where a source does not say the offset, that of the profile's zone stands until one is derived.
+    """
+    rows = newest(rows)
+    is_derived = [row.utc_offset is None for row in rows]
     rows = [
         row
         if row.utc_offset is not None
-        else row._replace(utc_offset=_offset(target.zone, row.ended_at))
-        for row in newest(rows)
+        else row._replace(utc_offset=zones.offset(target.zone.key, row.ended_at))
+        for row in rows
     ]
     values = columns(rows, skip=("sensor", "recovery", "cycle")) | _measured(target, source, rows)
+    values["is_offset_derived"] = compact(is_derived)
     written = target.execute("put_sleeps", source, **values).fetchall()
-    added = {key for key, is_new in written if is_new}
-    changed = {key for key, _ in written}
+    added = {key for key, is_new, _ in written if is_new}
+    changed = {key for key, _, _ in written}
+    target.touched.update(day for _, _, day in written if day is not None)
     for name, statement in (("recovery", "put_recoveries"), ("cycle", "put_cycles")):
         keyed = [(row.key, getattr(row, name)) for row in rows if getattr(row, name) is not None]
         if keyed:
             values = columns([each for _, each in keyed]) | {"key": compact([k for k, _ in keyed])}
             changed |= {key for (key,) in target.execute(statement, source, **values)}
     return Written(len(added), len(changed - added))
-
-
-def _offset(zone: ZoneInfo, at: datetime) -> str:
-    """Return the offset from UTC in ``zone``, such as ``+02:00``."""
-    minutes = (at.astimezone(zone).utcoffset() or timedelta()) // timedelta(minutes=1)
-    hours, rest = divmod(abs(minutes), 60)
-    return f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"
 
 
 def add_points(target: Target, source: str, rows: Rows) -> Written:
@@ -290,8 +301,11 @@ def add_points(target: Target, source: str, rows: Rows) -> Written:
     values = columns(rows, skip=("device", "platform")) | {
         "device_ids": _ids(known, names),
         "device": compact(indexes),
+        "timezone": compact([zones.zone(row.latitude, row.longitude) for row in rows]),
     }
-    return Written(target.execute("add_points", source, **values).rowcount)
+    added, touched = target.execute("add_points", source, **values).fetchone() or (0, None)
+    target.touched.update(touched or ())
+    return Written(added)
 
 
 def _parents(
@@ -320,7 +334,10 @@ def put_place_events(target: Target, source: str, rows: Rows) -> Written:
         "place_ids": [known[key] for key in keys],
         "place": compact(indexes),
     }
-    return _counted(target.execute("put_place_events", source, **values))
+    written = target.execute("put_place_events", source, **values).fetchall()
+    target.touched.update(*(touched for _, _, touched in written))
+    added = sum(is_new for _, is_new, _ in written)
+    return Written(added, len(written) - added)
 
 
 class _KeyedTitle(NamedTuple):
