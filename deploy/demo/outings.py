@@ -146,6 +146,7 @@ def _point(chapter: Chapter, spot: Row, device_id: UUID, at: datetime, activity:
         "battery_percent": rng.randint(20, 100),
         "activity": activity,
         "source": "owntracks",
+        "timezone": chapter.day.zone.key,
     }
 
 

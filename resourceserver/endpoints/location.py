@@ -66,6 +66,8 @@ class Location(Body):
     """The kind of movement that the device recognised, such as walking or in a car."""
     device: Device | None
     source: str
+    timezone: str | None
+    """The time zone at the point, as its IANA name; null until it has been looked up."""
 
 
 class LocationsBody(Listing):
@@ -112,6 +114,7 @@ class LocationEvent(Body):
     note: str | None
     """The person's note; null without one."""
     source: str
+    """Who says so; `derived` for a visit that follows from the points of the location history."""
 
 
 class LocationEventsBody(Listing):

@@ -184,7 +184,8 @@ select point.point_id as id,
                         'platform', device.platform
                     )
        end as device,
-       point.source
+       point.source,
+       point.timezone
 
 -- fragment: location_event
 -- A check-in or a visit, an `event`, and its `place`.

@@ -88,6 +88,7 @@ def test_points_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
     ).fetchone()
     assert row is not None
     device, full, bare = (str(key) for key in row)
+    owner.execute("update location.point set timezone = 'Europe/Amsterdam' where speed_mps > 0")
 
     body = ask(api, alice, LOCATIONS, "2025-06-16T00:00Z", "2025-06-17T00:00Z")
 
@@ -108,6 +109,7 @@ def test_points_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
                 "activity": "walking",
                 "device": {"id": device, "name": "phone", "platform": "ios"},
                 "source": "owntracks",
+                "timezone": "Europe/Amsterdam",
             },
             {
                 "id": bare,
@@ -123,6 +125,7 @@ def test_points_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
                 "activity": None,
                 "device": None,
                 "source": "import",
+                "timezone": None,
             },
         ],
         "count": 2,
