@@ -17,6 +17,7 @@ from resourceserver.api.errors import (
     InternalError,
 )
 from resourceserver.api.session import PATIENT_S, Reader
+from resourceserver.derived import derivation
 from resourceserver.description import capabilities, docs, openapi, start
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
@@ -44,15 +45,16 @@ def create(
     note_uses_every: timedelta = usage.INTERVAL,
     sum_up_every: timedelta = summaries.INTERVAL,
     roll_up_every: timedelta = rollups.INTERVAL,
+    derive_every: timedelta = derivation.INTERVAL,
 ) -> Starlette:
     """Return the application for ``chosen``, by default the settings of the environment, with these
     ``tools``.
 
-    While it runs, three background jobs record when tokens were last used, about ``note_uses_every``, sum
-    days up, about ``sum_up_every``, and write rollups, about ``roll_up_every``. With a worker beside it only
-    the first of them runs, and with ``chosen.jobs`` off none. When the server stops, it writes the last uses
-    in any case. Raises SettingsError if a role has no login; a failing login breaks only the requests that
-    use that role.
+    While it runs, four background jobs record when tokens were last used, about ``note_uses_every``, sum
+    days up, about ``sum_up_every``, write rollups, about ``roll_up_every``, and derive visits, about
+    ``derive_every``. With a worker beside it only the first of them runs, and with ``chosen.jobs`` off none.
+    When the server stops, it writes the last uses in any case. Raises SettingsError if a role has no login;
+    a failing login breaks only the requests that use that role.
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
@@ -74,7 +76,11 @@ def create(
     if receiver is not None:
         background.append(upkeep.job(receiver.directory))
     if not chosen.worker:
-        background += [summaries.job(sum_up_every), rollups.job(roll_up_every)]
+        background += [
+            summaries.job(sum_up_every),
+            rollups.job(roll_up_every),
+            derivation.job(derive_every),
+        ]
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager

@@ -34,7 +34,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver": {"resourceserver.worker", "shared"},
     "resourceserver.api": {"shared"},
     "resourceserver.timeline": {"shared"},
-    "resourceserver.derived": set(),
+    "resourceserver.derived": {"resourceserver.timeline", "shared"},
     "resourceserver.endpoints": {"resourceserver.api", "resourceserver.timeline", "shared"},
     "resourceserver.ingest": {"resourceserver.api", "shared"},
     "resourceserver.export": {
@@ -59,10 +59,10 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.uploads": {"resourceserver.api", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
     "resourceserver.app": {
-        *("resourceserver.api", "resourceserver.description", "resourceserver.endpoints"),
-        *("resourceserver.export", "resourceserver.ingest", "resourceserver.mcp"),
-        *("resourceserver.mcp.tools", "resourceserver.timeline", "resourceserver.uploads"),
-        "shared",
+        *("resourceserver.api", "resourceserver.derived", "resourceserver.description"),
+        *("resourceserver.endpoints", "resourceserver.export", "resourceserver.ingest"),
+        *("resourceserver.mcp", "resourceserver.mcp.tools", "resourceserver.timeline"),
+        *("resourceserver.uploads", "shared"),
     },
     # The applications.
     "deploy": {"shared"},

@@ -1,0 +1,419 @@
+"""The job that derives visits, time zones and offsets of sleeps from where a person was.
+
+    an import writes points ──► days are marked ──quiet for two minutes, or at its end──► derived again
+
+Every write of points, visits and sleeps marks its days in the same transaction, and so does the undo of an
+import. The job reads the marks, derives a month of marked days at most in one transaction, and removes the
+marks that nobody has set again since. Running it twice changes nothing. One process at a time works on a
+person.
+
+Visits are searched in the points from the last visit that the marked days cannot change, up to the first one
+after them that is found as it is stored: a stay does not depend on the points before the stay before it
+(stays.py). Visits that a source states come first: their points are left out, and derived visits fill the
+time that none of them covers.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+
+from resourceserver.derived import stays, zones
+from resourceserver.derived.places import Place, Places
+from resourceserver.derived.stays import GAP, SHORTEST, SLOT, Stay, Stays
+from resourceserver.timeline import rounds
+from shared import pipeline, queries, schema
+from shared.jobs import Job
+from shared.pool import Connection
+
+log = logging.getLogger("svc.derived")
+
+SQL: Final = queries.load(Path(__file__).with_name("derivation.sql"))
+
+INTERVAL: Final = timedelta(seconds=30)
+QUIET: Final = timedelta(minutes=2)
+"""How long a day must be without writes before the job derives it again: an import writes on for a while."""
+AT_ONCE: Final = timedelta(0)
+"""A quiet time for marks of any age."""
+SLEEP_BOUND: Final = timedelta(hours=48)
+"""How long before the end of a sleep the person must have been seen to give it an offset, as in the SQL."""
+_POINTS: Final = 5000
+"""The points of one page. Computing takes the event loop some milliseconds for each."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MS: Final = timedelta(milliseconds=1)
+_END: Final = datetime(9999, 12, 31, tzinfo=UTC)
+
+Mark = tuple[date, datetime]
+"""A day in UTC, and the time of its mark."""
+
+
+def job(interval: timedelta = INTERVAL) -> Job:
+    """Return the background job that derives. It needs connections of the ``worker`` role."""
+    return Job(derive_due, interval, log, "visits are derived later")
+
+
+async def derive_due(
+    worker: Connection, turn: timedelta = rounds.TURN, quiet: timedelta = QUIET
+) -> int:
+    """Derive the marked days of all people; return their number.
+
+    People take turns of about a month of days. What takes longer than ``turn``, or fails, is left for the
+    next run. Raises psycopg.Error unless the error is about one person.
+    """
+    days = 0
+
+    async def due(after: UUID) -> list[UUID]:
+        with pipeline.first_statement():
+            cursor = await worker.execute(
+                SQL["people_due"],
+                {"after": after, "quiet": quiet, "limit": rounds.PEOPLE, **schema.VERSION},
+            )
+        return [user_id for (user_id,) in await cursor.fetchall()]
+
+    async def take_turn(user_id: UUID, after: date | None) -> date | None:
+        nonlocal days
+        try:
+            async with asyncio.timeout(turn.total_seconds()):
+                done = await _take_turn(worker, user_id, after or date.min, quiet, lock="take_turn")
+        except (psycopg.Error, TimeoutError) as error:
+            if worker.broken or (isinstance(error, psycopg.Error) and schema.mismatch_of(error)):
+                raise
+            reason = error.sqlstate if isinstance(error, psycopg.Error) else "too long"
+            log.warning("visits of %s are derived later: %s", user_id, reason)
+            return None
+        if done is None:
+            return None
+        days += done.days
+        return done.last
+
+    await rounds.go_round(due, take_turn)
+    return days
+
+
+async def derive(worker: Connection, user_id: UUID) -> int:
+    """Derive all marked days of one person now; return their number. Raises psycopg.Error."""
+    days, after = 0, date.min
+    while (
+        done := await _take_turn(worker, user_id, after, AT_ONCE, lock="await_turn")
+    ) is not None:
+        days, after = days + done.days, done.last
+    return days
+
+
+@dataclass(frozen=True)
+class _Done:
+    days: int
+    last: date
+
+
+async def _take_turn(
+    worker: Connection, user_id: UUID, after: date, quiet: timedelta, *, lock: str
+) -> _Done | None:
+    """Derive the next marked days without a gap, a month at most; None if there are none."""
+    async with worker.transaction():
+        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
+        await worker.execute(SQL["wait_longer"])
+        if await _value(worker, lock, user_id=user_id) is False:
+            return None
+        limit = rounds.MONTH + 1
+        values = {"user_id": user_id, "after": after, "quiet": quiet, "limit": limit}
+        marks: list[Mark] = await _rows(worker, "read_marks", values)
+        if not marks:
+            return None
+        first = marks[0][0]
+        together = [
+            mark
+            for number, mark in takewhile(
+                lambda numbered: numbered[1][0] - first == timedelta(numbered[0]), enumerate(marks)
+            )
+        ]
+        window = _Window.of(together[: rounds.MONTH], is_followed=len(together) > rounds.MONTH)
+        zone = await _value(worker, "zone_of_profile", user_id=user_id)
+        if zone is not None:
+            await _derive_visits(worker, user_id, window)
+            await _set_zones(worker, user_id, window)
+            await _set_offsets(worker, user_id, window, zone)
+        await worker.execute(
+            SQL["remove_marks"],
+            {
+                "user_id": user_id,
+                "dates": [day for day, _ in window.marks],
+                "marked_at": [at for _, at in window.marks],
+            },
+        )
+        return _Done(len(window.marks), window.marks[-1][0])
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Some marked days without a gap."""
+
+    marks: Sequence[Mark]
+    begins_at: datetime
+    ends_at: datetime
+    is_followed: bool
+    """Whether the day after them is marked as well."""
+
+    @classmethod
+    def of(cls, marks: Sequence[Mark], *, is_followed: bool) -> "_Window":
+        """Return the window of these marks."""
+        last = datetime.combine(marks[-1][0], time(), UTC)
+        ends_at = min(last, _END - timedelta(days=1)) + timedelta(days=1)
+        return cls(marks, datetime.combine(marks[0][0], time(), UTC), ends_at, is_followed)
+
+
+@dataclass
+class _Search:
+    """The stays in the points of a window and around it, all of which begin between two instants."""
+
+    begins_at: datetime
+    ends_at: datetime = _END
+    stays: list[Stay] = field(default_factory=list)
+
+
+async def _derive_visits(worker: Connection, user_id: UUID, window: _Window) -> None:
+    """Write the visits of a window, and the places that these need."""
+    search = await _search(worker, user_id, window)
+    extent = {"user_id": user_id, "from": search.begins_at, "to": search.ends_at}
+    stored = [
+        row
+        for row in await _rows(worker, "visits_between", {**extent, "is_derived": True})
+        if _instant(row[1]) >= search.begins_at
+    ]
+    if not (stored or search.stays):
+        return
+    places = await _places(worker, user_id)
+    by_key = {key: (event_id, place_id) for event_id, _, _, key, place_id in stored}
+    check_ins = [
+        (at, place_id, stays.vector(latitude, longitude))
+        for at, place_id, latitude, longitude in await _rows(worker, "check_ins_between", extent)
+    ]
+    added: list[tuple[Any, ...]] = []
+    moved: list[tuple[UUID, UUID]] = []
+    for stay in search.stays:
+        event_id, kept = by_key.pop(_key(stay), (None, None))
+        while check_ins and check_ins[0][0] < stay.started_at:
+            check_ins.pop(0)
+        during = [(each[1], each[2]) for each in check_ins if each[0] <= stay.ended_at]
+        place = places.of(stay.centre, during, kept)
+        place.is_used = True
+        if event_id is None:
+            added.append(
+                (_key(stay), stay.started_at, stay.ended_at, _offset(stay), place.place_id)
+            )
+        elif kept != place.place_id:
+            moved.append((event_id, place.place_id))
+    if by_key:
+        gone = [event_id for event_id, _ in by_key.values()]
+        await worker.execute(SQL["remove_visits"], {"user_id": user_id, "event_ids": gone})
+    await _write(worker, user_id, places.new, added, moved)
+    await _tidy(worker, user_id, places)
+
+
+async def _write(
+    worker: Connection,
+    user_id: UUID,
+    new: Sequence[Place],
+    added: Sequence[tuple[Any, ...]],
+    moved: Sequence[tuple[UUID, UUID]],
+) -> None:
+    """Write new places and visits, and visits that are at another place now."""
+    if new:
+        degrees = [stays.position(place.centre) for place in new]
+        values = {
+            "place_ids": [place.place_id for place in new],
+            "keys": [str(place.place_id) for place in new],
+            "names": [place.name for place in new],
+            "latitudes": [round(latitude, 5) for latitude, _ in degrees],
+            "longitudes": [round(longitude, 5) for _, longitude in degrees],
+        }
+        await worker.execute(SQL["add_places"], {"user_id": user_id, **values})
+    if added:
+        names = ("keys", "started_at", "ended_at", "utc_offsets", "place_ids")
+        columns = {
+            name: list(column) for name, column in zip(names, zip(*added, strict=True), strict=True)
+        }
+        await worker.execute(SQL["add_visits"], {"user_id": user_id, **columns})
+    if moved:
+        event_ids, place_ids = (list(column) for column in zip(*moved, strict=True))
+        await worker.execute(
+            SQL["move_visit"],
+            {"user_id": user_id, "event_ids": event_ids, "place_ids": place_ids},
+        )
+
+
+async def _tidy(worker: Connection, user_id: UUID, places: Places) -> None:
+    """Move visits from derived places to stated ones that stand beside them, and remove unused places.
+
+    A place whose visits have moved stays, so that the next visit there finds the same stated place.
+    """
+    beside = {place.place_id: places.stated_beside(place) for place in places if place.is_derived}
+    renamed = {
+        place.place_id: other.place_id
+        for place in places
+        if place.is_used and (other := beside.get(place.place_id)) is not None
+    }
+    if renamed:
+        values = {"old_ids": list(renamed), "new_ids": list(renamed.values())}
+        await worker.execute(SQL["move_visits"], {"user_id": user_id, **values})
+    unused = [place_id for place_id, other in beside.items() if other is None]
+    if unused:
+        values = {"place_ids": unused}
+        await worker.execute(SQL["remove_places"], {"user_id": user_id, **values})
+
+
+async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search:
+    """Search stays from before a window on, up to where nothing can differ from what is stored."""
+    found = Stays()
+    values = {"user_id": user_id, "from": window.begins_at}
+    margin = timedelta(milliseconds=GAP + SHORTEST)
+    since = max(window.begins_at, datetime.min.replace(tzinfo=UTC) + margin) - margin
+    rows = await _rows(worker, "last_visit_before", {**values, "since": since})
+    search = _Search(datetime.min.replace(tzinfo=UTC))
+    if rows:
+        last_at = _ms(rows[0][0])
+        if rows[0][1]:
+            search.begins_at = rows[0][0]
+            found.cut(last_at, last_at)
+        else:
+            search.begins_at = _instant((last_at // SLOT + 1) * SLOT)
+    ends_at = _ms(window.ends_at)
+    covered = -(2**63)
+    async for points, stated in _pages(worker, user_id, search.begins_at):
+        intervals = iter([*stated, (2**63, 0)])
+        begins, until = next(intervals)
+        for at, latitude, longitude, accuracy_m in points:
+            while begins <= at:
+                covered = max(covered, until)
+                search.stays += found.cut(begins, covered)
+                if begins >= ends_at:
+                    search.ends_at = _instant(begins)
+                    return search
+                begins, until = next(intervals)
+            if at < covered:
+                continue
+            stay = found.add(at, latitude, longitude, accuracy_m)
+            if stay is None:
+                continue
+            search.stays.append(stay)
+            if stay.ended_at >= ends_at and await _value(
+                worker, "has_visit", user_id=user_id, key=_key(stay)
+            ):
+                search.ends_at = _instant(stay.ended_at)
+                return search
+        settled_at = found.settled_at
+        if window.is_followed and settled_at is not None and settled_at >= ends_at:
+            search.ends_at = _instant(settled_at)
+            return search
+        # A stated visit after the last points still ends a stay.
+        while begins < 2**63:
+            covered = max(covered, until)
+            search.stays += found.cut(begins, covered)
+            begins, until = next(intervals)
+    search.stays += found.finish()
+    return search
+
+
+_Page = tuple[Sequence[tuple[int, float, float, float | None]], Sequence[tuple[int, int]]]
+
+
+async def _pages(worker: Connection, user_id: UUID, begins_at: datetime) -> AsyncIterator[_Page]:
+    """Yield points in order, each page with the stated visits that begin up to its end."""
+    from_at, is_first, is_last = begins_at, True, False
+    while not is_last:
+        values = {"user_id": user_id, "from": from_at, "limit": _POINTS}
+        points = await _rows(worker, "points_from", values)
+        is_last = len(points) < _POINTS
+        until = _instant(points[-1][0]) + _MS if points else from_at
+        # After the last point, the stated visits count that end what goes on.
+        to = until + timedelta(milliseconds=GAP if is_last else 0)
+        values = {"user_id": user_id, "from": from_at, "to": to, "is_derived": False}
+        rows = await _rows(worker, "visits_between", values)
+        yield points, [row[1:3] for row in rows if is_first or _instant(row[1]) >= from_at]
+        from_at, is_first = until, False
+
+
+async def _places(worker: Connection, user_id: UUID) -> Places:
+    places = Places()
+    rows = await _rows(worker, "known_places", {"user_id": user_id})
+    for place_id, latitude, longitude, is_derived, is_used in rows:
+        places.add(Place(place_id, stays.vector(latitude, longitude), is_derived, is_used))
+    return places
+
+
+async def _set_zones(worker: Connection, user_id: UUID, window: _Window) -> None:
+    """Look up the zones of points that have none: those of the time before points had zones."""
+    values = {
+        "user_id": user_id,
+        "from": window.begins_at,
+        "to": window.ends_at,
+        "limit": _POINTS,
+    }
+    while rows := await _rows(worker, "points_without_zone", values):
+        located = [
+            (point_id, zones.zone(latitude, longitude) or "UTC")
+            for point_id, latitude, longitude in rows
+        ]
+        point_ids, names = (list(column) for column in zip(*located, strict=True))
+        await worker.execute(
+            SQL["set_zones"], {"user_id": user_id, "point_ids": point_ids, "zones": names}
+        )
+        if len(rows) < _POINTS:
+            return
+
+
+async def _set_offsets(worker: Connection, user_id: UUID, window: _Window, profile: str) -> None:
+    """Write the offsets that sources do not say: of where the person was, or else of the profile's zone."""
+    values = {
+        "user_id": user_id,
+        "from": window.begins_at,
+        "to": min(window.ends_at, _END - SLEEP_BOUND) + SLEEP_BOUND,
+    }
+    changed = []
+    for sleep_id, ended_at, stored, latitude, longitude in await _rows(
+        worker, "sleeps_between", values
+    ):
+        zone = None if latitude is None else zones.zone(latitude, longitude)
+        offset = zones.offset(zone or profile, ended_at)
+        if offset != stored:
+            changed.append((sleep_id, offset))
+    if changed:
+        sleep_ids, offsets = (list(column) for column in zip(*changed, strict=True))
+        await worker.execute(
+            SQL["set_offsets"], {"user_id": user_id, "sleep_ids": sleep_ids, "offsets": offsets}
+        )
+
+
+def _key(stay: Stay) -> str:
+    """Return the key of a visit: it is the same one if its instants are."""
+    return f"{stay.started_at}-{stay.ended_at}"
+
+
+def _offset(stay: Stay) -> str | None:
+    zone = zones.zone(*stays.position(stay.centre))
+    return None if zone is None else zones.offset(zone, _instant(stay.started_at))
+
+
+def _instant(ms: int) -> datetime:
+    return _EPOCH + ms * _MS
+
+
+def _ms(at: datetime) -> int:
+    return (at - _EPOCH) // _MS
+
+
+async def _rows(worker: Connection, name: str, values: dict[str, Any]) -> list[Any]:
+    return await (await worker.execute(SQL[name], values)).fetchall()
+
+
+async def _value(worker: Connection, name: str, **values: Any) -> Any:
+    row = await (await worker.execute(SQL[name], values)).fetchone()
+    return None if row is None else row[0]
