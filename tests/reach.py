@@ -33,7 +33,18 @@ REACH: Final = {
     ),
     "resourceserver": (
         *("bridge", "browser", "cli", "deploy", "endpoints", "faults", "ingest"),
-        *("integrations", "mcp", "oauth", "pages", "people", "sql", "timeline", "unit", "uploads"),
+        *(
+            "integrations",
+            "mcp",
+            "oauth",
+            "pages",
+            "people",
+            "sql",
+            "timeline",
+            "unit",
+            "uploads",
+            "worker",
+        ),
     ),
 }
 """Folders of tests that import a package, or run its programs. All others reach everything."""

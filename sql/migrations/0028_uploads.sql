@@ -56,7 +56,7 @@ create table profile.upload (
 create table svc.upload_directory (
     process      text        not null,
     directory_id uuid        not null,
-    noted_at     timestamptz not null default now(),
+    started_at   timestamptz not null default now(),
     constraint upload_directory_pkey primary key (process),
     constraint upload_directory_is_of_a_known_process check (process in ('server', 'worker'))
 );

@@ -30,6 +30,7 @@ WIDE: Final = {
 WITHOUT_ROWS: Final = {
     "activity.summary_due": "the command has summed up all days itself",
     "activity.rollup_due": "and has made all rollups",
+    "svc.turn": "and leaves nothing to the worker",
     "profile.upload": "a file that is being brought",
     "location.derivation_due": "imports mark the days from which visits follow",
     "profile.subscription": "who has none runs the service themselves, as does who tries it out",

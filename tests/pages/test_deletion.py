@@ -149,8 +149,8 @@ def life(
 
 
 def add_what_is_not_invented(owner: Rows, person: Person) -> None:
-    """Store a day's summary, which a job would compute later, a subscription, the receipt of a file and an
-    upload."""
+    """Store a day's summary, which a job would compute later, a subscription, the receipt of a file, an
+    upload and the worker's turn for it."""
     owner.execute(
         """
         with brought as (
@@ -175,6 +175,7 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
         "insert into profile.upload (user_id, ticket_hash) values (%s, sha256(%s))",
         [person.user_id, person.email.encode()],
     )
+    owner.execute("select svc.make_due(%s, 'import')", [person.user_id])
     owner.execute(
         "insert into profile.subscription (user_id, plan, status, billing) "
         "values (%s, 'hosted', 'active', 'card')",
@@ -209,7 +210,7 @@ def fill(owner: Rows, person: Person) -> None:
         ).fetchall()
         values = {"uuid": str(person.user_id), "text": person.email, "bytea": person.email.encode()}
         given = {
-            column: values.get(kind, "2030-01-01" if kind.startswith("timestamp") else 1)
+            column: values.get(kind, "2030-01-01" if kind.startswith(("timestamp", "date")) else 1)
             for column, kind in columns
         }
         owner.execute(
