@@ -121,6 +121,7 @@ def test_an_ended_lease_frees_the_turn_and_its_worker_ends_it_no_more(
     make_due(owner, alice)
     lost = claim(killed, lease="0 seconds")
     assert lost is not None
+    make_due(owner, alice, at=LATER)
 
     turn = claim(worker)
 
@@ -134,6 +135,7 @@ def test_an_ended_lease_frees_the_turn_and_its_worker_ends_it_no_more(
     assert renewed > turn.leased_until
     assert end(worker, FINISH, turn) is None
     assert end(worker, FINISH, turn._replace(leased_until=renewed)) is True
+    assert rows(owner) == [("import", LATER, False, 0)]
 
 
 def test_a_turn_that_fails_is_put_off_and_a_new_reason_does_not_hurry_it(
@@ -237,11 +239,11 @@ def test_a_claim_does_not_wait_for_one_who_makes_a_turn_due(
     connect_as: Connect, owner: Rows, deployment: Any, alice: Person, bob: Person
 ) -> None:
     worker = connect_as("worker")
-    make_due(owner, alice, at=LATER)
+    make_due(owner, alice)
     make_due(owner, bob)
 
     with psycopg.connect(deployment.database_url) as other:
-        make_due(other, alice)
+        make_due(other, alice, at=datetime(2025, 6, 16, tzinfo=UTC))
         turn = claim(worker)
 
     assert turn is not None
