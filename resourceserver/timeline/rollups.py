@@ -7,8 +7,9 @@
 Answers do not depend on the time of the job: reads take marked days from raw sessions and all others from
 rollups, so the job only makes them faster. A day that is written to each minute waits until it is quiet.
 
-Every server runs the job. One server at a time works on a person, and the others go on to the next. People
-take turns (rounds.py), so that a person with years of marks does not delay others.
+A worker does this work in turns of one person each (resourceserver/worker), or without a worker every server
+runs the job, in rounds (rounds.py). Either way a person with years of marks does not delay others, and one
+process at a time works on a person.
 """
 
 import asyncio

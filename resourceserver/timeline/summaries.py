@@ -6,9 +6,10 @@
 
 Every write of measurements marks its days in the same transaction. The job reads the marks, sums the days
 up, and removes the marks that nobody has set again since, so no change is missed; and trackers never
-wait, since marks are locked only at the very end. Every server runs the job. One server at a time works
-on a person, and the others go on to the next. People take turns (rounds.py), so that a person with years
-of marks does not delay others. Days are those of the person's time zone at the time of the job.
+wait, since marks are locked only at the very end. A worker does this work in turns of one person each
+(resourceserver/worker), or without a worker every server runs the job, in rounds (rounds.py). Either way a
+person with years of marks does not delay others, and one process at a time works on a person. Days are
+those of the person's time zone at the time of the job.
 """
 
 import asyncio
