@@ -90,7 +90,9 @@ def create(
             workers,
             hang.noticed(probes.alive, (reader.quick, reader.patient, writers)),
             usage.written_at_the_end(reader.usage, workers),
-            upkeep.comparing_directories(None if receiver is None else receiver.directory, workers),
+            upkeep.comparing_directories(
+                None if receiver is None else receiver.directory, "server", workers
+            ),
             jobs.running(chosen, workers, background),
         ):
             yield

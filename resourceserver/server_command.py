@@ -1,10 +1,13 @@
 """``svc resource serve`` and ``svc resource work``: the resource server alone, and the worker beside it."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import click
 
 from resourceserver.worker import process
+from resourceserver.worker.kinds import kinds
 from shared import database, listening, serving
 from shared.settings import Settings
 
@@ -45,10 +48,11 @@ def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
 @resource.command()
 @click.pass_obj
 def work(chosen: Settings) -> None:
-    """Run a worker: it writes rollups and summaries, for the resource servers that SVC_WORKER=on spares.
+    """Run a worker: it imports uploaded files, and writes rollups and summaries for the resource servers
+    that SVC_WORKER=on spares.
 
     Any number of workers may run. Each gives back what it has not done when it ends.
     """
-    process.work(
-        chosen, {role: database.role_url(chosen, role) for role in chosen.connections_of_worker}
-    )
+    role_urls = {role: database.role_url(chosen, role) for role in chosen.connections_of_worker}
+    own = replace(chosen, database_url=None, role_urls=role_urls)
+    process.work(own, role_urls, offered=partial(kinds, chosen=own))

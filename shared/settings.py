@@ -23,6 +23,8 @@ from shared.listening import Address, Listen
 
 ROLES: Final = ("authserver", "reader", "ingester", "importer", "worker")
 """The database roles that servers log in as; in the database each has the prefix ``svc_``."""
+IMPORTS: Final = 2
+"""The most uploaded files that one worker imports at once; each of another person."""
 PROBES: Final = 2
 """Connections of each process for its probes (shared/probes.py)."""
 
@@ -164,7 +166,9 @@ class Settings:
     @property
     def connections_of_worker(self) -> dict[str, int]:
         """The most connections of one worker, by the role that it logs in as: its turns', and its own."""
-        return {"worker": self.job_connections + 1}
+        if self.upload_dir is None:
+            return {"worker": self.job_connections + 1}
+        return {"worker": self.job_connections + 1 + IMPORTS, "importer": IMPORTS}
 
     @property
     def auth_listeners(self) -> Listen:

@@ -53,9 +53,12 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.integrations.formats": {"resourceserver.integrations"},
     "resourceserver.integrations.imports": {
         *("resourceserver.derived", "resourceserver.ingest", "resourceserver.integrations"),
-        "shared",
+        *("resourceserver.uploads", "shared"),
     },
-    "resourceserver.worker": {"resourceserver.timeline", "shared"},
+    "resourceserver.worker": {
+        *("resourceserver.integrations.formats", "resourceserver.integrations.imports"),
+        *("resourceserver.timeline", "resourceserver.uploads", "shared"),
+    },
     "resourceserver.uploads": {"resourceserver.api", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
     "resourceserver.app": {

@@ -55,12 +55,14 @@ async def clean(directory: Directory, worker: Connection) -> int:
 
 
 @asynccontextmanager
-async def comparing_directories(directory: Directory | None, workers: Pool) -> AsyncIterator[None]:
-    """Note the directory of a resource server when it starts, without delaying the start."""
+async def comparing_directories(
+    directory: Directory | None, process: Process, workers: Pool
+) -> AsyncIterator[None]:
+    """Note the directory of a process when it starts, without delaying the start."""
     if directory is None:
         yield
         return
-    noting = asyncio.create_task(_note_when_possible(directory, workers))
+    noting = asyncio.create_task(_note_when_possible(directory, process, workers))
     try:
         yield
     finally:
@@ -68,12 +70,12 @@ async def comparing_directories(directory: Directory | None, workers: Pool) -> A
         await asyncio.gather(noting, return_exceptions=True)
 
 
-async def _note_when_possible(directory: Directory, workers: Pool) -> None:
+async def _note_when_possible(directory: Directory, process: Process, workers: Pool) -> None:
     """Directory and database may both be missing now, and be there when files come."""
     try:
         directory_id = await asyncio.to_thread(directory.prepare)
         async with workers.connection() as worker:
-            other = await note(worker, "server", directory_id)
+            other = await note(worker, process, directory_id)
     except OSError as error:
         log.error("SVC_UPLOAD_DIR: %s cannot be used: %s", directory.path, error.strerror)
     except psycopg.Error as error:
@@ -81,7 +83,7 @@ async def _note_when_possible(directory: Directory, workers: Pool) -> None:
             log.warning("SVC_UPLOAD_DIR: not compared with the worker's: %s", type(error).__name__)
     else:
         if other not in (None, directory_id):
-            log.error("SVC_UPLOAD_DIR: %s", DIFFERENT["server"])
+            log.error("SVC_UPLOAD_DIR: %s", DIFFERENT[process])
 
 
 async def note(worker: Connection, process: Process, directory_id: UUID) -> UUID | None:

@@ -7,23 +7,37 @@ turns, and a turn that is lost is made due again.
 """
 
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
+from resourceserver.integrations.formats import FORMATS
+from resourceserver.integrations.imports import turn as imports
+from resourceserver.integrations.imports.receipts import AlreadyRunning
+from resourceserver.integrations.imports.running import Interrupted, Over
+from resourceserver.integrations.imports.turn import FileMissing, Taken
 from resourceserver.timeline import rollups, summaries
-from resourceserver.worker import undo
-from resourceserver.worker.turns import LAST, SQL, Kind, Outcome, Turn
+from resourceserver.uploads.directory import Directory
+from resourceserver.worker import turns, undo
+from resourceserver.worker.turns import LAST, SQL, Kind, Later, Outcome, Turn
+from shared import settings
 from shared.jobs import Job
 from shared.pool import Connection, Pool
+from shared.settings import Settings
 
 log = logging.getLogger("svc.worker")
 
 ROLLUPS: Final = "rollups"
 SUMMARIES: Final = "summaries"
 UNDO: Final = "undo"
+IMPORT: Final = "import"
+_BUSY: Final = timedelta(seconds=30)
+"""When an import is tried again that a command is doing now."""
+_MISSING: Final = timedelta(minutes=10)
+"""When an import is tried again whose file is missing."""
 
 Progress = TypeVar("Progress")
 PeopleDue = Callable[[Connection, UUID], Awaitable[list[UUID]]]
@@ -34,9 +48,15 @@ def kinds(
     *,
     roll_up_every: timedelta = rollups.INTERVAL,
     sum_up_every: timedelta = summaries.INTERVAL,
+    chosen: Settings | None = None,
 ) -> dict[str, Kind]:
-    """Return all kinds by name; ``workers`` has connections of the worker role."""
+    """Return all kinds by name; ``workers`` has connections of the worker role.
+
+    Uploaded files are imported if ``chosen`` has a directory for them.
+    """
+    importing = () if chosen is None or chosen.upload_dir is None else (_imports(chosen),)
     listed = (
+        *importing,
         Kind(
             ROLLUPS,
             _Days(workers, rollups.take_turn),
@@ -62,6 +82,28 @@ def _look(kind: str, people_due: PeopleDue, interval: timedelta) -> Job:
             after = people[-1]
 
     return Job(look, interval, log, f"{kind} are looked for later")
+
+
+def _imports(chosen: Settings) -> Kind:
+    """Return the kind of imports. A write of the last byte of an upload makes its turn due."""
+    directory = Directory(chosen.upload_dir or chosen.data_dir, 0)
+
+    async def take(turn: Turn) -> Outcome:
+        def work(stop: threading.Event) -> Taken:
+            return imports.take(chosen, directory, FORMATS, turn.user_id, stop)
+
+        try:
+            taken = await turns.in_thread(work)
+        except (AlreadyRunning, Over) as error:
+            raise Later(_BUSY) from error
+        except FileMissing as error:
+            log.error("user_id=%s %s", turn.user_id, error.__doc__)
+            raise Later(_MISSING) from error
+        except Interrupted as error:
+            raise Later(turns.backoff(turn.attempt)) from error
+        return Outcome(taken.line, LAST if taken.has_more else None)
+
+    return Kind(IMPORT, take, places=settings.IMPORTS)
 
 
 @dataclass(eq=False)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from resourceserver.uploads import upkeep
+from resourceserver.uploads.directory import Directory
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import Kind
@@ -50,6 +52,12 @@ async def _work(
     served = offered(workers)
     looks = [kind.look for kind in served.values() if kind.look is not None]
     log.info("this worker takes turns: %s", ", ".join(served))
-    async with control, workers, jobs.running(chosen, workers, looks):
+    directory = None if chosen.upload_dir is None else Directory(chosen.upload_dir, 0)
+    async with (
+        control,
+        workers,
+        upkeep.comparing_directories(directory, "worker", workers),
+        jobs.running(chosen, workers, looks),
+    ):
         await Worker(served, control, lease).run(stop)
     log.info("this worker has ended")

@@ -140,7 +140,10 @@ def test_missing_headers_are_named(sends: MakeSender, alice: Person) -> None:
         (iter([b"x" * (MIB - 4), b"x"]), {}, 413),
         (b"x" * (8 * MIB + 1), {}, 413),
     ],
-    ids=str,
+    ids=[
+        *("before the offset", "after it", "negative", "no offset", "another type", "another version"),
+        *("beyond the length", "beyond the length in parts", "too large"),
+    ],
 )
 def test_a_piece_that_does_not_fit_changes_nothing(
     sends: MakeSender, alice: Person, piece: Any, change: dict[str, str], code: int

@@ -217,10 +217,10 @@ _TOO_DENSE: Final = f"it unpacks to more than {LARGEST_RATIO} times its size, as
 _TOO_LARGE: Final = f"it unpacks to more than {LARGEST // 2**30} GiB"
 
 
-def bring(path: Path, within: ExitStack) -> Brought:
+def bring(path: Path, within: ExitStack, name: str | None = None) -> Brought:
     """Return the files in what lies at ``path``; ``within`` keeps open what they are read from.
 
-    Raises CannotOpen.
+    ``name`` is the name of a single file, if it lies there under another one. Raises CannotOpen.
     """
     listing = _Listing(Brought())
     within.callback(_close_all, listing.opened)
@@ -228,7 +228,7 @@ def bring(path: Path, within: ExitStack) -> Brought:
         if path.is_dir():
             listing.add_folder(path)
         elif stat.S_ISREG(path.stat().st_mode):
-            listing.add(path.name, path.stat().st_size, None, _opener(path))
+            listing.add(name or path.name, path.stat().st_size, None, _opener(path))
         else:
             raise CannotOpen(_NO_FILE)
     except OSError as error:

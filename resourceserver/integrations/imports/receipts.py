@@ -85,7 +85,7 @@ def begin(
         "chosen_format": chosen_format,
         "file_name": file_name,
         "file_size": file_size,
-        "key_hash": hashlib.sha256(secrets.token_bytes(32)).digest(),
+        "key_hash": new_key(),
     }
     # Two processes that bring the same file at the same moment must not both begin.
     lock(owner, f"{user_id} {digest.hex()}")
@@ -99,6 +99,11 @@ def begin(
     if row is None:
         raise AlreadyRunning
     return Import(user_id, row[0], values["key_hash"], row[1])  # type: ignore[arg-type] # bytes, as above
+
+
+def new_key() -> bytes:
+    """Return the hash of a new key of an import; nobody needs the key itself."""
+    return hashlib.sha256(secrets.token_bytes(32)).digest()
 
 
 def lock(connection: Connection, what: str) -> None:
@@ -117,6 +122,12 @@ def lock(connection: Connection, what: str) -> None:
 
 def end(owner: Connection, running: Import, status: str, problem: str | None) -> bool:
     """End a run; return False if it is over already."""
+    with as_owner(owner):
+        return end_in(owner, running, status, problem)
+
+
+def end_in(session: Connection, running: Import, status: str, problem: str | None) -> bool:
+    """End a run in a transaction that may; return False if it is over already."""
     values = {
         "user_id": running.user_id,
         "import_id": running.import_id,
@@ -124,12 +135,17 @@ def end(owner: Connection, running: Import, status: str, problem: str | None) ->
         "status": status,
         "problem": problem,
     }
-    with as_owner(owner):
-        return owner.execute(SQL["end_import"], values).fetchone() is not None
+    return session.execute(SQL["end_import"], values).fetchone() is not None
 
 
 def read(owner: Connection, user_id: UUID, import_id: UUID) -> Receipt | None:
     """Return the receipt of an import, or None."""
     with as_owner(owner):
-        row = owner.execute(SQL["receipt"], {"user_id": user_id, "import_id": import_id}).fetchone()
+        return read_in(owner, user_id, import_id)
+
+
+def read_in(session: Connection, user_id: UUID, import_id: UUID) -> Receipt | None:
+    """Return the receipt of an import, or None, in a transaction that may read it."""
+    values = {"user_id": user_id, "import_id": import_id}
+    row = session.execute(SQL["receipt"], values).fetchone()
     return None if row is None else row[0]

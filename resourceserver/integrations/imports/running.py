@@ -460,7 +460,7 @@ class Database:
 
     def end_part(self, part: Part, problem: str | None) -> None:
         """Note that a member is done. Raises Interrupted and Over."""
-        said = None if problem is None else _storable_line(problem)
+        said = None if problem is None else storable_line(problem)
         self._transact(
             lambda target: self._execute(target, "end_part", name=part.name, problem=said)
         )
@@ -479,7 +479,7 @@ class Database:
                     source=None,
                     kind=None,
                     size=0,
-                    problem=_storable_line(problem),
+                    problem=storable_line(problem),
                     is_finished=True,
                 )
             names = list(planned.ignored[:_MOST_NAMES])
@@ -569,7 +569,8 @@ def _problem(error: psycopg.Error) -> str:
     return f"the database does not answer: {_line(error)}"
 
 
-def _storable_line(text: str) -> str:
+def storable_line(text: str) -> str:
+    """Return a problem as it can be stored and printed."""
     return "".join(
         each if each.isprintable() and not "\ud800" <= each <= "\udfff" else "\ufffd"
         for each in text

@@ -1,0 +1,55 @@
+-- The import of uploaded files by the worker, in a job for their person (svc.open_job).
+
+-- name: open_job
+-- Begins a job for a person (sql/policies.sql).
+call svc.open_job(%(user_id)s, %(version)s)
+
+-- name: next_upload
+-- The upload of a person that has waited longest, with the person's time zone; no row: none waits, or the account is
+-- deleted. One whose import was interrupted comes first.
+select upload.upload_id,
+       upload.file_name,
+       upload.format,
+       coalesce(person.timezone, 'UTC')
+  from profile.upload
+  join identity.user as person
+    on person.user_id = %(user_id)s
+ where upload.user_id = %(user_id)s
+   and upload.status in ('complete', 'taken')
+   and upload.expires_at > now()
+ order by upload.status desc,
+          upload.completed_at,
+          upload.upload_id
+ limit 1
+
+-- name: take_upload
+-- Notes that an upload is being imported, for which it has another day; no row: it has ended.
+update profile.upload
+   set status = 'taken',
+       expires_at = now() + interval '24 hours'
+ where user_id = %(user_id)s
+   and upload_id = %(upload_id)s
+   and status in ('complete', 'taken')
+returning upload_id
+
+-- name: note_import
+-- Notes which import an upload became.
+update profile.upload
+   set import_id = %(import_id)s
+ where user_id = %(user_id)s
+   and upload_id = %(upload_id)s
+
+-- name: end_upload
+-- Ends an upload, whose file can then be removed; `problem` says why it was not imported.
+update profile.upload
+   set status = 'ended',
+       problem = %(problem)s,
+       ended_at = now()
+ where user_id = %(user_id)s
+   and upload_id = %(upload_id)s
+   and status in ('complete', 'taken')
+
+-- name: is_free
+-- Whether no command imports this file or continues this import now. The command holds the lock (receipts.sql); this
+-- statement has it until the end of its transaction alone.
+select pg_try_advisory_xact_lock(hashtextextended('import ' || %(what)s, 0))

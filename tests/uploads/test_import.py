@@ -1,0 +1,323 @@
+"""Uploaded files that the worker imports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from resourceserver.integrations.format import File, Format
+from resourceserver.integrations.format import Person as Reader
+from resourceserver.integrations.imports import files, receipts, running, turn
+from resourceserver.integrations.imports.receipts import AlreadyRunning
+from resourceserver.integrations.imports.running import Over
+from resourceserver.integrations.imports.turn import FileMissing, Taken
+from resourceserver.integrations.records import Listen
+from resourceserver.uploads import upkeep
+from resourceserver.uploads.directory import Directory
+from shared import settings, tokens
+from shared.settings import Settings
+from tests.conftest import Person
+from tests.integrations import samples
+from tests.integrations.bringing import of_listens
+from tests.processes import role_urls
+from tests.waiting import wait_for
+
+Rows = psycopg.Connection[Any]
+PLAYS: Final = of_listens()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Directory:
+    found = Directory(tmp_path / "uploads", 0)
+    found.prepare()
+    return found
+
+
+@pytest.fixture
+def chosen(deployment: Settings, directory: Directory) -> Settings:
+    return replace(deployment, upload_dir=directory.path)
+
+
+def upload(
+    directory: Directory,
+    person: Person,
+    content: bytes,
+    name: str = "a.plays",
+    form: str | None = None,
+) -> str:
+    """Put a complete upload there, and return its id."""
+    ticket = tokens.mint(tokens.UPLOAD, person.user_id)
+    row = person.connection.execute(
+        """
+        insert into profile.upload (
+            user_id, ticket_hash, status, file_name, format, length, received, completed_at
+        )
+        values (%(user_id)s, %(hash)s, 'complete', %(name)s, %(form)s, %(size)s, %(size)s, now())
+        returning upload_id
+        """,
+        {
+            "user_id": person.user_id,
+            "hash": ticket.hash,
+            "name": name,
+            "form": form,
+            "size": len(content),
+        },
+    ).fetchone()
+    assert row is not None
+    directory.file(row[0]).write_bytes(content)
+    person.connection.execute("select svc.make_due(%s, 'import')", [person.user_id])
+    return str(row[0])
+
+
+def take(chosen: Settings, person: Person, *formats: Format, stop: bool = False) -> Taken:
+    event = threading.Event()
+    if stop:
+        event.set()
+    assert chosen.upload_dir is not None
+    return turn.take(
+        chosen, Directory(chosen.upload_dir, 0), formats or (PLAYS,), person.user_id, event
+    )
+
+
+def uploads(owner: Rows) -> list[Any]:
+    return owner.execute(
+        "select upload.status, upload.problem, import.status from profile.upload"
+        " left join profile.import using (user_id, import_id) order by completed_at"
+    ).fetchall()
+
+
+def plays(owner: Rows) -> list[int]:
+    return [
+        int(track.removeprefix("Track "))
+        for (track,) in owner.execute("select track from music.listen order by listened_at")
+    ]
+
+
+def numbers(count: int) -> bytes:
+    return "".join(f"{number}\n" for number in range(count)).encode()
+
+
+def test_the_oldest_upload_is_imported_and_its_file_removed(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person, bob: Person
+) -> None:
+    upload(directory, bob, numbers(9))
+    first = upload(directory, alice, numbers(3), "Plays ä.plays")
+    upload(directory, alice, numbers(5))
+
+    taken = take(chosen, alice)
+
+    assert taken == Taken(f"upload_id={first} status=done", has_more=True)
+    assert sorted(uploads(owner)) == [
+        ("complete", None, None),
+        ("complete", None, None),
+        ("ended", None, "done"),
+    ]
+    assert owner.execute(
+        "select import.file_name, part.name, part.added from profile.import"
+        " join profile.import_part as part using (user_id, import_id)"
+    ).fetchall() == [("Plays ä.plays", "Plays ä.plays", 3)]
+    assert plays(owner) == [0, 1, 2]
+    assert not (directory.path / first).exists()
+    assert [take(chosen, alice).has_more, take(chosen, alice)] == [True, Taken()]
+    assert plays(owner) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "form", "problem", "status"),
+    [
+        ("a.png", b"\x89PNG\r\n\x1a\n", None, None, "failed"),
+        ("a.zip", b"PK\x03\x04" + b"x" * 100, None, "File is not a zip file", None),
+        ("a.plays", b"1\n", "no_such", "there is no format no_such", None),
+    ],
+)
+def test_a_file_of_which_nothing_can_be_used_ends_with_the_reason(
+    chosen: Settings,
+    directory: Directory,
+    owner: Rows,
+    alice: Person,
+    name: str,
+    content: bytes,
+    form: str | None,
+    problem: str | None,
+    status: str | None,
+) -> None:
+    one = upload(directory, alice, content, name, form)
+
+    take(chosen, alice)
+
+    ((ended, reason, import_status),) = uploads(owner)
+    assert (ended, import_status) == ("ended", status)
+    assert (reason is None) == (problem is None)
+    assert (problem or "") in (reason or "")
+    assert not (directory.path / one).exists()
+
+
+def test_an_import_that_is_stopped_goes_on_at_the_next_turn(
+    chosen: Settings,
+    directory: Directory,
+    owner: Rows,
+    alice: Person,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    upload(directory, alice, numbers(95))
+
+    def until(number: int) -> Format:
+        def read(file: File, person: Reader) -> Iterator[Any]:
+            for place, record in enumerate(PLAYS.read(file, person)):
+                if place == number:
+                    # As the worker's end does, while the file is read.
+                    raise KeyboardInterrupt
+                yield record
+
+        return Format("plays", "Plays", "plays", (Listen,), PLAYS.recognise, read)
+
+    before = take(chosen, alice, stop=True)
+    stopped = take(chosen, alice, until(45))
+    halfway = len(plays(owner))
+    done = take(chosen, alice)
+
+    assert (before, stopped) == (Taken("stopped", has_more=True),) * 2
+    assert halfway == 40
+    assert done.line.endswith("status=done")
+    assert plays(owner) == list(range(95))
+    assert owner.execute(
+        "select status, (select sum(added) from profile.import_part) from profile.import"
+    ).fetchall() == [("done", 95)]
+
+
+def test_a_command_that_imports_the_same_file_is_waited_for(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person
+) -> None:
+    content = numbers(3)
+    one = upload(directory, alice, content)
+    digest, size = files.digest(directory.path / one)
+
+    with closing(psycopg.connect(chosen.database_url or "", autocommit=True)) as command:
+        receipts.begin(
+            command,
+            alice.user_id,
+            file_name="a.plays",
+            file_size=size,
+            digest=digest,
+            chosen_format=None,
+        )
+        with pytest.raises(AlreadyRunning):
+            take(chosen, alice)
+        waiting = uploads(owner)
+
+    assert waiting == [("taken", None, None)]
+    assert take(chosen, alice).line.endswith("status=done")
+    assert plays(owner) == [0, 1, 2]
+
+
+def test_an_account_that_is_deleted_midway_ends_its_import(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person
+) -> None:
+    one = upload(directory, alice, numbers(5))
+
+    def read(file: File, person: Reader) -> Iterator[Any]:
+        yield from PLAYS.read(file, person)
+        owner.execute("delete from identity.user")
+
+    deleting = Format("plays", "Plays", "plays", (Listen,), PLAYS.recognise, read)
+    with pytest.raises(Over):
+        take(chosen, alice, deleting)
+
+    assert take(chosen, alice) == Taken()
+    assert plays(owner) == []
+    assert one in os.listdir(directory.path)
+
+
+def test_a_file_that_is_missing_is_waited_for(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person
+) -> None:
+    one = upload(directory, alice, numbers(5))
+    away = directory.path / one
+    moved = away.rename(directory.path / "elsewhere")
+
+    with pytest.raises(FileMissing):
+        take(chosen, alice)
+    waiting = uploads(owner)
+    moved.rename(away)
+
+    assert waiting == [("complete", None, None)]
+    assert take(chosen, alice).line.endswith("status=done")
+
+
+@contextmanager
+def worker(chosen: Settings, log: Path) -> Iterator[int]:
+    """Run a worker until the end of the block; yields its process id."""
+    lifeline, held = os.pipe()
+    own = replace(chosen, jobs=True, database_url=None, lifeline=lifeline)
+    variables = settings.environment(own, role_urls(chosen, ["worker", "importer"]))
+    kept = {key: os.environ[key] for key in ("HOME", "PATH", "PYTHONPATH") if key in os.environ}
+    with log.open("wb") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "deploy.cli", "resource", "work"],
+            env=kept | variables,
+            pass_fds=[lifeline],
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+        )
+    os.close(lifeline)
+    try:
+        yield process.pid
+    finally:
+        # The lifeline ends it like SIGTERM, also if this process ends first.
+        os.close(held)
+        assert process.wait(30) in (0, -signal.SIGKILL), log.read_text()
+
+
+def test_a_worker_that_is_killed_midway_loses_and_doubles_nothing(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person, tmp_path: Path
+) -> None:
+    count = 60_000
+    listens = (
+        samples.listenbrainz_listen() | {"listened_at": 1_600_000_000 + 60 * number}
+        for number in range(count)
+    )
+    content = "\n".join(json.dumps(each) for each in listens).encode()
+    upload(directory, alice, content, "listens.jsonl", "listenbrainz")
+
+    def written() -> int:
+        row = owner.execute("select coalesce(sum(records), 0) from profile.import_part").fetchone()
+        return 0 if row is None else int(row[0])
+
+    with worker(chosen, tmp_path / "first.log") as pid:
+        wait_for(written, "the first batch")
+        os.kill(pid, signal.SIGKILL)
+    killed = written()
+    # The lease of the one that was killed.
+    owner.execute("update svc.turn set leased_until = now()")
+    with worker(chosen, tmp_path / "second.log"):
+        wait_for(lambda: uploads(owner) == [("ended", None, "done")], "the end of the import")
+
+    assert 0 < killed < count
+    assert owner.execute("select count(*) from music.listen").fetchone() == (count,)
+    assert owner.execute(
+        "select sum(records), sum(added), count(distinct import_id) from profile.import_part"
+    ).fetchone() == (count, count, 1)
+
+
+def test_a_worker_says_that_its_directory_is_another_one(
+    chosen: Settings, directory: Directory, owner: Rows, tmp_path: Path
+) -> None:
+    owner.execute(
+        "insert into svc.upload_directory (process, directory_id) values ('server', %s)",
+        [directory.prepare()],
+    )
+    log = tmp_path / "worker.log"
+    with worker(replace(chosen, upload_dir=tmp_path / "other"), log):
+        wait_for(lambda: upkeep.DIFFERENT["worker"] in log.read_text(), "the line")
