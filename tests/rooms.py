@@ -71,7 +71,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "deploy": {"shared"},
     "deploy.postgres": set(),
     "deploy.operators": {
-        *("authserver.cli", "authserver.pages", "authserver.people"),
+        *("authserver.cli", "authserver.pages", "authserver.people", "resourceserver.derived"),
         *("resourceserver.integrations", "resourceserver.integrations.formats"),
         *("resourceserver.integrations.imports", "resourceserver.timeline", "shared"),
     },

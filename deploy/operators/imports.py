@@ -4,6 +4,7 @@ The command logs in twice: as the owner of the database, which begins and ends a
 which writes the records and reaches only the rows of the import's person.
 """
 
+import asyncio
 import json
 import sys
 import time
@@ -21,12 +22,14 @@ import psycopg
 from authserver.cli import terminal
 from authserver.cli.terminal import Column
 from deploy.operators import people
+from resourceserver.derived import derivation
 from resourceserver.integrations.format import Format, Person
 from resourceserver.integrations.formats import FORMATS
 from resourceserver.integrations.imports import files, receipts, running, undo
 from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
 from resourceserver.integrations.imports.running import Database, DryRun, Interrupted, Over
+from resourceserver.timeline import rounds
 from shared import database
 from shared.settings import Settings
 
@@ -107,10 +110,27 @@ def import_files(
     found = [each.receipt for each in outcomes if each.receipt is not None]
     if is_json and (found or failure is None):
         click.echo(json.dumps(found[0] if len(paths) == 1 and found else found, indent=2))
+    if not dry_run and any(each.receipt is not None for each in outcomes):
+        with _connected(chosen) as owner:
+            user_id = _account(owner, email).user_id
+        _derive(chosen, user_id)
     if failure is not None:
         raise failure
     if outcomes[-1].is_stopped or not any(each.is_usable for each in outcomes):
         sys.exit(1)
+
+
+def _derive(chosen: Settings, user_id: UUID) -> None:
+    """Derive what follows from the days that were touched. What fails, a server derives later."""
+
+    async def run() -> None:
+        async with rounds.connected(database.login(chosen, "worker")) as worker:
+            await derivation.derive(worker, user_id)
+
+    try:
+        asyncio.run(run())
+    except psycopg.Error as error:
+        click.echo(f"visits are derived later: {type(error).__name__}", err=True)
 
 
 def _format(name: str | None) -> Format | None:
@@ -331,6 +351,7 @@ def _undo(chosen: Settings, text: str) -> None:
             undo.undo(owner, user_id, import_id)
         except AlreadyRunning as error:
             raise click.ClickException(str(error.__doc__)) from error
+    _derive(chosen, user_id)
     click.echo(f"removed the records that import {import_id} added")
 
 
