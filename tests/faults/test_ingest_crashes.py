@@ -1,12 +1,13 @@
-"""Batches whose database or server is killed, or whose database has a full volume."""
+"""Batches and imports whose database or server is killed, or whose database has a full volume."""
 
+import json
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,10 +17,15 @@ from uuid import UUID
 import httpx2
 import psycopg
 import pytest
+from click.testing import CliRunner, Result
 
 from deploy.migrate import migrate
+from deploy.operators import imports
 from deploy.postgres import postmaster
 from deploy.postgres.embedded import EmbeddedPostgres
+from resourceserver.integrations.format import File
+from resourceserver.integrations.format import Person as Reader
+from resourceserver.integrations.imports import running
 from shared import database
 from shared.settings import Settings
 from tests import processes
@@ -38,6 +44,7 @@ from tests.faults.tracker import (
     spread,
     through,
 )
+from tests.integrations.bringing import of_listens
 
 MIB = 1024 * 1024
 
@@ -338,3 +345,72 @@ MUCH = {
     )
 }
 """Makes the table of a stream 20 MB long."""
+
+
+# Imports
+
+
+PLAYS = 20_000
+
+
+def bring(
+    cluster: Cluster,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    midway: Callable[[], object] = lambda: None,
+) -> Result:
+    """Import plays with ``svc import``; something happens once half of them are read."""
+    plain = of_listens()
+
+    def read(file: File, person: Reader) -> Iterator[Any]:
+        for number, record in enumerate(plain.read(file, person)):
+            if number == PLAYS // 2:
+                midway()
+            yield record
+
+    path = folder / "a.plays"
+    path.write_text("\n".join(map(str, range(PLAYS))))
+    monkeypatch.setattr(imports, "FORMATS", (replace(plain, read=read),))
+    words = [str(path), "--user", "alice@example.org", "--json"]
+    return CliRunner().invoke(imports.import_files, words, obj=cluster.settings)
+
+
+def assert_each_once(cluster: Cluster, done: Result) -> None:
+    assert done.exit_code == 0, done.output
+    receipt = json.loads(done.stdout)
+    with cluster.owner() as opened:
+        rows = opened.execute("select count(*) from music.listen").fetchone()
+    assert rows == (PLAYS,)
+    assert receipt["records"] == {
+        "read": PLAYS, "new": PLAYS, "known": 0, "changed": 0, "refused": 0
+    }  # fmt: skip
+
+
+def test_an_import_whose_database_is_killed_midway_is_done(
+    cluster: Cluster, dweller: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert dweller
+    done = bring(cluster, tmp_path, monkeypatch, cluster.restart)
+
+    assert_each_once(cluster, done)
+
+
+def test_an_import_on_a_full_volume_is_continued_by_the_next_run(
+    cluster: Cluster, dweller: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not cluster.has_volume:
+        pytest.skip("only root may mount a small volume")
+    assert dweller
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "PATIENCE_S", 0.0)
+        stopped = bring(cluster, tmp_path, monkeypatch, cluster.fill)
+    cluster.filler.unlink()
+    # Without room for its log, the database stops.
+    cluster.restart()
+
+    done = bring(cluster, tmp_path, monkeypatch)
+
+    assert stopped.exit_code == 1
+    assert "import the same file again to continue" in stopped.stderr
+    assert "Traceback" not in stopped.output
+    assert_each_once(cluster, done)
