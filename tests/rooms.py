@@ -56,8 +56,9 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.uploads", "shared"),
     },
     "resourceserver.worker": {
-        *("resourceserver.integrations.formats", "resourceserver.integrations.imports"),
-        *("resourceserver.timeline", "resourceserver.uploads", "shared"),
+        *("resourceserver.derived", "resourceserver.integrations.formats"),
+        *("resourceserver.integrations.imports", "resourceserver.timeline"),
+        *("resourceserver.uploads", "shared"),
     },
     "resourceserver.uploads": {"resourceserver.api", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},

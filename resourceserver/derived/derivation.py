@@ -70,32 +70,51 @@ async def derive_due(
     """
     days = 0
 
-    async def due(after: UUID) -> list[UUID]:
-        with pipeline.first_statement():
-            cursor = await worker.execute(
-                SQL["people_due"],
-                {"after": after, "quiet": quiet, "limit": rounds.PEOPLE, **schema.VERSION},
-            )
-        return [user_id for (user_id,) in await cursor.fetchall()]
-
-    async def take_turn(user_id: UUID, after: date | None) -> date | None:
+    async def take_one(user_id: UUID, after: date | None) -> date | None:
         nonlocal days
         try:
-            async with asyncio.timeout(turn.total_seconds()):
-                done = await _take_turn(worker, user_id, after or date.min, quiet, lock="take_turn")
-        except (psycopg.Error, TimeoutError) as error:
-            if worker.broken or (isinstance(error, psycopg.Error) and schema.mismatch_of(error)):
+            done, last = await take_turn(worker, user_id, after, turn, quiet)
+        except psycopg.Error as error:
+            if worker.broken or schema.mismatch_of(error):
                 raise
-            reason = error.sqlstate if isinstance(error, psycopg.Error) else "too long"
-            log.warning("visits of %s are derived later: %s", user_id, reason)
+            log.warning("visits of %s are derived later: %s", user_id, error.sqlstate)
             return None
-        if done is None:
-            return None
-        days += done.days
-        return done.last
+        days += done
+        return last
 
-    await rounds.go_round(due, take_turn)
+    await rounds.go_round(lambda after: people_due(worker, after, quiet), take_one)
     return days
+
+
+async def people_due(worker: Connection, after: UUID, quiet: timedelta = QUIET) -> list[UUID]:
+    """Return at most ``rounds.PEOPLE`` ids after one, of people with marked days."""
+    with pipeline.first_statement():
+        cursor = await worker.execute(
+            SQL["people_due"],
+            {"after": after, "quiet": quiet, "limit": rounds.PEOPLE, **schema.VERSION},
+        )
+    return [user_id for (user_id,) in await cursor.fetchall()]
+
+
+async def take_turn(
+    worker: Connection,
+    user_id: UUID,
+    after: date | None = None,
+    turn: timedelta = rounds.TURN,
+    quiet: timedelta = QUIET,
+) -> tuple[int, date | None]:
+    """Derive about a month of marked days of one person, unless another process does so now.
+
+    Returns their number, and the last of them, after which the next turn begins; None if no day was left.
+    Raises psycopg.Error.
+    """
+    try:
+        async with asyncio.timeout(turn.total_seconds()):
+            done = await _take_turn(worker, user_id, after or date.min, quiet, lock="take_turn")
+    except TimeoutError:
+        log.warning("the visits of %s take too long and are put off", user_id)
+        return 0, None
+    return (0, None) if done is None else (done.days, done.last)
 
 
 async def derive(worker: Connection, user_id: UUID) -> int:

@@ -1,8 +1,8 @@
 """The kinds of work that the worker does: a list to which a kind is added with its handler.
 
-Rollups and summaries have lists of their own, the marks that each write sets in its transaction. The worker
-looks through these lists, as a job of the resource server does without a worker, and makes a turn due for
-each person on them. So a write costs no more than its marks, servers of an older version need not know of
+Rollups, summaries and visits have lists of their own, the marks that each write sets in its transaction. The
+worker looks through these lists, as a job of the resource server does without a worker, and makes a turn due
+for each person on them. So a write costs no more than its marks, servers of an older version need not know of
 turns, and a turn that is lost is made due again.
 """
 
@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
+from resourceserver.derived import derivation
 from resourceserver.integrations.formats import FORMATS
 from resourceserver.integrations.imports import turn as imports
 from resourceserver.integrations.imports.receipts import AlreadyRunning
@@ -32,6 +33,7 @@ log = logging.getLogger("svc.worker")
 
 ROLLUPS: Final = "rollups"
 SUMMARIES: Final = "summaries"
+VISITS: Final = "visits"
 UNDO: Final = "undo"
 IMPORT: Final = "import"
 _BUSY: Final = timedelta(seconds=30)
@@ -48,6 +50,7 @@ def kinds(
     *,
     roll_up_every: timedelta = rollups.INTERVAL,
     sum_up_every: timedelta = summaries.INTERVAL,
+    derive_every: timedelta = derivation.INTERVAL,
     chosen: Settings | None = None,
 ) -> dict[str, Kind]:
     """Return all kinds by name; ``workers`` has connections of the worker role.
@@ -66,6 +69,11 @@ def kinds(
             SUMMARIES,
             _Days(workers, summaries.take_turn),
             look=_look(SUMMARIES, summaries.people_due, sum_up_every),
+        ),
+        Kind(
+            VISITS,
+            _Days(workers, derivation.take_turn),
+            look=_look(VISITS, derivation.people_due, derive_every),
         ),
         Kind(UNDO, undo.handler(workers)),
     )

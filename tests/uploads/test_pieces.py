@@ -141,7 +141,14 @@ def test_missing_headers_are_named(sends: MakeSender, alice: Person) -> None:
         (b"x" * (8 * MIB + 1), {}, 413),
     ],
     ids=[
-        *("before the offset", "after it", "negative", "no offset", "another type", "another version"),
+        *(
+            "before the offset",
+            "after it",
+            "negative",
+            "no offset",
+            "another type",
+            "another version",
+        ),
         *("beyond the length", "beyond the length in parts", "too large"),
     ],
 )
