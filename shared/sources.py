@@ -78,9 +78,9 @@ _GOOGLE_LOCATION: Final = Source(
     files=("takeout-….zip",),
     wait=_TAKEOUT_WAIT,
     formats=(
-        FileFormat("google_records", "Google Takeout, location records"),
-        FileFormat("google_semantic", "Google Takeout, semantic location history"),
-        FileFormat("google_timeline_edits", "Google Takeout, timeline edits"),
+        FileFormat("google_records", "Google Takeout, location records", is_proven=True),
+        FileFormat("google_semantic", "Google Takeout, semantic location history", is_proven=True),
+        FileFormat("google_timeline_edits", "Google Takeout, timeline edits", is_proven=True),
     ),
     note="Bring the archive as it is. If Google split it into several, bring each of them.",
 )
@@ -445,7 +445,7 @@ _ACTIVITYWATCH: Final = Source(
     ),
     files=("aw-buckets-export.json",),
     wait=_AT_ONCE,
-    formats=(FileFormat("activitywatch", "ActivityWatch, export of buckets"),),
+    formats=(FileFormat("activitywatch", "ActivityWatch, export of buckets", is_proven=True),),
     note="For a computer that you go on using, the bridge sends what is new every minute.",
 )
 _RESCUETIME: Final = Source(
@@ -531,8 +531,8 @@ _TRANSCRIPTS: Final = Source(
     files=("GMT20240501-090000_Recording.transcript.vtt and the like", "….srt"),
     wait=_AT_ONCE,
     formats=(
-        FileFormat("vtt", "Transcript, WebVTT"),
-        FileFormat("srt", "Transcript, SubRip"),
+        FileFormat("vtt", "Transcript, WebVTT", is_proven=True),
+        FileFormat("srt", "Transcript, SubRip", is_proven=True),
     ),
     note="The day and time of a recording are read from the name of its file, so keep a name that has them.",
 )

@@ -76,7 +76,10 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.integrations", "resourceserver.integrations.formats"),
         *("resourceserver.integrations.imports", "resourceserver.timeline", "shared"),
     },
-    "deploy.demo": {"authserver.cli", "authserver.people", "resourceserver.timeline", "shared"},
+    "deploy.demo": {
+        *("authserver.cli", "authserver.people", "resourceserver.derived"),
+        *("resourceserver.timeline", "shared"),
+    },
     "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},
     "deploy.cli": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
 }

@@ -12,6 +12,7 @@ from deploy.demo.body import run
 from deploy.demo.days import MINUTE, Block, Chapter, Day, Life, Row
 from deploy.demo.desk import leisure, work
 from deploy.demo.world import Spot
+from resourceserver.derived import zones
 
 _SATURDAY: Final = 6
 _EPISODES: Final = 8
@@ -146,7 +147,7 @@ def _point(chapter: Chapter, spot: Row, device_id: UUID, at: datetime, activity:
         "battery_percent": rng.randint(20, 100),
         "activity": activity,
         "source": "owntracks",
-        "timezone": chapter.day.zone.key,
+        "timezone": zones.zone(spot["latitude"], spot["longitude"]),
     }
 
 

@@ -26,8 +26,10 @@ async def tasks_of(app: Starlette) -> int:
         return sum(not task.get_name().startswith(("pool-", "hang-")) for task in begun)
 
 
-@pytest.mark.parametrize(("jobs", "tasks"), [(True, 3), (False, 0)], ids=["on", "off"])
-def test_the_resource_server_writes_last_uses_summaries_and_rollups(jobs: bool, tasks: int) -> None:
+@pytest.mark.parametrize(("jobs", "tasks"), [(True, 4), (False, 0)], ids=["on", "off"])
+def test_the_resource_server_writes_last_uses_and_what_follows_from_data(
+    jobs: bool, tasks: int
+) -> None:
     app = resourceserver.app.create(replace(CHOSEN, jobs=jobs))
 
     assert asyncio.run(tasks_of(app)) == tasks
