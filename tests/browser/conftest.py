@@ -106,23 +106,87 @@ def scripts(request: pytest.FixtureRequest) -> bool:
     return bool(getattr(request, "param", True))
 
 
+@dataclass
+class KeptPages:
+    """A page with JavaScript and one without, each in a context of its own, for many tests.
+
+    A new page starts a process of Chromium, which takes as much computing as three requests.
+    """
+
+    browser: Browser
+    pages: dict[bool, Page] = field(default_factory=dict)
+
+    def page(self, *, scripts: bool) -> Page:
+        """Return the page, in a new context if there is none."""
+        if scripts not in self.pages:
+            context = self.browser.new_context(java_script_enabled=scripts)
+            context.set_default_timeout(WAITS_MS)
+            self.pages[scripts] = context.new_page()
+        return self.pages[scripts]
+
+    def empty(self, *, scripts: bool) -> None:
+        """Close all other tabs, and delete all cookies and permissions, for the next test."""
+        kept = self.page(scripts=scripts)
+        for other in kept.context.pages:
+            if other is not kept:
+                other.close()
+        kept.context.clear_cookies()
+        kept.context.clear_permissions()
+
+    def drop(self, *, scripts: bool) -> None:
+        """Close the page and its context, if there are any."""
+        page = self.pages.pop(scripts, None)
+        if page is not None:
+            page.context.close()
+
+
+@pytest.fixture(scope="package")
+def kept_pages(chromium: Browser) -> KeptPages:
+    """The pages that tests use one after the other."""
+    return KeptPages(chromium)
+
+
+@pytest.fixture
+def own_context() -> None:
+    """For tests that change more of the browser than its cookies, tabs and permissions.
+
+    With it, ``page`` is in a context of its own.
+    """
+
+
 @pytest.fixture
 def page(
-    scripts: bool, chromium: Browser, service: Service, owner: psycopg.Connection[Any]
+    request: pytest.FixtureRequest,
+    scripts: bool,
+    kept_pages: KeptPages,
+    service: Service,
+    owner: psycopg.Connection[Any],
 ) -> Iterator[Page]:
-    """A page of a fresh browser.
+    """A page of a browser without cookies.
 
     Afterwards it checks that there were no errors, that all pages were on this machine, that all their
     resources came from the issuer's origin, and that scripts requested nothing but an export.
     """
-    context = chromium.new_context(java_script_enabled=scripts)
-    context.set_default_timeout(WAITS_MS)
+    is_own = "own_context" in request.fixturenames
+    if is_own:
+        kept_pages.drop(scripts=scripts)
+    page = kept_pages.page(scripts=scripts)
     watch = Watch()
-    context.on("console", lambda message: watch.errors.append(message.text))
-    context.on("weberror", lambda error: watch.errors.append(str(error.error)))
-    context.on("request", watch.note)
-    yield context.new_page()
-    context.close()
+    listeners: dict[str, Callable[[Any], None]] = {
+        "console": lambda message: watch.errors.append(message.text),
+        "weberror": lambda error: watch.errors.append(str(error.error)),
+        "request": watch.note,
+    }
+    for event, listener in listeners.items():
+        page.context.on(event, listener)  # type: ignore[call-overload] # The name is one of three.
+    failed_before = request.session.testsfailed
+    yield page
+    if is_own or request.session.testsfailed > failed_before:
+        kept_pages.drop(scripts=scripts)
+    else:
+        kept_pages.empty(scripts=scripts)
+        for event, listener in listeners.items():
+            page.context.remove_listener(event, listener)
     # The browser itself reports pages whose status is an error, and that a test was faster at a field.
     usual = ("Failed to load resource", "Autofocus processing was blocked")
     assert [text for text in watch.errors if not text.startswith(usual)] == []

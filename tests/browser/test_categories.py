@@ -118,6 +118,7 @@ def test_a_hostile_expression_is_refused_and_kept(page: Page, open_signed_in: Op
     expect(field).to_have_attribute("aria-invalid", "true")
 
 
+@pytest.mark.usefixtures("own_context")
 def test_a_long_name_of_a_category_leaves_room_for_its_score(
     page: Page, owner: psycopg.Connection[Any], open_signed_in: OpenSignedIn
 ) -> None:

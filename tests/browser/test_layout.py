@@ -19,6 +19,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.usefixtures("own_context")
 def test_on_a_phone_the_header_is_one_row_and_the_menu_opens(
     page: Page, open_signed_in: OpenSignedIn
 ) -> None:
@@ -38,6 +39,7 @@ def test_on_a_phone_the_header_is_one_row_and_the_menu_opens(
     expect(page.get_by_role("heading", level=1)).to_have_text("Connected apps")
 
 
+@pytest.mark.usefixtures("own_context")
 def test_at_200_percent_no_page_is_wider_than_the_window(
     page: Page, open_signed_in: OpenSignedIn, service: Service
 ) -> None:
@@ -51,6 +53,7 @@ def test_at_200_percent_no_page_is_wider_than_the_window(
         assert width <= 640, path
 
 
+@pytest.mark.usefixtures("own_context")
 def test_on_paper_there_is_the_content_alone(page: Page, open_signed_in: OpenSignedIn) -> None:
     page.emulate_media(media="print", color_scheme="dark")
     open_signed_in(page, "/settings/account/events")

@@ -12,6 +12,9 @@ from playwright.sync_api import CDPSession, Page, expect
 from tests.browser.conftest import PASSWORD, OpenSignedIn, with_and_without_scripts
 from tests.processes import Service
 
+# Authenticators belong to a page, and so do the scripts that some tests add.
+pytestmark = pytest.mark.usefixtures("own_context")
+
 Rows = psycopg.Connection[Any]
 PAGE = "/settings/account/sign-in"
 
