@@ -75,9 +75,13 @@ def start(ports: tuple[int, int]) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterator[Runner]:
-    """A runner for tests that do not change it, with variables of another database."""
+    """A runner for tests that do not change it, with variables of another database.
+
+    Its servers may open more connections than its database takes: 97 for the resource server and 11 for the
+    other one; the database takes 97.
+    """
     chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
-    chosen |= ANOTHER_DATABASES
+    chosen |= ANOTHER_DATABASES | {"SVC_PATIENT_CONNECTIONS": "84"}
     with Runner(standing_data_dir.parent, chosen) as runner:
         runner.wait_until_up()
         yield runner
@@ -207,16 +211,22 @@ def test_a_second_runner_on_the_same_directory_is_refused(
 
 
 def test_the_end_of_the_terminal_stops_everything(start: Start, used_data_dir: Path) -> None:
+    # Before the servers answer, which takes most of a start; other tests stop servers that answer.
     runner = start(used_data_dir)
-    runner.wait_until_up()
-    children = [pid for pid, _ in runner.children()]
+    runner.wait_for("Starting the resource server")
+    children = wait_for(lambda: child_ids(runner, 3), "three child processes")
 
     runner.process.send_signal(signal.SIGHUP)
 
     assert runner.wait() == 0
-    assert len(children) == 3
     wait_until_gone(*children)
     assert not (used_data_dir / "postgres" / "postmaster.pid").exists()
+
+
+def child_ids(runner: Runner, count: int) -> list[int]:
+    """Return the ids of the runner's child processes once there are so many."""
+    pids = [pid for pid, _ in runner.children()]
+    return pids if len(pids) == count else []
 
 
 def test_ctrl_c_at_a_terminal_stops_everything_and_a_second_one_changes_nothing(
@@ -367,18 +377,13 @@ def test_a_database_that_does_not_answer_is_named(
 
 
 def test_servers_that_may_open_too_many_connections_run_with_a_warning(
-    start: Start, used_data_dir: Path, ports: tuple[int, int]
+    standing: Runner, standing_ports: tuple[int, int]
 ) -> None:
-    # 97 for the resource server and 11 for the other one; the database allows 97.
-    runner = start(used_data_dir, SVC_PATIENT_CONNECTIONS="84")
-    runner.wait_until_up()
-
-    lines = [line for line in runner.err.read_text().splitlines() if "max_connections" in line]
+    lines = [line for line in standing.err.read_text().splitlines() if "max_connections" in line]
 
     assert len(lines) == 1
     assert "up to 108 connections are opened, and the database takes 97" in lines[0]
-    assert get("127.0.0.1", ports[1], "/healthz")[0] == 200
-    assert runner.stop() == 0
+    assert get("127.0.0.1", standing_ports[1], "/healthz")[0] == 200
 
 
 @on_linux
@@ -455,8 +460,9 @@ def test_a_server_that_dies_is_started_again_until_the_fifth_time_within_a_minut
         for wait in ("0.01", "0.02", "0.04", "0.08"):
             os.kill(servers[-1], signal.SIGKILL)
             runner.wait_for_error(f"{DEATH}; starting it again in {wait} s\n")
-            wait_for(lambda: answers(ports[0], METADATA), "an answer")
-            servers.append(runner.child("auth serve"))
+            servers.append(successor(runner, servers[-1]))
+            if len(servers) == 2:
+                wait_for(lambda: answers(ports[0], METADATA), "an answer")
         os.kill(servers[-1], signal.SIGKILL)
 
         assert runner.wait() == 1
@@ -643,12 +649,11 @@ def test_a_signal_during_the_change_to_the_supervisor_stops_everything(
 def test_a_runner_ends_when_its_starter_has_ended(start: Start, used_data_dir: Path) -> None:
     runner = start(used_data_dir)
     runner.wait_for("Starting the resource server")
-    children = [pid for pid, _ in runner.children()]
+    children = wait_for(lambda: child_ids(runner, 3), "three child processes")
 
     runner.let_go()
 
     assert runner.wait() == 0
-    assert len(children) == 3
     wait_until_gone(*children)
 
 
