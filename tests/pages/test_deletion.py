@@ -129,7 +129,8 @@ def life(
 
     def live(person: Person) -> Visitor:
         browser = welcome(person)
-        invented = CliRunner().invoke(demo, [person.email, "--days", "30"], obj=terminal.settings)
+        # Two weeks contain a whole one, without which there is no weekly insight.
+        invented = CliRunner().invoke(demo, [person.email, "--days", "15"], obj=terminal.settings)
         assert invented.exit_code == 0, invented.output
         rebuilt = CliRunner().invoke(rollup, ["rebuild", person.email], obj=terminal.settings)
         assert rebuilt.exit_code == 0, rebuilt.output
