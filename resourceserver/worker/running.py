@@ -30,7 +30,7 @@ from shared.pool import Pool
 
 log = logging.getLogger("svc.worker")
 
-LOOK_EVERY_S: Final = 2.0
+LOOK_EVERY_S = 2.0
 LEASE: Final = timedelta(seconds=60)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from resourceserver.worker import process, turns
+from resourceserver.worker import process, running, turns
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.turns import LAST, Kind, Outcome, Turn
 from shared import settings
@@ -33,6 +33,7 @@ def main() -> None:
         listed = kinds(workers, roll_up_every=OFTEN, sum_up_every=OFTEN)
         return {**listed, "import": Kind("import", partial(_handle, directory))}
 
+    running.LOOK_EVERY_S = 0.05
     chosen = settings.read()
     process.work(chosen, chosen.role_urls, offered=offered, lease=LEASE)
 
