@@ -49,7 +49,8 @@ async def clean(directory: Directory, worker: Connection) -> int:
             cursor = await worker.execute(SQL["unneeded"], {"upload_ids": free, **schema.VERSION})
             unneeded = [upload_id for (upload_id,) in await cursor.fetchall()]
             for upload_id in unneeded:
-                directory.remove(upload_id)
+                # Removing a large file takes a while.
+                await asyncio.to_thread(directory.remove, upload_id)
             count += len(unneeded)
     return count
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from resourceserver.integrations.format import File, Format
+from resourceserver.integrations.format import File, Format, Head
 from resourceserver.integrations.format import Person as Reader
 from resourceserver.integrations.imports import files, receipts, running, turn
 from resourceserver.integrations.imports.receipts import AlreadyRunning
@@ -194,6 +194,36 @@ def test_an_import_that_is_stopped_goes_on_at_the_next_turn(
     assert owner.execute(
         "select status, (select sum(added) from profile.import_part) from profile.import"
     ).fetchall() == [("done", 95)]
+
+
+def test_a_file_that_always_fails_delays_no_other_and_expires(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person
+) -> None:
+    poison = upload(directory, alice, b"1\n", "poison.plays")
+    upload(directory, alice, numbers(3))
+
+    def recognise(head: Head) -> float:
+        if head.name == "poison.plays":
+            raise ZeroDivisionError
+        return 1.0
+
+    failing = Format("plays", "Plays", "plays", (Listen,), recognise, PLAYS.read)
+    with pytest.raises(ZeroDivisionError):
+        take(chosen, alice, failing)
+    other = take(chosen, alice, failing)
+    owner.execute(
+        "update profile.upload set completed_at = now() - interval '71 hours' where upload_id = %s",
+        [poison],
+    )
+    with pytest.raises(ZeroDivisionError):
+        take(chosen, alice, failing)
+
+    assert other.line.endswith("status=done")
+    assert owner.execute(
+        "select status, expires_at - now() < interval '2 hours' from profile.upload"
+        " where upload_id = %s",
+        [poison],
+    ).fetchone() == ("taken", True)
 
 
 def test_a_command_that_imports_the_same_file_is_waited_for(

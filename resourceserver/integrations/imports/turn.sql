@@ -6,7 +6,7 @@ call svc.open_job(%(user_id)s, %(version)s)
 
 -- name: next_upload
 -- The upload of a person that has waited longest, with the person's time zone; no row: none waits, or the account is
--- deleted. One whose import was interrupted comes first.
+-- deleted. One whose import broke off comes after the others, so that a file that always fails delays none of them.
 select upload.upload_id,
        upload.file_name,
        upload.format,
@@ -17,16 +17,16 @@ select upload.upload_id,
  where upload.user_id = %(user_id)s
    and upload.status in ('complete', 'taken')
    and upload.expires_at > now()
- order by upload.status desc,
-          upload.completed_at,
+ order by upload.expires_at,
           upload.upload_id
  limit 1
 
 -- name: take_upload
--- Notes that an upload is being imported, for which it has another day; no row: it has ended.
+-- Notes that an upload is being imported, for which it has another day, but not more than three in all; no row: it has
+-- ended.
 update profile.upload
    set status = 'taken',
-       expires_at = now() + interval '24 hours'
+       expires_at = least(now() + interval '24 hours', completed_at + interval '3 days')
  where user_id = %(user_id)s
    and upload_id = %(upload_id)s
    and status in ('complete', 'taken')
