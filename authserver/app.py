@@ -189,7 +189,27 @@ def account_routes(this: Server) -> list[Route]:
 
 def bring_routes(this: Server) -> list[Route]:
     """Return the routes of the page about files that a person brings."""
-    return [Route(bring.PATH, partial(bring.show, this), name="bring")]
+    path = bring.PATH
+    return [
+        Route(path, partial(bring.show, this), name="bring"),
+        Route(
+            f"{path}/upload",
+            partial(bring.upload, this),
+            methods=["POST"],
+            name="show_upload_form",
+        ),
+        Route(
+            f"{path}/tickets",
+            partial(bring.create_ticket, this),
+            methods=["POST"],
+            name="create_upload_ticket",
+        ),
+        Route(
+            f"{path}/cancel", partial(bring.cancel, this), methods=["POST"], name="cancel_upload"
+        ),
+        Route(f"{path}/undo", partial(bring.ask_undo, this), name="show_undo_import"),
+        Route(f"{path}/undo", partial(bring.undo, this), methods=["POST"], name="undo_import"),
+    ]
 
 
 def category_routes(this: Server) -> list[Route]:

@@ -37,6 +37,7 @@ grant execute
 -- Uploads of files: tickets require a fresh sign-in, the others a sign-in of the person (uploads.sql).
 grant execute
     on function svc.create_upload,
+                svc.renew_upload,
                 svc.uploads,
                 svc.cancel_upload
     to svc_authserver;

@@ -95,6 +95,8 @@ class Page:
     """The same for the provider, if one is configured."""
     may_fetch_data: bool = False
     """Whether its scripts may send requests to the resource server."""
+    may_upload: bool = False
+    """The same; its forms may send files there too, and its scripts requests to this server."""
     current_path: str = ""
     """The path that the menu marks as current."""
 
@@ -123,7 +125,9 @@ class Pages:
         )
         may_leave = page.may_end_at_client or (page.may_end_at_provider and self.has_provider)
         policy = _POLICY if may_leave else f"{_POLICY}; form-action 'self'"
-        if page.may_fetch_data:
+        if page.may_upload:
+            policy += f" {self.data_url}; connect-src 'self' {self.data_url}"
+        elif page.may_fetch_data:
             policy += f"; connect-src {self.data_url}"
         response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:

@@ -3,14 +3,16 @@
 -- The authorization server cannot read data of people. Each function looks the sign-in session up, as in
 -- categories.sql, and reaches the imports of that session's person alone.
 
--- The imports of the signed-in person, newest first, at most `p_most`, or those that began before the import
--- `p_before`; no row: none, or the session is not valid. Of members that could not be read to their end, and of names
+-- The imports of the signed-in person, newest first, at most `p_most`: all, those that began before the import
+-- `p_before`, or the import `p_import_id` alone; no row: none, or the session is not valid. Of members that could not be read to their end, and of names
 -- that no format recognises, the first ones are listed; the receipt of `svc imports show` has them all.
+drop function if exists svc.imports(uuid, bytea, integer, uuid);
 create or replace function svc.imports(
     p_user_id      uuid,
     p_session_hash bytea,
     p_most         integer,
-    p_before       uuid default null
+    p_before       uuid default null,
+    p_import_id    uuid default null
 )
 returns table (
     import_id      uuid,
@@ -107,6 +109,7 @@ begin atomic
            ) as counts
      where import.user_id = p_user_id
        and svc.is_signed_in(p_user_id, p_session_hash)
+       and (p_import_id is null or import.import_id = p_import_id)
        and (
                p_before is null
                or (import.started_at, import.import_id) < (

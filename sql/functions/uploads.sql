@@ -52,6 +52,44 @@ begin
 end
 $$;
 
+-- Gives an upload that is not complete another ticket, so that it can be continued wherever its person signs in. The
+-- earlier ticket opens nothing any more. Returns false if there is no such upload, it is complete or over, or the sign-in
+-- session is none with which a ticket can be created.
+create or replace function svc.renew_upload(
+    p_user_id      uuid,
+    p_session_hash bytea,
+    p_upload_id    uuid,
+    p_ticket_hash  bytea
+)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- As in svc.create_upload.
+    perform from identity.user as person
+      where person.user_id = p_user_id
+        for no key update;
+    update profile.upload
+       set ticket_hash = p_ticket_hash
+     where upload.user_id = p_user_id
+       and upload.upload_id = p_upload_id
+       and upload.status = 'receiving'
+       and upload.expires_at > now()
+       and exists (
+               select
+                 from identity.session
+                where session.user_id = p_user_id
+                  and session.session_hash = p_session_hash
+                  and session.authenticated_at > now() - interval '15 minutes'
+                  and session.seen_at > now() - interval '30 days'
+           );
+    return found;
+end
+$$;
+
 -- The uploads of the signed-in person but for unused tickets, newest first; no row: none, or the session is not valid.
 create or replace function svc.uploads(p_user_id uuid, p_session_hash bytea)
 returns table (

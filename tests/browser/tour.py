@@ -39,6 +39,7 @@ def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings
             chosen,
             auth_url=f"http://localhost:{auth_port}",
             base_url=f"http://localhost:{base_port}",
+            upload_dir=directory / "uploads",
             provider=Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER),
         )
         issuer.redirect_uri = f"{chosen.auth_url}{provider.CALLBACK}"
@@ -197,12 +198,17 @@ class Tour:
         yield "bring-empty"
         self._import()
         self._open("/settings/bring")
-        for summary in (*self.page.locator("#imports summary").all(), self._source("Apple Health")):
+        for summary in self.page.locator("#lists summary, #from-git summary").all():
             summary.click()
         yield "bring"
-
-    def _source(self, title: str) -> Locator:
-        return self.page.locator("summary", has_text=title).first
+        with self.page.expect_navigation():
+            # With JavaScript the page has another form instead.
+            self.page.evaluate("document.querySelector('[data-plain]').submit()")
+        yield "bring-upload"
+        self._open("/settings/bring?problem=storage_full")
+        yield "bring-refused"
+        self._click(self.page.get_by_role("link", name="Remove the import").first)
+        yield "bring-undo"
 
     def _import(self) -> None:
         """Have had the person bring two files, one of which is being read."""
@@ -234,6 +240,11 @@ class Tour:
                   from brought
                  where status <> 'failed'
                 returning user_id, import_id, name
+            ),
+            upload as (
+                insert into profile.upload (user_id, ticket_hash, status, file_name, length, received)
+                select user_id, sha256('a'), 'receiving', 'export.zip', 48000000, 16000000
+                  from identity.user
             )
             insert into profile.import_refusal (user_id, import_id, name, reason, count, examples)
             select user_id, import_id, name, 'episodes_are_not_kept', 612,

@@ -1,23 +1,37 @@
-"""Settings → Bring your data: imports with their receipts, and the sources."""
+"""Settings → Bring your data: imports with their receipts, tickets of uploads, undo, and the sources."""
 
+import asyncio
+import hashlib
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from httpx2 import Response
 
-from shared import sources, tokens
+from resourceserver.worker.kinds import UNDO, kinds
+from resourceserver.worker.turns import Turn
+from shared import database, sources, tokens
+from shared.pool import Pool
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.integrations.bringing import Importer, of_listens
-from tests.oauth.visitor import Visitor
+from tests.oauth.visitor import Visitor, forms
 
 Rows = psycopg.Connection[Any]
 
 PATH = "/settings/bring"
 LISTED = "select file_name from svc.imports(%s, %s, 100)"
+
+
+@pytest.fixture(scope="session")
+def settings(deployment: Settings) -> Settings:
+    """The settings of both servers, with a directory of uploads."""
+    uploads = deployment.data_dir / "uploads"
+    return replace(deployment, base_url="http://testserver", upload_dir=uploads)
 
 
 def words(page: Response) -> str:
@@ -109,3 +123,243 @@ def test_only_a_session_of_the_person_lists_their_imports(
     of_an_old_one = server.execute(LISTED, [alice.user_id, session.hash]).fetchall()
 
     assert (own, of_another, of_an_old_one) == ([("file 1",)], [], [])
+
+
+def sign_in_long_ago(owner: Rows) -> None:
+    owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")
+
+
+def ticket_for(
+    browser: Visitor, name: str = "export.zip", length: int = 9, **more: str
+) -> Response:
+    """Request a ticket as the script of the page does."""
+    csrf = dict(forms(browser.get(PATH))[1].fields)["csrf"]
+    return browser.post(f"{PATH}/tickets", {"csrf": csrf, "name": name, "length": length} | more)
+
+
+def begin_upload(owner: Rows, person: Person, name: str = "export.zip", received: int = 4) -> bytes:
+    """Add an upload of nine bytes of which some have arrived, and return the hash of its ticket."""
+    ticket_hash = hashlib.sha256(f"{person.email} {name}".encode()).digest()
+    owner.execute(
+        """
+        insert into profile.upload (user_id, ticket_hash, status, file_name, length, received)
+        values (%s, %s, 'receiving', %s, 9, %s)
+        """,
+        [person.user_id, ticket_hash, name, received],
+    )
+    return ticket_hash
+
+
+def uploads(owner: Rows, person: Person) -> list[tuple[Any, ...]]:
+    return owner.execute(
+        "select status, ticket_hash from profile.upload where user_id = %s order by created_at",
+        [person.user_id],
+    ).fetchall()
+
+
+def test_a_ticket_is_for_one_upload_of_a_person_who_signed_in_just_now(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    answer = ticket_for(alice_browser)
+    sign_in_long_ago(owner)
+    late = ticket_for(alice_browser)
+    forged = alice_browser.post(f"{PATH}/tickets", {"csrf": "x", "name": "a", "length": "1"})
+
+    ticket = tokens.parse(tokens.UPLOAD, answer.json()["ticket"])
+    assert ticket is not None
+    assert answer.json()["location"] is None
+    assert answer.headers["cache-control"] == "no-store"
+    assert uploads(owner, alice) == [("ticket", ticket.hash)]
+    assert (late.status_code, late.json()["is_old"]) == (403, True)
+    assert (forged.status_code, forged.json()["is_old"]) == (403, False)
+
+
+def test_the_same_file_continues_its_upload_with_another_ticket(
+    alice_browser: Visitor, owner: Rows, alice: Person, bob: Person
+) -> None:
+    begin_upload(owner, alice)
+    of_bob = begin_upload(owner, bob)
+
+    answer = ticket_for(alice_browser)
+    others = [
+        ticket_for(alice_browser, name="other.zip"),
+        ticket_for(alice_browser, length=8),
+        ticket_for(alice_browser, format="gpx"),
+    ]
+
+    ticket = tokens.parse(tokens.UPLOAD, answer.json()["ticket"])
+    assert ticket is not None
+    assert re.fullmatch(
+        r"http://testserver/api/v1/imports/[0-9a-f-]{36}", answer.json()["location"]
+    )
+    assert uploads(owner, alice)[0] == ("receiving", ticket.hash)
+    assert uploads(owner, bob) == [("receiving", of_bob)]
+    assert [other.json()["location"] for other in others] == [None, None, None]
+
+
+def test_without_scripts_a_form_sends_the_file_with_the_ticket_first(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    page = alice_browser.submit(alice_browser.get(PATH), form=1)
+    sign_in_long_ago(owner)
+    late = alice_browser.submit(alice_browser.get(PATH), form=1)
+
+    form = forms(page)[1]
+    assert (form.action, form.method) == ("http://testserver/api/v1/imports/", "post")
+    assert 'enctype="multipart/form-data"' in page.text
+    assert [name for name, _ in form.fields] == ["ticket", "file"]
+    ticket = tokens.parse(tokens.UPLOAD, form.fields[0][1])
+    assert ticket is not None
+    assert uploads(owner, alice) == [("ticket", ticket.hash)]
+    assert late.status_code == 403
+    assert "Your sign-in is older than 15 minutes" in late.text
+
+
+def test_only_the_pages_for_uploads_may_send_anything_to_the_resource_server(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    add_imports(owner, alice, 1)
+    page = alice_browser.get(PATH)
+    plain = alice_browser.submit(page, form=1)
+
+    for response in (page, plain):
+        policy = response.headers["content-security-policy"].split("; ")
+        assert "form-action 'self' http://testserver" in policy
+        assert "connect-src 'self' http://testserver" in policy
+    others = alice_browser.get("/settings/account").headers["content-security-policy"]
+    assert "testserver" not in others
+
+
+def test_uploads_under_way_are_listed_and_can_be_canceled(
+    alice_browser: Visitor, owner: Rows, alice: Person, bob: Person
+) -> None:
+    begin_upload(owner, alice, "mine.zip")
+    begin_upload(owner, bob, "bobs.zip")
+    page = alice_browser.get(PATH)
+    (number,) = (n for n, form in enumerate(forms(page)) if form.action == f"{PATH}/cancel")
+
+    canceled = alice_browser.submit(page, form=number)
+    again = alice_browser.submit(page, form=number)
+
+    assert "mine.zip 4 bytes of 9 bytes received" in words(page)
+    assert "bobs.zip" not in page.text
+    assert "The upload is canceled." in alice_browser.follow(canceled).text
+    assert [status for status, _ in uploads(owner, alice)] == ["ended"]
+    assert [status for status, _ in uploads(owner, bob)] == ["receiving"]
+    assert again.status_code == 409
+
+
+def test_the_page_says_why_the_resource_server_refused_a_file(alice_browser: Visitor) -> None:
+    full = alice_browser.get(f"{PATH}?problem=storage_full")
+    unknown = alice_browser.get(f"{PATH}?problem=x")
+
+    assert "The disk of this service is full" in full.text
+    assert "The upload did not work" in unknown.text
+
+
+def undo_page(browser: Visitor, receipt: dict[str, Any]) -> Response:
+    return browser.get(f"{PATH}/undo?import={receipt['import_id']}")
+
+
+async def work(settings: Settings, person: Person) -> str:
+    """Take the person's turn as a worker does, and return what its log line says."""
+    async with Pool.to(database.login(settings, "worker"), size=1, wait_s=None) as workers:
+        outcome = await kinds(workers)[UNDO].handle(Turn(person.user_id, UNDO, 1))
+    return outcome.log
+
+
+def listens(owner: Rows, person: Person) -> list[str]:
+    found = owner.execute(
+        "select track from music.listen where user_id = %s order by track", [person.user_id]
+    )
+    return [track for (track,) in found]
+
+
+def test_an_import_is_removed_by_the_worker_after_a_question(
+    alice_browser: Visitor,
+    settings: Settings,
+    owner: Rows,
+    alice: Person,
+    tmp_path: Path,
+) -> None:
+    first = bring(settings, alice, tmp_path / "first.plays", "1", "2")
+    bring(settings, alice, tmp_path / "second.plays", "2", "3")
+    question = undo_page(alice_browser, first)
+
+    answer = alice_browser.follow(alice_browser.submit(question, form=1))
+    before = listens(owner, alice)
+    removed = [asyncio.run(work(settings, alice)) for _ in range(2)]
+    after = alice_browser.get(PATH)
+
+    assert "The 2 records that first.plays added will be removed" in words(question)
+    assert "being removed" in answer.text
+    assert before == ["Track 1", "Track 2", "Track 3"]
+    assert owner.execute("select user_id, kind from svc.turn").fetchall() == [
+        (alice.user_id, "undo")
+    ]
+    assert removed == ["imports=1", ""]
+    assert listens(owner, alice) == ["Track 3"]
+    assert "being removed" not in after.text
+    assert after.text.count(f'href="{PATH}/undo?') == 1
+
+
+def test_only_the_own_import_that_has_ended_can_be_undone_by_a_person_who_signed_in_just_now(
+    alice_browser: Visitor,
+    settings: Settings,
+    owner: Rows,
+    alice: Person,
+    bob: Person,
+    tmp_path: Path,
+) -> None:
+    mine = bring(settings, alice, tmp_path / "mine.plays", "1")
+    of_bob = bring(settings, bob, tmp_path / "bobs.plays", "1")
+    question = undo_page(alice_browser, mine)
+    owner.execute("update profile.import set status = 'running'")
+    running = alice_browser.submit(question, form=1)
+    owner.execute("update profile.import set status = 'done'")
+    forged = alice_browser.submit(question, form=1, **{"import": of_bob["import_id"]})
+    sign_in_long_ago(owner)
+    late = alice_browser.submit(question, form=1)
+
+    assert running.status_code == 409
+    assert "That import is being read at the moment." in running.text
+    assert (forged.status_code, undo_page(alice_browser, of_bob).status_code) == (404, 303)
+    assert late.status_code == 403
+    assert listens(owner, alice) == ["Track 1"]
+    assert owner.execute("select distinct status from profile.import").fetchall() == [("done",)]
+
+
+def test_the_database_itself_checks_whose_session_it_is_and_how_old(
+    connect_as: Connect, settings: Settings, owner: Rows, alice: Person, bob: Person, tmp_path: Path
+) -> None:
+    receipts = [bring(settings, person, tmp_path / "a.plays", "1") for person in (alice, bob)]
+    for person in (alice, bob):
+        begin_upload(owner, person)
+    found = owner.execute("select user_id, upload_id from profile.upload").fetchall()
+    ids = dict(found)
+    session = tokens.mint(tokens.SESSION, alice.user_id)
+    owner.execute(
+        "insert into identity.session (user_id, session_hash) values (%s, %s)",
+        [alice.user_id, session.hash],
+    )
+    server = connect_as("authserver")
+
+    def outcome(person: Person, receipt: dict[str, Any]) -> tuple[Any, ...] | None:
+        return server.execute(
+            "select svc.renew_upload(%(me)s, %(session)s, %(upload)s, %(hash)s),"
+            " svc.request_undo(%(me)s, %(session)s, %(import)s)",
+            {
+                "me": alice.user_id,
+                "session": session.hash,
+                "upload": ids[person.user_id],
+                "hash": hashlib.sha256(b"x").digest(),
+                "import": receipt["import_id"],
+            },
+        ).fetchone()
+
+    of_another = outcome(bob, receipts[1])
+    sign_in_long_ago(owner)
+    of_an_old_one = outcome(alice, receipts[0])
+
+    assert of_another == (False, "gone")
+    assert of_an_old_one == (False, "signed_out")

@@ -640,6 +640,7 @@ FUNCTIONS = {
         "move_category_rule",
         "preview_category_rule",
         "remove_category_rule",
+        "renew_upload",
         "replace_category_rule",
         "request_undo",
         "score_category",
