@@ -3,7 +3,7 @@
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -53,7 +53,9 @@ without_scripts = pytest.mark.parametrize("scripts", [False], ids=["no scripts"]
 @pytest.fixture(scope="session")
 def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Both servers, running until the last test of this worker."""
-    with processes.service(deployment, tmp_path_factory.mktemp("service")) as running:
+    directory = tmp_path_factory.mktemp("service")
+    chosen = replace(deployment, upload_dir=directory / "uploads")
+    with processes.service(chosen, directory) as running:
         yield running
 
 
@@ -165,7 +167,7 @@ def page(
     """A page of a browser without cookies.
 
     Afterwards it checks that there were no errors, that all pages were on this machine, that all their
-    resources came from the issuer's origin, and that scripts requested nothing but an export.
+    resources came from the issuer's origin, and that scripts requested nothing but exports and uploads.
     """
     is_own = "own_context" in request.fixturenames
     if is_own:
@@ -192,8 +194,9 @@ def page(
     assert [text for text in watch.errors if not text.startswith(usual)] == []
     assert {urlsplit(address).hostname for address in watch.opened} <= {"localhost", "127.0.0.1"}
     assert {origin(address) for address in watch.loaded} <= {origin(service.auth_url)}
-    fetched = {address.partition("?")[0] for address in watch.fetched}
-    assert fetched <= {f"{service.base_url}/api/v1/export"}
+    fetched = (f"{service.base_url}/api/v1/export", f"{service.base_url}/api/v1/imports/")
+    own = f"{service.auth_url}/settings/bring"
+    assert [each for each in watch.fetched if not each.startswith((*fetched, own))] == []
 
 
 @pytest.fixture(scope="session")

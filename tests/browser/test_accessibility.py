@@ -27,6 +27,7 @@ HAVE_SCRIPTS: Final = {
     "confirm.html": "test_old_sign_in.py, test_passkeys.py",
     "api_access.html": "test_api_access.py, test_old_sign_in.py",
     "account_download.html": "test_account.py",
+    "bring.html": "test_bring.py",
     "account_download_token.html": "test_account.py",
     "sign_in_methods.html": "test_passkeys.py",
 }
