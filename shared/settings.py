@@ -93,8 +93,8 @@ class Settings:
     export_connections: int = 3
     """SVC_EXPORT_CONNECTIONS: the same for exports, and so the most exports at once in a process."""
     job_connections: int = 3
-    """SVC_JOB_CONNECTIONS: the same for rollups, summaries and the last use of tokens. With fewer, a job
-    waits for the others."""
+    """SVC_JOB_CONNECTIONS: the same for rollups, summaries, visits and the last use of tokens. With fewer, a
+    job waits for the others."""
     auth_connections: int = 6
     """SVC_AUTH_CONNECTIONS: most connections that one process of the authorization server has for short
     statements. Many requests share one."""
