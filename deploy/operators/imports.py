@@ -24,7 +24,7 @@ from authserver.cli.terminal import Column
 from deploy.operators import people
 from resourceserver.derived import derivation
 from resourceserver.integrations.format import Format, Person
-from resourceserver.integrations.formats import FORMATS
+from resourceserver.integrations.formats import FORMATS, named
 from resourceserver.integrations.imports import files, receipts, running, undo
 from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
@@ -137,7 +137,7 @@ def _format(name: str | None) -> Format | None:
     """Return the format with this name. Raises ClickException for an unknown one."""
     if name is None:
         return None
-    found = next((each for each in FORMATS if each.name == name), None)
+    found = named(name, FORMATS)
     if found is None:
         names = ", ".join(sorted(each.name for each in FORMATS))
         raise click.ClickException(f"there is no format {terminal.plain(name)}; there are {names}")
@@ -330,7 +330,10 @@ def _report(name: str, receipt: Receipt) -> None:
         count = terminal.counted(receipt["ignored"]["count"], "file")
         click.echo(terminal.plain(f"  {count} with an unknown format: {names}"))
     unproven = [
-        each.title for each in FORMATS if each.name in receipt["formats"] and not each.is_proven
+        each.title
+        for each in FORMATS
+        if not each.is_proven
+        and each.name in {name.partition(":")[0] for name in receipt["formats"]}
     ]
     if unproven:
         click.echo(

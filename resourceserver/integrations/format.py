@@ -74,6 +74,9 @@ class Person:
     """The instant of the import. Events that recur without end are expanded around it."""
 
 
+Reader = Callable[[File, Person], Iterator[Record | Sourced | Refused]]
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of files."""
@@ -88,8 +91,10 @@ class Format:
     """The types of records that its reader can yield, the main one first."""
     recognise: Callable[[Head], float]
     """Returns how surely a file has this format: 1.0 if no other format looks like it, 0.0 if it does not."""
-    read: Callable[[File, Person], Iterator[Record | Sourced | Refused]]
+    read: Reader
     """Yields the file's records in constant memory. Raises Unreadable at a place where it cannot continue."""
+    read_one: Callable[[str], Reader] | None = None
+    """For files that hold the records of several people: returns the reader of those under a name."""
     is_proven: bool = False
     """Whether a test uses a file or a schema from outside this project; if not, receipts say so."""
 

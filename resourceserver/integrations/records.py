@@ -191,7 +191,11 @@ class Title(NamedTuple):
 
 
 class Play(NamedTuple):
-    """One time that a film or an episode of a show was watched."""
+    """One time that a film or an episode of a show was watched.
+
+    If ``is_of_a_day``, only the day is known, and ``watched_at`` is its noon; the play is not kept beside one
+    of the same source and title whose time lies on that day.
+    """
 
     key: str
     title: Title
@@ -199,6 +203,7 @@ class Play(NamedTuple):
     watch_ms: int
     season: int | None = None
     episode: int | None = None
+    is_of_a_day: bool = False
 
 
 class Calendar(NamedTuple):

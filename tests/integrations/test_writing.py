@@ -204,6 +204,42 @@ def test_totals_of_a_day_grow_and_single_measurements_do_not_change(
     assert rows == [("day", 200.5), ("one", 100)]
 
 
+@pytest.mark.parametrize("is_timed_first", [True, False], ids=["timed first", "days first"])
+def test_a_play_of_a_day_is_not_kept_beside_the_play_with_its_time(
+    importer: Importer, owner: Rows, tmp_path: Path, *, is_timed_first: bool
+) -> None:
+    dark, paris = Title("show", "Dark"), Title("movie", "Paris, Texas")
+    # In Berlin, the first lies on the day before.
+    timed = [
+        Play("1:Al:Dark 1", dark, datetime(2025, 6, 15, 21, tzinfo=UTC), 1000, 1, 1),
+        Play("2:Al:Dark 2", dark, datetime(2025, 6, 16, 18, tzinfo=UTC), 2000, 1, 2),
+        Play("3:Al:Dark 3", dark, datetime(2025, 6, 16, 19, tzinfo=UTC), 3000, 1, 3),
+        Play("4:Al:Dark 3", dark, datetime(2025, 6, 16, 20, tzinfo=UTC), 4000, 1, 3),
+    ]
+    noon = datetime(2025, 6, 16, 10, tzinfo=UTC)
+    of_days = [
+        Play(f"2025-06-16:{name}", title, noon, 0, is_of_a_day=True)
+        for name, title in (("Dark 2", dark), ("Dark 3", dark), ("Paris, Texas", paris))
+    ]
+    files = [timed, of_days] if is_timed_first else [of_days, timed]
+
+    receipts = [importer.take(tmp_path / "file", *plays) for plays in files]
+    again = [importer.take(tmp_path / "again", *plays) for plays in files]
+
+    assert [counts(each) for each in receipts] == (
+        [(4, 4, 0, 0, 0), (3, 1, 2, 0, 0)] if is_timed_first else [(3, 3, 0, 0, 0), (4, 2, 0, 2, 0)]
+    )
+    assert [counts(each)[1:4] for each in again] == [(0, len(plays), 0) for plays in files]
+    rows = owner.execute("select provider_key, watch_ms from content.play order by 1").fetchall()
+    assert rows == [
+        ("1:Al:Dark 1", 1000),
+        ("2025-06-16:Paris, Texas", 0),
+        ("2:Al:Dark 2", 2000),
+        ("3:Al:Dark 3", 3000),
+        ("4:Al:Dark 3", 4000),
+    ]
+
+
 def test_the_total_of_a_day_in_an_older_file_changes_nothing(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

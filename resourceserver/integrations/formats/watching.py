@@ -9,8 +9,12 @@
 | IMDb `ratings.csv` | the day of the rating | the runtime |
 
 A play of which only the day is known is at noon of that day in the zone of the profile, and one whose
-length is unknown takes no time. The two files of Netflix hold the same plays in two ways, which nothing in
-them connects: bring one of them.
+length is unknown takes no time.
+
+The first file of Netflix has all profiles of a household, and nothing in it says whose it is. If it has
+several, the person chooses one (``--as netflix:PROFILE``), and the plays of the others are refused.
+The second file is of one profile. It holds the same plays as the first: a play of which only the day is known
+is not kept beside one of the same title on that day, whichever comes first.
 
 Netflix has no word for what is a show: a title with a season in it is one.
 """
@@ -20,14 +24,16 @@ import io
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
+from functools import partial
 from typing import Any, Final
 
 from resourceserver.integrations import values
-from resourceserver.integrations.format import File, Format, Head, Person
+from resourceserver.integrations.format import File, Format, Head, Person, Reader, Unreadable
 from resourceserver.integrations.reading import instant_ms, items, table
 from resourceserver.integrations.records import Play, Record, Refused, Title
 from resourceserver.integrations.values import Flaw
 
+_MOST_PROFILES: Final = 8
 AUTOPLAYED_MS: Final = 60_000
 """What began by itself and was watched for less is no play."""
 
@@ -89,12 +95,24 @@ def _title(written: str) -> tuple[Title, int | None, int | None]:
     return Title("movie", written), None, None
 
 
-def _read_netflix(file: File, _person: Person) -> Records:
+def _read_netflix(file: File, _person: Person, profile: str | None = None) -> Records:
+    profiles = sorted({row.get("Profile Name", "") for row in table(file)})
+    if profile not in profiles and (profile is not None or len(profiles) > 1):
+        raise Unreadable(
+            f"it has the profiles {', '.join(profiles[:_MOST_PROFILES])}:"
+            " choose one with --as netflix:PROFILE"
+        )
     for row in table(file):
         try:
+            if profile is not None and row.get("Profile Name") != profile:
+                raise Flaw("other_profile")
             yield _netflix(row)
         except Flaw as flaw:
             yield values.refused(flaw, ",".join(row.values()))
+
+
+def _of_profile(profile: str) -> Reader:
+    return partial(_read_netflix, profile=profile)
 
 
 def _netflix(row: dict[str, str]) -> Play:
@@ -138,7 +156,8 @@ def _read_netflix_days(file: File, person: Person) -> Records:
                 raise Flaw("missing_title")
             day = _day(row.get("Date", ""), is_day_first)
             title, season, episode = _title(written)
-            yield Play(values.key(day, written), title, _noon(day, person), 0, season, episode)
+            key = values.key(day, written)
+            yield Play(key, title, _noon(day, person), 0, season, episode, is_of_a_day=True)
         except Flaw as flaw:
             yield values.refused(flaw, ",".join(row.values()))
 
@@ -309,6 +328,7 @@ NETFLIX: Final = Format(
     records=(Play,),
     recognise=_is_netflix,
     read=_read_netflix,
+    read_one=_of_profile,
 )
 NETFLIX_DAYS: Final = Format(
     name="netflix_days",

@@ -59,7 +59,8 @@ select %(user_id)s,
     on conflict do nothing
 
 -- name: add_plays
--- Writes plays; the number of rows is that of the new ones. The first wins: what was watched does not change.
+-- Writes plays whose time is known; the number of rows is that of the new ones. The first wins: what was watched does
+-- not change.
 insert into content.play (
     user_id,
     play_id,
@@ -101,6 +102,130 @@ select %(user_id)s,
        )
  order by sent.key collate "C"
     on conflict (user_id, source, provider_key) do nothing
+
+-- name: add_plays_of_days
+-- Writes plays of which only the day is known, but not beside a play of the title whose time lies on that day; the
+-- number of rows is that of the new ones.
+insert into content.play (
+    user_id,
+    play_id,
+    source,
+    provider_key,
+    import_id,
+    title_id,
+    season,
+    episode,
+    watched_at,
+    watch_ms
+)
+select %(user_id)s,
+       sent.id::uuid,
+       %(source)s,
+       sent.key,
+       %(import_id)s,
+       (%(title_ids)s::uuid[])[sent.title::integer],
+       sent.season::smallint,
+       sent.episode::smallint,
+       noon.watched_at,
+       sent.watch_ms::bigint
+  from rows from (
+           json_array_elements_text(%(key)s::json),
+           json_array_elements_text(%(id)s::json),
+           json_array_elements_text(%(title)s::json),
+           json_array_elements_text(%(season)s::json),
+           json_array_elements_text(%(episode)s::json),
+           json_array_elements_text(%(watched_at)s::json),
+           json_array_elements_text(%(watch_ms)s::json)
+       ) as sent (
+           key,
+           id,
+           title,
+           season,
+           episode,
+           watched_at,
+           watch_ms
+       )
+ cross join lateral (
+           select timestamptz 'epoch' + sent.watched_at::bigint * interval '1 millisecond' as watched_at
+       ) as noon
+ where not exists (
+           select
+             from content.play as timed
+            where timed.user_id = %(user_id)s
+              and timed.source = %(source)s
+              and timed.title_id = (%(title_ids)s::uuid[])[sent.title::integer]
+              and timed.watched_at >= noon.watched_at - interval '12 hours'
+              and timed.watched_at < noon.watched_at + interval '12 hours'
+              and timed.provider_key !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}:'
+       )
+ order by sent.key collate "C"
+    on conflict (user_id, source, provider_key) do nothing
+
+-- name: give_times
+-- Gives plays of which only the day is known the times of plays of their titles on these days, one each, and with them
+-- the keys; the number of rows is that of the changed ones.
+with timed as (
+    select distinct on (sent.key)
+           (%(title_ids)s::uuid[])[sent.title::integer] as title_id,
+           sent.key,
+           sent.season::smallint as season,
+           sent.episode::smallint as episode,
+           timestamptz 'epoch' + sent.watched_at::bigint * interval '1 millisecond' as watched_at,
+           sent.watch_ms::bigint as watch_ms
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(title)s::json),
+               json_array_elements_text(%(season)s::json),
+               json_array_elements_text(%(episode)s::json),
+               json_array_elements_text(%(watched_at)s::json),
+               json_array_elements_text(%(watch_ms)s::json)
+           ) as sent (
+               key,
+               title,
+               season,
+               episode,
+               watched_at,
+               watch_ms
+           )
+     where not exists (
+               select
+                 from content.play as known
+                where known.user_id = %(user_id)s
+                  and known.source = %(source)s
+                  and known.provider_key = sent.key
+           )
+       and sent.key !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}:'
+     order by sent.key
+),
+numbered as (
+    select *,
+           row_number() over (partition by title_id, (watched_at at time zone %(zone)s)::date order by key) as number
+      from timed
+),
+of_day as (
+    select play_id,
+           title_id,
+           left(provider_key, 10)::date as day,
+           row_number() over (partition by title_id, left(provider_key, 10) order by provider_key) as number
+      from content.play
+     where user_id = %(user_id)s
+       and source = %(source)s
+       and provider_key ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}:'
+       and title_id in (select title_id from timed)
+)
+update content.play
+   set provider_key = numbered.key,
+       season = numbered.season,
+       episode = numbered.episode,
+       watched_at = numbered.watched_at,
+       watch_ms = numbered.watch_ms
+  from numbered
+  join of_day
+    on of_day.title_id = numbered.title_id
+   and of_day.day = (numbered.watched_at at time zone %(zone)s)::date
+   and of_day.number = numbered.number
+ where play.user_id = %(user_id)s
+   and play.play_id = of_day.play_id
 
 -- name: put_calendars
 -- Writes calendars. The newer wins: people rename them.

@@ -363,12 +363,27 @@ def add_plays(target: Target, source: str, rows: Rows) -> Written:
             genre=compact([genre for _, genre in pairs]),
         )
         genres.update({pair: pair[0] for pair in pairs})
-    keys, indexes = _places(title.key for title in keyed)
-    values = columns(rows, skip=("title",)) | {
-        "title_ids": [known[key] for key in keys],
-        "title": compact(indexes),
-    }
-    return Written(target.execute("add_plays", source, **values).rowcount)
+    added = changed = 0
+    for is_of_a_day in (False, True):
+        pairs_of_kind = [
+            (row, title.key)
+            for row, title in zip(rows, keyed, strict=True)
+            if row.is_of_a_day is is_of_a_day
+        ]
+        if not pairs_of_kind:
+            continue
+        keys, indexes = _places(key for _, key in pairs_of_kind)
+        values = columns([row for row, _ in pairs_of_kind], skip=("title", "is_of_a_day")) | {
+            "title_ids": [known[key] for key in keys],
+            "title": compact(indexes),
+        }
+        if is_of_a_day:
+            added += target.execute("add_plays_of_days", source, **values).rowcount
+        else:
+            given = target.execute("give_times", source, **values, zone=target.zone.key)
+            changed += given.rowcount
+            added += target.execute("add_plays", source, **values).rowcount
+    return Written(added, changed)
 
 
 def _title_key(title: Title) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from resourceserver.integrations.format import Format
+from resourceserver.integrations.formats import named
 from resourceserver.integrations.formats.watching import (
     IMDB,
     LETTERBOXD,
@@ -84,7 +85,7 @@ def test_a_day_is_at_noon_in_the_zone_of_the_profile() -> None:
     [letterboxd] = read(LETTERBOXD, samples.letterboxd().content).records
     [imdb] = read(IMDB, samples.imdb().content).records
 
-    assert netflix == Play("2023-11-15:Paris, Texas", PARIS, NOON_IN_BERLIN, 0)
+    assert netflix == Play("2023-11-15:Paris, Texas", PARIS, NOON_IN_BERLIN, 0, is_of_a_day=True)
     assert letterboxd == Play("2023-11-15:Paris, Texas:1984", PARIS, NOON_IN_BERLIN, 0)
     assert imdb == Play(
         "tt0087884",
@@ -202,3 +203,25 @@ def test_an_episode_on_imdb_is_of_its_show() -> None:
     [play] = read(IMDB, content).records
 
     assert (play.title, play.watch_ms) == (Title("show", "Breaking Bad"), 2_880_000)
+
+
+HOUSEHOLD = samples.netflix().content + (
+    b"Ben,2023-11-14 20:30:00,00:51:07,,Dark: Season 2: Endings (Episode 3),,TV,00:51:07,00:51:07,DE\n"
+)
+
+
+def test_a_file_of_several_profiles_is_no_persons_until_one_is_chosen() -> None:
+    unchosen = read(NETFLIX, HOUSEHOLD)
+    chosen, unknown = named("netflix:Alice"), named("netflix:Zoe")
+
+    assert unchosen.records == []
+    assert unchosen.unreadable == (
+        "it has the profiles Alice, Ben: choose one with --as netflix:PROFILE"
+    )
+    assert chosen is not None
+    assert read(chosen, HOUSEHOLD).records == read(NETFLIX, samples.netflix().content).records
+    assert read(chosen, HOUSEHOLD).reasons == ["other_profile"]
+    assert unknown is not None
+    assert read(unknown, HOUSEHOLD).unreadable == unchosen.unreadable
+    assert named("trakt:Alice") is None
+    assert named("netflix:") is None
