@@ -39,7 +39,7 @@ HEAVIEST: Final = 4_000_000
 """Characters of texts with which a batch is full."""
 PATIENCE_S: Final = 60.0
 """How long a batch waits for a database that is away."""
-GRACE_S: Final = 1.0
+GRACE_S: Final = 0.5
 """How long a run that is to end waits for the batch that is being written, and for its end by force."""
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 _REFUSED: Final = "refused_by_database"
