@@ -165,6 +165,13 @@ grant select (user_id, device_id, name, platform), insert, update (platform)
     on activity.device
     to svc_importer;
 grant select (idempotency_key), insert on activity.app_session, activity.coding_session to svc_importer;
+-- A session that a file brought may be longer in a newer file.
+grant select (user_id, ended_at, import_id), update (ended_at)
+    on activity.app_session, activity.coding_session
+    to svc_importer;
+grant select (lines_added, lines_removed), update (lines_added, lines_removed)
+    on activity.coding_session
+    to svc_importer;
 grant select (user_id, date, marked_at), insert, update (marked_at)
     on activity.summary_due
     to svc_importer;

@@ -6,7 +6,7 @@ Consecutive beats of one device, project, language and kind of entity belong to 
     beats ──► sorted within a window ──► one open run for each group ──► sessions
 
 The key of a session consists of its project, its language and the time of its first beat. A later file in
-which the session lasts longer therefore updates the same row.
+which the session lasts longer therefore lengthens the same row.
 """
 
 import heapq

@@ -287,7 +287,11 @@ class CodeEvent(NamedTuple):
 
 
 class AppSession(NamedTuple):
-    """Time that an application was used, as an event of ingest (contract, chapter 3)."""
+    """Time that an application was used, as an event of ingest (contract, chapter 3).
+
+    Of two from files with one key, the end of the longer one is kept: a session may go on after a file.
+    What a tracker sent stays as it is.
+    """
 
     key: str
     started_at: datetime
@@ -304,7 +308,7 @@ class AppSession(NamedTuple):
 
 
 class CodingSession(NamedTuple):
-    """Time in an editor, as an event of ingest (contract, chapter 3)."""
+    """Time in an editor, as an event of ingest (contract, chapter 3). The longer one is kept, as above."""
 
     key: str
     started_at: datetime

@@ -413,3 +413,46 @@ def test_a_point_has_the_time_zone_of_where_it_is(
         ("Europe/Amsterdam",),
         ("Asia/Tokyo",),
     ]
+
+
+def test_a_session_that_goes_on_in_a_newer_file_is_longer(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    app = AppSession("app", AT, AT + HOUR, "laptop", "Code")
+    coding = CodingSession("coding", AT, AT + HOUR, "laptop", "svc", lines_added=3)
+    sent = CodingSession("sent", AT, AT + HOUR, "laptop", "svc")
+    importer.take(tmp_path / "first", app, coding, sent)
+    owner.execute(
+        "update activity.coding_session set import_id = null where idempotency_key = 'sent'"
+    )
+    owner.execute("delete from activity.rollup_due")
+    end = AT + 20 * HOUR
+    longer = (
+        app._replace(ended_at=end),
+        coding._replace(ended_at=end, lines_added=5),
+        sent._replace(ended_at=end),
+    )
+
+    newer = importer.take(tmp_path / "newer", *longer)
+    older = importer.take(tmp_path / "older", app, coding)
+
+    assert counts(newer) == (3, 0, 1, 2, 0)
+    assert counts(older) == (2, 0, 2, 0, 0)
+    assert owner.execute("select ended_at from activity.app_session").fetchall() == [
+        (AT + 20 * HOUR,)
+    ]
+    rows = owner.execute(
+        "select idempotency_key, ended_at, lines_added from activity.coding_session order by 1"
+    ).fetchall()
+    # What a tracker sent stays as it is.
+    assert rows == [("coding", AT + 20 * HOUR, 5), ("sent", AT + HOUR, None)]
+    assert owner.execute("select date::text from activity.rollup_due order by 1").fetchall() == [
+        ("2025-06-16",),
+        ("2025-06-17",),
+    ]
+    assert owner.execute(
+        "select stream, event_count from activity.device_stream order by 1"
+    ).fetchall() == [
+        ("app_sessions", 1),
+        ("coding_sessions", 2),
+    ]

@@ -417,8 +417,15 @@ PRIVILEGES = {
         "svc.turn": "INSERT SELECT UPDATE(due_at)",
     },
     "svc_importer": {
-        "activity.app_session": "INSERT SELECT(idempotency_key)",
-        "activity.coding_session": "INSERT SELECT(idempotency_key)",
+        "activity.app_session": (
+            "INSERT SELECT(ended_at) SELECT(idempotency_key) SELECT(import_id) SELECT(user_id)"
+            " UPDATE(ended_at)"
+        ),
+        "activity.coding_session": (
+            "INSERT SELECT(ended_at) SELECT(idempotency_key) SELECT(import_id)"
+            " SELECT(lines_added) SELECT(lines_removed) SELECT(user_id)"
+            " UPDATE(ended_at) UPDATE(lines_added) UPDATE(lines_removed)"
+        ),
         "activity.device": (
             "INSERT SELECT(device_id) SELECT(name) SELECT(platform) SELECT(user_id) UPDATE(platform)"
         ),

@@ -1,4 +1,57 @@
--- Counting the sessions that ingest's statements wrote.
+-- What an import does with sessions beside ingest's statements, which write them.
+
+-- name: lengthen_app_sessions
+-- Gives sessions that a file brought the end that they have in this file, if it is later: a session goes on after a file
+-- was written. Returns their keys. What a tracker sent stays as it is.
+update activity.app_session as session
+   set ended_at = sent.ended_at
+  from (
+           select key,
+                  timestamptz 'epoch' + max(ended_ms::bigint) * interval '1 millisecond' as ended_at
+             from rows from (
+                      json_array_elements_text(%(idempotency_key)s::json),
+                      json_array_elements_text(%(ended_ms)s::json)
+                  ) as sent (
+                      key,
+                      ended_ms
+                  )
+            group by key
+       ) as sent
+ where session.user_id = %(user_id)s
+   and session.idempotency_key = sent.key
+   and session.import_id is not null
+   and session.ended_at < sent.ended_at
+returning session.idempotency_key
+
+-- name: lengthen_coding_sessions
+-- Does the same with coding sessions, and their lines.
+update activity.coding_session as session
+   set ended_at = sent.ended_at,
+       lines_added = greatest(session.lines_added, sent.lines_added),
+       lines_removed = greatest(session.lines_removed, sent.lines_removed)
+  from (
+           select key,
+                  timestamptz 'epoch' + max(ended_ms::bigint) * interval '1 millisecond' as ended_at,
+                  max(lines_added::integer) as lines_added,
+                  max(lines_removed::integer) as lines_removed
+             from rows from (
+                      json_array_elements_text(%(idempotency_key)s::json),
+                      json_array_elements_text(%(ended_ms)s::json),
+                      json_array_elements_text(%(lines_added)s::json),
+                      json_array_elements_text(%(lines_removed)s::json)
+                  ) as sent (
+                      key,
+                      ended_ms,
+                      lines_added,
+                      lines_removed
+                  )
+            group by key
+       ) as sent
+ where session.user_id = %(user_id)s
+   and session.idempotency_key = sent.key
+   and session.import_id is not null
+   and session.ended_at < sent.ended_at
+returning session.idempotency_key
 
 -- name: count_sessions
 -- Counts the new sessions of each device, as ingest does, but notes no tracker as having sent something. It is the last

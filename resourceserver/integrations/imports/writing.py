@@ -473,6 +473,8 @@ def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Wr
     }
     target.connection.execute(_ingest("lock_new_devices"), values)
     beyond = {name for (name,) in target.connection.execute(_ingest("add_devices"), values)}
+    # Before the new ones are added, which are as long as they are.
+    longer = {key for (key,) in target.connection.execute(SQL[f"lengthen_{stream.name}"], values)}
     new = {key for (key,) in target.connection.execute(_ingest(f"add_{stream.name}"), values)}
     kept = [row for row in verdict.rows if row["device"] not in beyond]
     refused += [
@@ -481,10 +483,11 @@ def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Wr
         if row["device"] in beyond
         for index in row["indexes"]
     ]
-    values |= route.consequences(kept, new)
+    days = route.consequences(kept, new | longer)["days"]
+    values |= route.consequences(kept, new) | {"days": days}
     target.connection.execute(_ingest("mark_days"), values)
     target.connection.execute(SQL["count_sessions"], values)
-    return Written(len(new), refused=tuple(refused))
+    return Written(len(new), len(longer), refused=tuple(refused))
 
 
 _INGEST: Final = queries.load(Path(route.__file__).with_name("ingest.sql"))
