@@ -84,7 +84,7 @@ select %(user_id)s,
        timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
        sent.value::double precision,
        sent.utc_offset,
-       sent.is_daily_total::boolean
+       false
   from rows from (
            json_array_elements_text(%(key)s::json),
            json_array_elements_text(%(id)s::json),
@@ -93,8 +93,7 @@ select %(user_id)s,
            json_array_elements_text(%(started_at)s::json),
            json_array_elements_text(%(ended_at)s::json),
            json_array_elements_text(%(value)s::json),
-           json_array_elements_text(%(utc_offset)s::json),
-           json_array_elements_text(%(is_daily_total)s::json)
+           json_array_elements_text(%(utc_offset)s::json)
        ) as sent (
            key,
            id,
@@ -103,8 +102,7 @@ select %(user_id)s,
            started_at,
            ended_at,
            value,
-           utc_offset,
-           is_daily_total
+           utc_offset
        )
  order by sent.key collate "C"
     on conflict (user_id, source, provider_key) do nothing
@@ -198,7 +196,7 @@ select %(user_id)s,
        %(import_id)s,
        timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
        sent.bpm::smallint,
-       sent.rr_intervals_ms::integer[],
+       coalesce(sent.rr_intervals_ms::integer[], '{}'),
        sent.contact::boolean,
        (%(sensor_ids)s::uuid[])[sent.sensor::integer]
   from rows from (

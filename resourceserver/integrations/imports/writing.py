@@ -114,10 +114,14 @@ compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 def new_ids(count: int) -> list[str]:
     """Return new ids in the order in which they are written: UUIDs of version 7 (RFC 9562, section 5.7).
 
-    An index on ids then grows at its end. Random ones would change a page of it for each row.
+    An index on ids then grows at its end. Random ones would change a page of it for each row. ``count`` is at
+    most 4,096.
     """
-    at, rest = time.time_ns() // 1_000_000, os.urandom(6).hex()
-    return [f"{at:012x}7{n >> 12 & 0xFFF:03x}8{n & 0xFFF:03x}{rest}" for n in range(count)]
+    start, end = f"{time.time_ns() // 1_000_000:012x}70008", os.urandom(6).hex()
+    return [start + number + end for number in _NUMBERS[:count]]
+
+
+_NUMBERS: Final = [f"{number:03x}" for number in range(4096)]
 
 
 def instants(column: Iterable[datetime | None]) -> list[int | None]:
@@ -135,9 +139,9 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def numbers(column: Iterable[Sequence[int]]) -> list[str]:
-    """Return arrays of numbers as Postgres writes them."""
-    return ["{" + ",".join(map(str, each)) + "}" for each in column]
+def numbers(column: Iterable[Sequence[int]]) -> list[str | None]:
+    """Return arrays of numbers as Postgres writes them, and None for an empty one."""
+    return ["{" + ",".join(map(str, each)) + "}" if each else None for each in column]
 
 
 def days(column: Iterable[Any]) -> list[str | None]:
@@ -164,11 +168,16 @@ def columns(rows: Rows, skip: tuple[str, ...] = ()) -> dict[str, str]:
     """Return a JSON array for each field of ``rows`` but those of ``skip``, and one of new ids."""
     named = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
     values = {
-        name: compact(_CONVERTERS.get(name, list)(column))
+        name: _array(_CONVERTERS.get(name, list)(column))
         for name, column in named.items()
         if name not in skip
     }
     return values | {"id": compact(new_ids(len(rows)))}
+
+
+def _array(column: list[Any]) -> str:
+    # A function with fewer rows than the others of its ``rows from`` has null in the remaining ones.
+    return "[]" if column.count(None) == len(column) else compact(column)
 
 
 def newest(rows: Rows) -> list[Any]:
@@ -241,7 +250,9 @@ def add_samples(target: Target, source: str, rows: Rows) -> Written:
         sorted((row for row in rows if row.is_daily_total), key=attrgetter("ended_at", "value"))
     )
     if plain:
-        values = columns(plain, skip=("sensor",)) | _measured(target, source, plain)
+        values = columns(plain, skip=("sensor", "is_daily_total")) | _measured(
+            target, source, plain
+        )
         added += target.execute("add_samples", source, **values).rowcount
     if totals:
         values = columns(totals, skip=("sensor",)) | _measured(target, source, totals)
