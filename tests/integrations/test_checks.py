@@ -33,9 +33,12 @@ LISTEN: Final = Listen("a", AT, "track", "artist")
 def test_a_key_of_a_frequent_type_is_a_text_and_not_blank(
     record: Any, key: Any, reason: str
 ) -> None:
-    # The quick checks know what the record before had.
+    is_usual = checks.QUICK[type(record)]
+    # The rules note the sensor or the device, after which a check is quick.
     assert checks.refusal(record) is None
+    assert is_usual(record)
 
+    assert not is_usual(record._replace(key=key))
     assert checks.refusal(record._replace(key=key)) == reason
 
 
@@ -61,7 +64,7 @@ def test_a_key_of_a_frequent_type_is_a_text_and_not_blank(
         (SAMPLE._replace(value=1e-16), "value_out_of_range"),
         (SAMPLE._replace(ended_at=AT - timedelta(1)), "ends_before_start"),
         (SAMPLE._replace(ended_at=AT + timedelta(3)), "lasts_too_long"),
-        (SAMPLE._replace(started_at=datetime(2025, 6, 16)), "invalid_value"),  # noqa: DTZ001
+        (SAMPLE._replace(started_at=datetime(2025, 6, 16)), "invalid_time"),  # noqa: DTZ001
         (SAMPLE._replace(sensor=Sensor("\0")), "unstorable_text"),
         (SAMPLE._replace(utc_offset="+19:00"), "invalid_value"),
         (HeartRate("a", AT, 401, WATCH), "value_out_of_range"),
@@ -91,6 +94,8 @@ def test_a_record_that_the_database_would_refuse_is_refused_with_a_reason(
     record: Record, reason: str | None
 ) -> None:
     assert checks.refusal(record) == reason
+    is_usual = checks.QUICK.get(type(record))
+    assert is_usual is None or is_usual(record) == (reason is None)
 
 
 WILD: Final = st.one_of(

@@ -52,11 +52,6 @@ def refusal(record: Record | Sourced) -> str | None:
 
 
 def _refusal(record: Any) -> str | None:
-    quick = _QUICK.get(type(record))
-    return _by_rules(record) if quick is None else quick(record)
-
-
-def _by_rules(record: Any) -> str | None:
     for place, check in _CHECKS[type(record)]:
         reason = check(record[place])
         if reason is not None:
@@ -416,84 +411,90 @@ def _code_event(record: records.CodeEvent) -> str | None:
     return None if record.action in _ACTIONS[record.type] else "invalid_value"
 
 
-def _quick_sample(record: records.Sample) -> str | None:
-    """Check what nearly all samples are, in a few comparisons; any other is checked by the rules."""
-    started, ended, value = record.started_at, record.ended_at, record.value
-    if (
-        type(value) in (float, int)
-        and 1e-15 <= value <= 1e15
-        and record.metric_type in METRICS
-        and type(record.key) is str
-        and record.key.isprintable()
-        and not record.key.isspace()
-        and 0 < len(record.key) <= KEY_LENGTH
-        and FIRST <= started <= ended < LAST
-        and ended - started <= _LONGEST_SAMPLE
-        and record.utc_offset is None
-        and type(record.is_daily_total) is bool
-        and record.sensor in _GOOD_SENSORS
-    ):
-        return None
-    return _by_rules(record)
+def _is_usual_sample(record: records.Sample) -> bool:
+    key, metric, started, ended, value, sensor, offset, is_total = record
+    try:
+        return (
+            type(value) in _NUMBERS
+            and 1e-15 <= value <= 1e15
+            and metric in METRICS
+            and type(key) is str
+            and key.isprintable()
+            and not key.isspace()
+            and 0 < len(key) <= KEY_LENGTH
+            and FIRST <= started <= ended < LAST
+            and ended - started <= _LONGEST_SAMPLE
+            and offset is None
+            and is_total is False
+            and sensor in _GOOD_SENSORS
+        )
+    except TypeError:
+        return False
 
 
-def _quick_heart_rate(record: records.HeartRate) -> str | None:
-    """The same of heart rates."""
-    if (
-        type(record.bpm) is int
-        and 1 <= record.bpm <= 400
-        and type(record.key) is str
-        and record.key.isprintable()
-        and not record.key.isspace()
-        and 0 < len(record.key) <= KEY_LENGTH
-        and FIRST <= record.recorded_at < LAST
-        and record.rr_intervals_ms == ()
-        and record.contact is None
-        and record.sensor in _GOOD_SENSORS
-    ):
-        return None
-    return _by_rules(record)
+def _is_usual_heart_rate(record: records.HeartRate) -> bool:
+    key, at, bpm, sensor, intervals, contact = record
+    try:
+        return (
+            type(bpm) is int
+            and 1 <= bpm <= 400
+            and type(key) is str
+            and key.isprintable()
+            and not key.isspace()
+            and 0 < len(key) <= KEY_LENGTH
+            and FIRST <= at < LAST
+            and intervals == ()
+            and contact is None
+            and sensor in _GOOD_SENSORS
+        )
+    except TypeError:
+        return False
 
 
-def _quick_point(record: records.Point) -> str | None:
-    """The same of points."""
+def _is_usual_point(record: records.Point) -> bool:
     key, at, latitude, longitude, accuracy, altitude, deviation, speed, course, *rest = record
-    battery, *named = rest
-    names = tuple(named)
-    if (
-        type(key) is str
-        and key.isprintable()
-        and not key.isspace()
-        and 0 < len(key) <= KEY_LENGTH
-        and FIRST <= at < LAST
-        and type(latitude) is float
-        and -90 <= latitude <= 90
-        and type(longitude) is float
-        and -180 <= longitude <= 180
-        and (accuracy is None or (type(accuracy) in _NUMBERS and 0 <= accuracy <= 1e8))
-        and (altitude is None or (type(altitude) in _NUMBERS and -1e8 <= altitude <= 1e8))
-        and (deviation is None or (type(deviation) in _NUMBERS and 0 <= deviation <= 1e8))
-        and (speed is None or (type(speed) in _NUMBERS and 0 <= speed <= 1e6))
-        and (course is None or (type(course) in _NUMBERS and 0 <= course <= 360))
-        and battery is None
-        and names in _GOOD_NAMES
-    ):
-        return None
-    reason = _by_rules(record)
-    if reason is None and len(_GOOD_NAMES) < _MOST_NAMES:
-        _GOOD_NAMES.add(names)
-    return reason
+    battery, *names = rest
+    try:
+        return (
+            type(key) is str
+            and key.isprintable()
+            and not key.isspace()
+            and 0 < len(key) <= KEY_LENGTH
+            and FIRST <= at < LAST
+            and type(latitude) is float
+            and -90 <= latitude <= 90
+            and type(longitude) is float
+            and -180 <= longitude <= 180
+            and (accuracy is None or (type(accuracy) in _NUMBERS and 0 <= accuracy <= 1e8))
+            and (altitude is None or (type(altitude) in _NUMBERS and -1e8 <= altitude <= 1e8))
+            and (deviation is None or (type(deviation) in _NUMBERS and 0 <= deviation <= 1e8))
+            and (speed is None or (type(speed) in _NUMBERS and 0 <= speed <= 1e6))
+            and (course is None or (type(course) in _NUMBERS and 0 <= course <= 360))
+            and battery is None
+            and tuple(names) in _GOOD_NAMES
+        )
+    except TypeError:
+        return False
 
 
-_QUICK: Final[dict[type, Check]] = {
-    records.Sample: _quick_sample,
-    records.HeartRate: _quick_heart_rate,
-    records.Point: _quick_point,
+QUICK: Final[dict[type, Callable[[Any], bool]]] = {
+    records.Sample: _is_usual_sample,
+    records.HeartRate: _is_usual_heart_rate,
+    records.Point: _is_usual_point,
 }
-"""Of these types a file can hold millions."""
+"""Whether a record is as nearly all of its type, and can be written, in a few comparisons. A file can hold
+millions of these types. Any other record is checked by the rules (``refusal``)."""
+
+
+def _point(record: records.Point) -> None:
+    """Note activity, device and platform, which passed the rules; a file has few of them."""
+    if len(_GOOD_NAMES) < _MOST_NAMES:
+        _GOOD_NAMES.add((record.activity, record.device, record.platform))
+
 
 _ACROSS: Final[dict[type, Check]] = {
     records.Sample: _sample,
+    records.Point: _point,
     records.Sleep: _sleep,
     records.Cycle: _open_end,
     records.PlaceEvent: _place_event,
