@@ -9,9 +9,12 @@ record that the checks let pass, it refuses all of the batch: this is written ag
 record, which is counted as refused.
 """
 
+import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -42,6 +45,9 @@ PATIENCE_S: Final = 60.0
 GRACE_S: Final = 0.5
 """How long a run that is to end waits for the batch that is being written, and for its end by force."""
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+_SWITCH_INTERVAL_S: Final = 0.000_2
+_NEW_OBJECTS: Final = 50_000
+"""How many new objects start a collection of garbage."""
 _REFUSED: Final = "refused_by_database"
 """The reason of a record that the checks let pass and the database refuses."""
 _OF_A_VALUE: Final = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded)
@@ -215,15 +221,34 @@ class _Writing(threading.Thread):
 def run(planned: Plan, person: Person, ledger: Ledger) -> None:
     """Import all members. Raises Interrupted, Over and what ``ledger`` does."""
     ledger.note_others(planned)
-    for part in planned.parts:
-        done = ledger.begin_part(part)
-        while done is not None:
-            try:
-                problem = _import(part, person, ledger, done)
-                ledger.end_part(part, problem)
-                break
-            except _Behind:
-                done = ledger.begin_part(part)
+    with _interpreter_settings():
+        for part in planned.parts:
+            done = ledger.begin_part(part)
+            while done is not None:
+                try:
+                    problem = _import(part, person, ledger, done)
+                    ledger.end_part(part, problem)
+                    break
+                except _Behind:
+                    done = ledger.begin_part(part)
+
+
+@contextmanager
+def _interpreter_settings() -> Iterator[None]:
+    """Change two settings of the interpreter for the time of an import.
+
+    The thread that writes is often ready to send a statement. It then waits until the thread that reads
+    gives way, by default for 5 ms, and the database waits with it. Records have no cycles, so the collector
+    only costs time.
+    """
+    interval_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.set_threshold(_NEW_OBJECTS, *thresholds[1:])
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval_s)
+        gc.set_threshold(*thresholds)
 
 
 def _import(part: Part, person: Person, ledger: Ledger, done: int) -> str | None:
