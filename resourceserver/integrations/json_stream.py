@@ -21,6 +21,7 @@ DEPTH: Final = 500
 """The most levels of objects and arrays that are skipped member by member."""
 
 _VISIBLE: Final = re.compile(r"[^ \t\n\r]")
+_BETWEEN: Final = re.compile(r"[ \t\n\r]*,[ \t\n\r]*[^ \t\n\r]")
 _CLOSING: Final = {"{": "}", "[": "]"}
 
 
@@ -136,6 +137,11 @@ class _Window:
                 self.take(":")
                 self.next()
             yield name
+            between = _BETWEEN.match(self.text, self.at)
+            if between:
+                # Most elements of a long array, in one step.
+                self.at = between.end() - 1
+                continue
             if self.next() == closing:
                 self.at += 1
                 return

@@ -187,7 +187,8 @@ def _clean(file: File) -> Iterator[bytes]:
             cut = rest.rfind("&", -REFERENCE_LENGTH) if more else -1
             whole, rest = (rest, more) if cut < 0 else (rest[:cut], rest[cut:] + more)
             chunk = whole.encode().translate(None, _FORBIDDEN)
-            if b"&#" in chunk:
+            # Nearly all have a "&" and no "#", which is found faster.
+            if b"#" in chunk:
                 chunk = _FORBIDDEN_REFERENCE.sub(b"", chunk)
             yield chunk
 

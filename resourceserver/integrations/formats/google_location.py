@@ -59,6 +59,7 @@ def _read_records(file: File, _person: Person) -> Records:
 def _record(given: dict[str, Any]) -> Point:
     time = given.get("timestamp")
     at = _at_ms(given) if time is None else _instant(time)
+    altitude = given.get("altitude")
     tag, platform, form = given.get("deviceTag"), given.get("platformType"), given.get("formFactor")
     return Point(
         str(instant_ms(at)),
@@ -66,7 +67,7 @@ def _record(given: dict[str, Any]) -> Point:
         _degrees(given.get("latitudeE7"), 90),
         _degrees(given.get("longitudeE7"), 180),
         _measure(given.get("accuracy")),
-        values.number(given.get("altitude")),
+        altitude if type(altitude) is int else values.number(altitude),
         _measure(given.get("verticalAccuracy")),
         _measure(given.get("velocity")),
         _measure(given.get("heading")),
