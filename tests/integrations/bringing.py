@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -20,7 +20,10 @@ from resourceserver.integrations.imports.receipts import Receipt
 from resourceserver.integrations.records import Listen, Record, Refused, Sourced
 from shared import database
 from shared.settings import Settings
-from tests import conftest
+
+if TYPE_CHECKING:
+    # A program of the tests imports this module, and needs neither pytest nor the servers.
+    from tests import conftest
 
 NOW: Final = datetime(2025, 6, 16, 12, tzinfo=UTC)
 
@@ -61,7 +64,7 @@ class Importer:
     """Imports of one person."""
 
     settings: Settings
-    person: conftest.Person
+    person: "conftest.Person"
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("Europe/Berlin"))
 
     def run(self, path: Path, *formats: Format, chosen: Format | None = None) -> Receipt:

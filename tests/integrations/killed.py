@@ -8,13 +8,13 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID
 
 from resourceserver.integrations.format import File, Format, Person
 from resourceserver.integrations.imports import running
 from resourceserver.integrations.records import Listen
 from shared.settings import Settings
-from tests import conftest
 from tests.integrations.bringing import Importer, of_listens
 
 
@@ -34,8 +34,9 @@ def main() -> None:
 
     form = Format("plays", "Plays", "plays", (Listen,), plain.recognise, read)
     settings = Settings(database_url=given["database_url"], data_dir=Path(given["data_dir"]))
-    person = conftest.Person(UUID(given["user_id"]), "", None)  # type: ignore[arg-type] # gives out no tokens
-    Importer(settings, person).run(Path(given["file"]), form)
+    person = SimpleNamespace(user_id=UUID(given["user_id"]))
+    importer = Importer(settings, person)  # type: ignore[arg-type] # of the person it needs the id alone
+    importer.run(Path(given["file"]), form)
 
 
 if __name__ == "__main__":
