@@ -18,8 +18,12 @@ select pg_try_advisory_xact_lock(hashtextextended('visits of ' || %(user_id)s::u
 -- Lets a command wait for a job that is at work on the person.
 set local lock_timeout = '60s'
 
+-- name: read_by_index
+-- Statements read some days of a history. The planner would rather read the whole table, as for the reader (sql/roles.sql).
+set local enable_seqscan = off
+
 -- name: await_turn
--- The same, but waits until no other transaction derives for the person.
+-- Like `take_turn`, but waits until no other transaction derives for the person.
 select pg_advisory_xact_lock(hashtextextended('visits of ' || %(user_id)s::uuid, 0))
 
 -- name: zone_of_profile
@@ -111,6 +115,8 @@ select event_id,
               and ended_at - started_at > interval '24 hours'
               and ended_at > %(from)s::timestamptz
               and started_at <= %(from)s::timestamptz - interval '24 hours'
+           -- Without this, the planner reads all visits of one kind by the index of their keys.
+           offset 0
        ) as near
  where type = 'visit'
    and (source = 'derived') = %(is_derived)s::boolean

@@ -96,13 +96,13 @@ class Stays:
     """Whether no point was used since a stated visit, or all since then belong to one stay."""
 
     @property
-    def settled_at(self) -> int | None:
-        """The instant from which on later points may belong to a stay; None while there is no such point."""
+    def settled_at(self) -> int:
+        """An instant before which no further stay begins, once a point was added."""
         if self._centre is not None:
             return self._started_at
         if self._moving:
             return self._moving[0].at
-        return None if self._best is None else self._best[1]
+        return 0 if self._best is None else self._best[1]
 
     def add(
         self, at: int, latitude: float, longitude: float, accuracy_m: float | None = None
