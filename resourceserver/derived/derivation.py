@@ -51,7 +51,8 @@ _POINTS: Final = 5000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
-_END: Final = datetime(9999, 12, 31, tzinfo=UTC)
+_END: Final = datetime.max.replace(microsecond=999_000, tzinfo=UTC)
+"""The last instant that a row may have."""
 
 Mark = tuple[date, datetime]
 """A day in UTC, and the time of its mark."""
@@ -352,9 +353,9 @@ async def _pages(worker: Connection, user_id: UUID, begins_at: datetime) -> Asyn
         values = {"user_id": user_id, "from": from_at, "limit": _POINTS}
         points = await _rows(worker, "points_from", values)
         is_last = len(points) < _POINTS
-        until = _instant(points[-1][0]) + _MS if points else from_at
+        until = _instant(points[-1][0] + 1) if points else from_at
         # After the last point, the stated visits count that end what goes on.
-        to = until + timedelta(milliseconds=GAP if is_last else 0)
+        to = _instant(_ms(until) + GAP) if is_last else until
         values = {"user_id": user_id, "from": from_at, "to": to, "is_derived": False}
         rows = await _rows(worker, "visits_between", values)
         yield points, [row[1:3] for row in rows if is_first or _instant(row[1]) >= from_at]
@@ -423,7 +424,7 @@ def _offset(stay: Stay) -> str | None:
 
 
 def _instant(ms: int) -> datetime:
-    return _EPOCH + ms * _MS
+    return _EPOCH + min(ms, _ms(_END)) * _MS
 
 
 def _ms(at: datetime) -> int:

@@ -333,6 +333,23 @@ def test_points_without_a_zone_get_one_when_their_day_is_derived(
     assert owner.execute("select timezone from location.point").fetchall() == [("Asia/Tokyo",)]
 
 
+@pytest.mark.parametrize("day", ["0001-01-02", "9999-12-31"])
+def test_days_at_both_ends_of_time_can_be_derived(
+    owner: Rows, alice: Person, derive: Derive, day: str
+) -> None:
+    owner.execute(
+        "insert into location.point (user_id, recorded_at, latitude, longitude, source)"
+        " select %s, at, 52.52, 13.405, 'x'"
+        " from generate_series(%s::timestamptz, %s::timestamptz, interval '7 minutes 59.999 s') as at",
+        [alice.user_id, f"{day} 00:00Z", f"{day} 23:59:59.999Z"],
+    )
+    owner.execute("insert into location.derivation_due values (%s, %s)", [alice.user_id, day])
+
+    days = derive()
+
+    assert (days, len(visits(owner))) == (1, 1)
+
+
 SPANS: Final = st.lists(
     st.tuples(
         st.integers(0, 60 * 60),
