@@ -74,8 +74,8 @@ def sql_names() -> Iterator[str]:
         for path in (ROOT / package).rglob("*.sql"):
             if "migrations" not in path.parts:
                 code = re.sub(r"--.*|'[^']*'", "", path.read_text())
-                # PL/pgSQL sets `found`.
-                yield from re.findall(r"\w+", re.sub(r"\bif (not )?found then", "", code))
+                # PL/pgSQL sets `found`, which says whether a statement had a row.
+                yield from re.findall(r"\w+", re.sub(r"\b(if (not )?found then|return found;)", "", code))
 
 
 def has_banned_word(name: str) -> bool:

@@ -24,7 +24,7 @@ create table profile.upload (
     problem      text,
     created_at   timestamptz(3) not null default now(),
     expires_at   timestamptz(3) not null default now() + interval '24 hours',
-    completed_at timestamptz(3),
+    completed_at timestamptz,
     ended_at     timestamptz(3),
     constraint upload_pkey primary key (user_id, upload_id),
     constraint upload_has_its_own_ticket unique (user_id, ticket_hash),

@@ -13,8 +13,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
