@@ -139,6 +139,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONGEST_FIRST: Final = (
+    "test_suite.py",
     "deploy",
     "browser",
     "bridge",
