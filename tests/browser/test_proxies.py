@@ -35,6 +35,8 @@ from tests.conftest import Person
 from tests.deploy.conftest import PORTS, reachable_directory
 from tests.deploy.runner import Runner
 from tests.people.test_throttle import WRONG, Place
+from tests.uploads.conftest import PATH as IMPORTS
+from tests.uploads.conftest import sender
 from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
@@ -394,6 +396,24 @@ def test_the_refusal_of_a_token_arrives_although_the_body_is_large(front: Site) 
 
     assert refused.status_code == 401
     assert refused.json()["error"] == "unauthorized"
+
+
+def test_a_file_larger_than_any_other_body_is_uploaded_through_the_proxy(
+    front: Site, alice: Person
+) -> None:
+    with client(front, front.base_url) as sending:
+        whole, pieces = sender(sending, alice), sender(sending, alice)
+        form = sending.post(
+            IMPORTS,
+            data={"ticket": whole.ticket.text},
+            files={"file": ("a.bin", b"x" * (41 * 1024 * 1024))},
+        )
+        pieces.create(8 * 1024 * 1024 + 1)
+        first = pieces.send(0, b"x" * (8 * 1024 * 1024))
+        offset = pieces.look().headers["upload-offset"]
+
+    assert (form.status_code, form.headers["location"]) == (303, f"{front.auth_url}/settings/bring")
+    assert (first.status_code, offset) == (204, str(8 * 1024 * 1024))
 
 
 def test_an_export_is_streamed_through_the_proxy(

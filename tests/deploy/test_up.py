@@ -401,7 +401,7 @@ def test_database_url_selects_a_database_whose_owner_no_server_gets(
     probe = get("127.0.0.1", ports[1], "/healthz")
 
     assert probe[0] == 200
-    assert [path.name for path in data_dir.iterdir()] == ["secrets.json"]
+    assert {path.name for path in data_dir.iterdir()} == {"secrets.json", "uploads"}
     assert len(runner.children()) == 2
     assert logins_of(runner, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]
     assert logins_of(runner, "resource serve") == [
