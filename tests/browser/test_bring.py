@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 import psycopg
@@ -10,9 +11,9 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from resourceserver.integrations.formats import FORMATS
+from resourceserver.integrations.imports import turn
+from resourceserver.uploads.directory import Directory
 from tests.browser.conftest import OpenSignedIn, without_scripts
-from tests.conftest import Person
-from tests.integrations.bringing import Importer
 from tests.processes import Service
 
 Rows = psycopg.Connection[Any]
@@ -45,22 +46,13 @@ def plays(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def import_uploads(service: Service, owner: Rows) -> Callable[[], None]:
-    """Imports what has arrived as the worker does, and removes it."""
+    """Imports what has arrived, as the turn of a worker does."""
 
     def run() -> None:
         directory = service.settings.upload_dir
         assert directory is not None
-        for user_id, upload_id, name in owner.execute(
-            "select user_id, upload_id, file_name from profile.upload where status = 'complete'"
-        ).fetchall():
-            path = (directory / str(upload_id)).rename(directory / name)
-            importer = Importer(service.settings, Person(user_id, "alice@example.org", owner))
-            receipt = importer.run(path, *FORMATS)
-            path.unlink()
-            owner.execute(
-                "update profile.upload set status = 'ended', ended_at = now(), import_id = %s",
-                [receipt["import_id"]],
-            )
+        for (user_id,) in owner.execute("select user_id from profile.upload").fetchall():
+            turn.take(service.settings, Directory(directory, 0), FORMATS, user_id, Event())
 
     return run
 
@@ -100,6 +92,7 @@ def test_an_upload_goes_on_after_a_reload_and_a_broken_connection(
     expect(page.locator("#lists h3")).to_have_text(plays.name)
     expect(page.locator("#lists")).to_contain_text("1,200 new")
     expect(page.get_by_role("status")).to_have_text("The import has ended: its receipt is below.")
+    page.unroute_all()
     assert [request for request in sent if request[0] == "PATCH"] == [
         ("PATCH", "0"),
         ("PATCH", str(PIECE)),

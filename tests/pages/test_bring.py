@@ -249,6 +249,26 @@ def test_uploads_under_way_are_listed_and_can_be_canceled(
     assert again.status_code == 409
 
 
+def test_an_interrupted_import_says_how_it_goes_on(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    add_imports(owner, alice, 1)
+    owner.execute("update profile.import set status = 'interrupted', problem = 'the disk is full'")
+    by_hand = alice_browser.get(PATH)
+    begin_upload(owner, alice, "mine.zip", received=9)
+    owner.execute(
+        "update profile.upload set status = 'taken', completed_at = now(),"
+        " import_id = (select import_id from profile.import)"
+    )
+    by_itself = alice_browser.get(PATH)
+
+    assert "To continue it, bring the same file again." in by_hand.text
+    assert 'data-busy="false"' in by_hand.text
+    assert "It continues by itself in a while." in by_itself.text
+    assert 'data-busy="true"' in by_itself.text
+    assert "mine.zip" not in by_itself.text
+
+
 def test_the_page_says_why_the_resource_server_refused_a_file(alice_browser: Visitor) -> None:
     full = alice_browser.get(f"{PATH}?problem=storage_full")
     unknown = alice_browser.get(f"{PATH}?problem=x")
