@@ -196,6 +196,7 @@ def test_stated_visits_come_first_and_name_the_places_of_others(
         *points(at("06:00"), at("12:00")),
         *points(at("06:00", 9), at("07:00", 9)),
         *points(at("10:00", 9), at("11:00", 9), OFFICE),
+        *points(at("06:00", 12), at("07:00", 12)),
     )
     derive()
     beside = (HOME[0] + 40 * METRE, HOME[1])
@@ -208,6 +209,7 @@ def test_stated_visits_come_first_and_name_the_places_of_others(
         ("16 09:00", "16 12:00", "Home", "derived"),
         ("25 06:00", "25 07:00", "Home", "derived"),
         ("25 10:00", "25 11:00", "52.54000, 13.40500", "derived"),
+        ("28 06:00", "28 07:00", "Home", "derived"),
     ]
     # A later version of the file says that it ended later, and then that it was not so.
     importer.take(tmp_path / "visits", visit(at("05:50"), at("11:50"), "Home", beside))
@@ -229,6 +231,7 @@ def test_stated_visits_come_first_and_name_the_places_of_others(
         ("16 06:00", "16 12:00", "52.52000, 13.40500", "derived"),
         ("25 06:00", "25 07:00", "52.52000, 13.40500", "derived"),
         ("25 10:00", "25 11:00", "52.54000, 13.40500", "derived"),
+        ("28 06:00", "28 07:00", "52.52000, 13.40500", "derived"),
     ]
 
 
@@ -308,6 +311,11 @@ def test_a_sleep_without_an_offset_has_that_of_where_the_person_was(
     assert offsets() == ["+00:00", "-03:00", "+00:00", "+09:00"]
 
     brought = importer.take(tmp_path / "points", *points(at("23:00", -1), at("23:10", -1), TOKYO))
+    # The sleep of this day is more than 48 hours later.
+    owner.execute(
+        "insert into location.derivation_due select user_id, %s from identity.user",
+        [at("00:00", 9)],
+    )
     derive()
     assert offsets() == ["+09:00", "-03:00", "+00:00", "+09:00"]
 
