@@ -269,7 +269,7 @@ class RecordedSleep(Body):
     strain: Cycle | None
     source: health.SampleSource
     sensor: ExportedSensor
-    """What measured it."""
+    """What the device is; it decides which of several counts."""
     provider_key: str
     """The key of the record in its source, by which a later import recognises it."""
 
@@ -285,7 +285,7 @@ class ExportedSample(health.Sample):
     """A measurement, with its key in the source."""
 
     sensor: ExportedSensor
-    """What measured it."""
+    """What the device is; it decides which of several counts."""
     is_daily_total: bool
     """Whether it is the total of a day, which is not added to the other samples of its provider."""
     provider_key: str
