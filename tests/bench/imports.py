@@ -3,7 +3,8 @@
 ``python -m tests.bench.imports`` starts a database, writes a file of each format with invented records, and
 lets the bare parser, the format's reader, a first and a second import of it take turns, so that other load of
 the machine affects all of them. Each round is of a new person. The median of the rounds' ratios counts.
-Nothing here asserts: the figures are for a reader.
+Beside the time that passes, the table has the processor's time of this process and of the database's, which
+other load changes little. Nothing here asserts: the figures are for a reader.
 
 Both imports are what ``svc import`` does, without the start of the command. The bare parser of JSON is the
 standard library's, which holds the whole file at once, and that of XML is expat with a handler for elements
@@ -12,6 +13,7 @@ that does nothing.
 
 import json
 import math
+import os
 import random
 import signal
 import statistics
@@ -20,7 +22,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,13 +63,23 @@ class Contest:
     """How often the time of the bare parse an import may take."""
 
 
-class Turn(NamedTuple):
-    """The seconds of each contestant in one round."""
+class Cost(NamedTuple):
+    """What a contestant took in one round, in seconds."""
 
-    parse_s: float
-    read_s: float
-    first_s: float
-    second_s: float
+    passed_s: float
+    python_s: float
+    """Processor time of this process."""
+    database_s: float
+    """Processor time of all processes of the database."""
+
+
+class Turn(NamedTuple):
+    """The cost of each contestant in one round."""
+
+    parse: Cost
+    read: Cost
+    first: Cost
+    second: Cost
 
 
 def write_apple_health(path: Path, count: int) -> None:
@@ -145,11 +157,39 @@ SECOND_WITHIN: Final = 1.2
 """How often the time of the first import a second one of the same file may take."""
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long something takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+@dataclass(frozen=True)
+class Clock:
+    """Measures what something costs."""
+
+    postmaster: int
+    """The id of the database's main process."""
+
+    def cost(self, work: Callable[[], object]) -> Cost:
+        """Return what ``work`` costs."""
+        before = self._now()
+        work()
+        return Cost(*(after - then for after, then in zip(self._now(), before, strict=True)))
+
+    def _now(self) -> tuple[float, float, float]:
+        return time.perf_counter(), time.process_time(), self._database_s()
+
+    def _database_s(self) -> float:
+        """Return the processor time of the database so far; not a number where there is no /proc."""
+        place = Path(f"/proc/{self.postmaster}/task/{self.postmaster}/children")
+        if not place.exists():
+            return math.nan
+        children = [_ticks(int(child))[:2] for child in place.read_text().split()]
+        # Processes that have ended count as the main one's.
+        ticks = sum(_ticks(self.postmaster)) + sum(map(sum, children))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> list[int]:
+    """Return user and system time of a process and those of its ended children; [] if it has ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return [int(field) for field in fields[11:15]]
+    return []
 
 
 def read(contest: Contest, path: Path) -> None:
@@ -166,63 +206,74 @@ def bring(chosen: Settings, path: Path, email: str) -> None:
         raise click.ClickException(done.output)
 
 
-def turn(contest: Contest, chosen: Settings, path: Path, owner: psycopg.Connection[Any]) -> Turn:
-    """Return the times of a round, for a new person."""
+def turn(
+    contest: Contest,
+    chosen: Settings,
+    path: Path,
+    owner: psycopg.Connection[Any],
+    clock: Clock,
+) -> Turn:
+    """Return the costs of a round, for a new person."""
     email = f"{uuid4()}@example.org"
     owner.execute("insert into identity.user (email) values (%s)", [email])
     return Turn(
-        seconds(lambda: contest.parse(path)),
-        seconds(lambda: read(contest, path)),
-        seconds(lambda: bring(chosen, path, email)),
-        seconds(lambda: bring(chosen, path, email)),
+        clock.cost(lambda: contest.parse(path)),
+        clock.cost(lambda: read(contest, path)),
+        clock.cost(lambda: bring(chosen, path, email)),
+        clock.cost(lambda: bring(chosen, path, email)),
     )
 
 
 def table(contest: Contest, count: int, path: Path, rounds: list[Turn]) -> None:
     """Print the median of each contestant, and of its ratios to the bare parse or to the first import."""
     title = f"{contest.title}, {count:,} records, {path.stat().st_size / 1e6:.0f} MB"
-    click.echo(f"{title:48}{'µs each':>12}{'ratio':>8}")
+    click.echo(f"{title:48}{'µs each':>10}{'python':>10}{'database':>10}{'ratio':>8}")
     for label, name, beside, within in (
-        ("the bare parser", "parse_s", "parse_s", None),
-        ("the format's reader, which keeps nothing", "read_s", "parse_s", None),
-        ("an import", "first_s", "parse_s", contest.within),
-        ("a second import, beside the first", "second_s", "first_s", SECOND_WITHIN),
+        ("the bare parser", "parse", "parse", None),
+        ("the format's reader, which keeps nothing", "read", "parse", None),
+        ("an import", "first", "parse", contest.within),
+        ("a second import, beside the first", "second", "first", SECOND_WITHIN),
     ):
-        each_us = 1e6 * statistics.median(getattr(turn, name) for turn in rounds) / count
-        ratio = statistics.median(getattr(turn, name) / getattr(turn, beside) for turn in rounds)
+        costs: list[Cost] = [getattr(turn, name) for turn in rounds]
+        each_us = (1e6 * statistics.median(column) / count for column in zip(*costs, strict=True))
+        ratio = statistics.median(
+            getattr(turn, name).passed_s / getattr(turn, beside).passed_s for turn in rounds
+        )
         limit = "" if within is None else f" of at most {within}"
-        click.echo(f"  {label:46}{each_us:12.1f}{ratio:8.2f}{limit}")
+        figures = "".join(f"{each:10.1f}" for each in each_us)
+        click.echo(f"  {label:46}{figures}{ratio:8.2f}{limit}")
     click.echo()
 
 
-def bench(directory: Path, count: int, contests: tuple[Contest, ...]) -> None:
+def bench(directory: Path, count: int, turns: int, contests: tuple[Contest, ...]) -> None:
     """Run everything and print the tables."""
     with EmbeddedPostgres(directory / "postgres") as postgres:
         chosen = Settings(data_dir=directory / "deployment", database_url=postgres.url)
         migrate(chosen, lambda _: None)
+        clock = Clock(int((postgres.cluster / "postmaster.pid").read_text().split()[0]))
         with closing(psycopg.connect(postgres.url, autocommit=True)) as owner:
             for contest in contests:
                 path = directory / contest.name
                 contest.write(path, count)
-                table(
-                    contest,
-                    count,
-                    path,
-                    [turn(contest, chosen, path, owner) for _ in range(ROUNDS)],
-                )
+                rounds = [turn(contest, chosen, path, owner, clock) for _ in range(turns)]
+                table(contest, count, path, rounds)
 
 
 @click.command()
 @click.option("--records", default=RECORDS, show_default=True, help="How many each file has.")
+@click.option("--rounds", default=ROUNDS, show_default=True, help="How often each takes its turn.")
 @click.argument("names", nargs=-1)
-def main(records: int, names: tuple[str, ...]) -> None:
-    """Measure all files, or those whose titles begin with one of NAMES."""
+def main(records: int, rounds: int, names: tuple[str, ...]) -> None:
+    """Measure all files, or those whose titles begin with one of NAMES.
+
+    A long file, such as one of 1,000,000 records, spreads what an import costs once over more records.
+    """
     # As by Ctrl-C: everything that was started ends too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     contests = tuple(each for each in CONTESTS if not names or each.title.startswith(names))
     with tempfile.TemporaryDirectory(prefix="svc-bench-") as name:
         Path(name).chmod(0o755)
-        bench(Path(name), records, contests)
+        bench(Path(name), records, rounds, contests)
 
 
 if __name__ == "__main__":
