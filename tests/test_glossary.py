@@ -75,7 +75,9 @@ def sql_names() -> Iterator[str]:
             if "migrations" not in path.parts:
                 code = re.sub(r"--.*|'[^']*'", "", path.read_text())
                 # PL/pgSQL sets `found`, which says whether a statement had a row.
-                yield from re.findall(r"\w+", re.sub(r"\b(if (not )?found then|return found;)", "", code))
+                yield from re.findall(
+                    r"\w+", re.sub(r"\b(if (not )?found then|return found;)", "", code)
+                )
 
 
 def has_banned_word(name: str) -> bool:
