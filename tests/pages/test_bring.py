@@ -249,6 +249,24 @@ def test_uploads_under_way_are_listed_and_can_be_canceled(
     assert again.status_code == 409
 
 
+def test_an_upload_that_no_import_came_of_says_why_for_a_day(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    begin_upload(owner, alice, "mine.zip")
+    end = (
+        "update profile.upload set status = 'ended', ended_at = now() - %s::interval, problem = %s"
+    )
+    owner.execute(end, ["1 hour", "the file is damaged"])
+    damaged = alice_browser.get(PATH)
+    owner.execute(end, ["1 hour", "expired"])
+    expired = alice_browser.get(PATH)
+    owner.execute(end, ["25 hours", "expired"])
+
+    assert "mine.zip not imported the file is damaged" in words(damaged)
+    assert "mine.zip not imported not complete within 24 hours" in words(expired)
+    assert "mine.zip" not in alice_browser.get(PATH).text
+
+
 def test_an_interrupted_import_says_how_it_goes_on(
     alice_browser: Visitor, owner: Rows, alice: Person
 ) -> None:
