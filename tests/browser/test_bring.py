@@ -100,6 +100,23 @@ def test_an_upload_goes_on_after_a_reload_and_a_broken_connection(
     ]
 
 
+def test_an_upload_that_cannot_be_stored_ends_at_once_and_says_why(
+    page: Page, service: Service, open_signed_in: OpenSignedIn, plays: Path
+) -> None:
+    directory = service.settings.upload_dir
+    assert directory is not None
+    elsewhere = directory.rename(directory.with_name("elsewhere"))
+    try:
+        open_signed_in(page, PATH)
+        choose(page, plays)
+
+        expect(page.locator("[data-queue] .problem")).to_have_text(
+            "This service cannot receive files at the moment. Try again later."
+        )
+    finally:
+        elsewhere.rename(directory)
+
+
 @without_scripts
 def test_without_scripts_a_file_is_uploaded_in_one_form(
     page: Page,

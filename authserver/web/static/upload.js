@@ -51,10 +51,10 @@ function pause(failures, answer) {
 
 // Returns why an answer ends an upload; undefined if another attempt may succeed.
 async function refusal(answer) {
-  const { code, message } = await answer.json().catch(() => ({}));
+  const { error, message } = await answer.json().catch(() => ({}));
   const isPassing = [409, 423, 429].includes(answer.status) || answer.status >= 500;
-  if (code in MESSAGES || !isPassing) {
-    return new Refused(MESSAGES[code] ?? message ?? FAILED);
+  if (error in MESSAGES || !isPassing) {
+    return new Refused(MESSAGES[error] ?? message ?? FAILED);
   }
 }
 
