@@ -27,7 +27,7 @@ import psycopg
 
 from resourceserver.derived import stays, zones
 from resourceserver.derived.places import Place, Places
-from resourceserver.derived.stays import GAP, SHORTEST, SLOT, Stay, Stays
+from resourceserver.derived.stays import ALONE, GAP, SLOT, Stay, Stays
 from resourceserver.timeline import rounds
 from shared import pipeline, queries, schema
 from shared.jobs import Job
@@ -297,7 +297,7 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
     """Search stays from before a window on, up to where nothing can differ from what is stored."""
     found = Stays()
     values = {"user_id": user_id, "from": window.begins_at}
-    margin = timedelta(milliseconds=GAP + SHORTEST)
+    margin = timedelta(milliseconds=GAP + ALONE)
     since = max(window.begins_at, datetime.min.replace(tzinfo=UTC) + margin) - margin
     rows = await _rows(worker, "last_visit_before", {**values, "since": since})
     search = _Search(datetime.min.replace(tzinfo=UTC))

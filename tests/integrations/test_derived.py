@@ -263,6 +263,19 @@ def test_a_change_of_one_day_is_followed_into_the_next(
     )
 
 
+def test_a_stay_goes_on_after_one_point_outside_and_three_hours_on_the_next_day(
+    importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
+) -> None:
+    jump = points(at("21:05"), at("21:05"), OFFICE)
+    importer.take(tmp_path / "evening", *points(at("18:02"), at("20:52")), *jump)
+    derive()
+
+    importer.take(tmp_path / "night", *points(at("00:01", 1), at("02:01", 1)))
+    derive()
+
+    assert visits(owner) == [("16 18:02", "17 02:01", "52.52000, 13.40500", "derived")]
+
+
 def test_a_check_in_names_the_visit_during_which_it_was(
     importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
 ) -> None:
