@@ -31,7 +31,7 @@ select %(user_id)s,
 
 -- name: sensors
 -- What measured for this source under these names. The lock keeps it until the transaction has written its
--- measurements, which no foreign key does (sql/migrations/0031_unchecked_references.sql).
+-- measurements, which no foreign key does (sql/migrations/0030_unchecked_references.sql).
 select source_id,
        name,
        device

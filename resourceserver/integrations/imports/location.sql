@@ -12,7 +12,7 @@ select %(user_id)s,
 
 -- name: location_devices
 -- The devices of these names. The lock keeps them until the transaction has written their points, which no foreign
--- key does (sql/migrations/0031_unchecked_references.sql).
+-- key does (sql/migrations/0030_unchecked_references.sql).
 select device_id,
        name
   from location.device
