@@ -8,8 +8,8 @@ marks that nobody has set again since. Running it twice changes nothing. One pro
 person.
 
 Visits are searched in the points from the last visit that the marked days cannot change, up to the first one
-after them that is found as it is stored: a stay does not depend on the points before the stay before it
-(stays.py). Visits that a source states come first: their points are left out, and derived visits fill the
+after them that is found as it is stored, or to three hours without points: a stay depends neither on the
+points before the stay before it, nor on those before such a gap (stays.py). Visits that a source states come first: their points are left out, and derived visits fill the
 time that none of them covers.
 """
 
@@ -310,6 +310,8 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
             search.begins_at = _instant((last_at // SLOT + 1) * SLOT)
     ends_at = _ms(window.ends_at)
     covered = -(2**63)
+    # The last instant up to which the marked days can have changed what the next point finds.
+    known_at = ends_at
     async for points, stated in _pages(worker, user_id, search.begins_at):
         intervals = iter([*stated, (2**63, 0)])
         begins, until = next(intervals)
@@ -321,6 +323,13 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
                     search.ends_at = _instant(begins)
                     return search
                 begins, until = next(intervals)
+            known_at = max(known_at, covered)
+            if at - known_at > GAP:
+                # Whatever the marked days hold, the search begins anew at this point.
+                search.ends_at = _instant(at)
+                search.stays += found.finish()
+                return search
+            known_at = max(known_at, at)
             if at < covered:
                 continue
             stay = found.add(at, latitude, longitude, accuracy_m)

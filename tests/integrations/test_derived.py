@@ -276,6 +276,19 @@ def test_a_stay_goes_on_after_one_point_outside_and_three_hours_on_the_next_day(
     assert visits(owner) == [("16 18:02", "17 02:01", "52.52000, 13.40500", "derived")]
 
 
+def test_the_search_ends_where_three_hours_without_points_follow(
+    importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
+) -> None:
+    days = (points(at("06:00", day), at("07:00", day)) for day in (0, 2))
+    importer.take(tmp_path / "points", *(each for day in days for each in day))
+    # Without a mark, a day is derived only if the search reaches it.
+    owner.execute("delete from location.derivation_due where date = '2025-06-18'")
+
+    derive()
+
+    assert [row[:2] for row in visits(owner)] == [("16 06:00", "16 07:00")]
+
+
 def test_a_check_in_names_the_visit_during_which_it_was(
     importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
 ) -> None:
