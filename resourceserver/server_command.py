@@ -6,14 +6,12 @@ from typing import Final
 
 import click
 
-from resourceserver.worker import process
-from resourceserver.worker.kinds import kinds
 from shared import database, listening, serving
 from shared.settings import Settings
 
 _ROLES: Final = ("reader", "ingester", "worker")
 _WITHOUT_WORKER: Final = (
-    "no worker (SVC_WORKER is off): this server writes rollups and summaries itself"
+    "no worker (SVC_WORKER is off): this server writes rollups, summaries and visits itself"
 )
 
 
@@ -53,6 +51,9 @@ def work(chosen: Settings) -> None:
 
     Any number of workers may run. Each gives back what it has not done when it ends.
     """
+    from resourceserver.worker import process  # noqa: PLC0415 - a server needs no formats of files
+    from resourceserver.worker.kinds import kinds  # noqa: PLC0415 - nor their libraries
+
     role_urls = {role: database.role_url(chosen, role) for role in chosen.connections_of_worker}
     own = replace(chosen, database_url=None, role_urls=role_urls)
     process.work(own, role_urls, offered=partial(kinds, chosen=own))

@@ -29,13 +29,13 @@ class TicketNeeded(Problem):
 
     status = 401
     code = "unauthorized"
-    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
+    headers: Mapping[str, str] = {"WWW-Authenticate": 'Bearer realm="uploads"'}
 
 
 class TicketUnknown(TicketNeeded):
     """the ticket is unknown or malformed"""
 
-    headers: Mapping[str, str] = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+    headers: Mapping[str, str] = {"WWW-Authenticate": 'Bearer realm="uploads", error="invalid_token"'}
 
 
 @dataclass(frozen=True)

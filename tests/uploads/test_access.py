@@ -55,8 +55,8 @@ def test_nothing_but_a_ticket_opens_uploads(
 
     assert {answer.status_code for answer in (*answers, in_an_address)} == {401}
     assert {answer.headers["www-authenticate"] for answer in answers} == {
-        "Bearer",
-        'Bearer error="invalid_token"',
+        'Bearer realm="uploads"',
+        'Bearer realm="uploads", error="invalid_token"',
     }
 
 
