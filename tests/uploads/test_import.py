@@ -269,20 +269,26 @@ def test_an_account_that_is_deleted_midway_ends_its_import(
     assert one in os.listdir(directory.path)
 
 
-def test_a_file_that_is_missing_is_waited_for(
+def test_a_file_that_cannot_be_opened_is_waited_for_and_delays_no_other(
     chosen: Settings, directory: Directory, owner: Rows, alice: Person
 ) -> None:
     one = upload(directory, alice, numbers(5))
     away = directory.path / one
     moved = away.rename(directory.path / "elsewhere")
+    # As a file that another user of the system may not read: an open that fails, though its name is there.
+    away.symlink_to(away)
+    upload(directory, alice, numbers(3))
 
+    other = take(chosen, alice)
     with pytest.raises(FileMissing):
         take(chosen, alice)
     waiting = uploads(owner)
-    moved.rename(away)
+    moved.replace(away)
 
-    assert waiting == [("complete", None, None)]
+    assert other.line.endswith("status=done")
+    assert sorted(waiting) == [("complete", None, None), ("ended", None, "done")]
     assert take(chosen, alice).line.endswith("status=done")
+    assert plays(owner) == [0, 1, 2, 3, 4]
 
 
 @contextmanager

@@ -36,7 +36,7 @@ SQL: Final = queries.load(Path(__file__).with_name("turn.sql"))
 
 
 class FileMissing(Exception):
-    """an uploaded file is not in SVC_UPLOAD_DIR: the resource server must use the same directory"""
+    """an uploaded file cannot be opened: resource server and worker must share SVC_UPLOAD_DIR and its user"""
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,19 @@ def take(
 ) -> Taken:
     """Import the upload of a person that has waited longest. When ``stop`` is set, it soon ends.
 
-    Raises FileMissing, AlreadyRunning, Interrupted, Over and psycopg.Error; then the upload waits for another
-    turn.
+    An upload whose file cannot be opened delays no other. Raises FileMissing if only such uploads wait, and
+    AlreadyRunning, Interrupted, Over and psycopg.Error; then the upload waits for another turn.
     """
     with _job(chosen, user_id) as job:
-        row = job.execute(SQL["next_upload"], {"user_id": user_id}).fetchone()
-    if row is None:
+        waiting = job.execute(SQL["waiting_uploads"], {"user_id": user_id}).fetchall()
+    if not waiting:
         return Taken()
-    upload_id, file_name, form, zone = row
+    found = next((row for row in waiting if _can_be_opened(directory.file(row[0]))), None)
+    if found is None:
+        raise FileMissing
+    upload_id, file_name, form, zone = found
     upload = _Upload(user_id, upload_id, file_name, form, ZoneInfo(zone))
     path = directory.file(upload_id)
-    if not path.exists():
-        raise FileMissing
     values = {"user_id": user_id, "upload_id": upload_id}
     with _job(chosen, user_id) as job:
         if job.execute(SQL["take_upload"], values).fetchone() is None:
@@ -93,6 +94,15 @@ def take(
         return Taken("stopped", has_more=True)
     directory.remove(upload_id)
     return Taken(f"upload_id={upload_id} status={status}", has_more=True)
+
+
+def _can_be_opened(path: Path) -> bool:
+    # An import that found this out would end, and the file be removed, although nothing is wrong with it.
+    try:
+        path.open("rb").close()
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

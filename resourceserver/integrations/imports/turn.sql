@@ -4,9 +4,10 @@
 -- Begins a job for a person (sql/policies.sql).
 call svc.open_job(%(user_id)s, %(version)s)
 
--- name: next_upload
--- The upload of a person that has waited longest, with the person's time zone; no row: none waits, or the account is
--- deleted. One whose import broke off comes after the others, so that a file that always fails delays none of them.
+-- name: waiting_uploads
+-- The uploads of a person that wait, the one that has waited longest first, with the person's time zone; no row: none
+-- waits, or the account is deleted. One whose import broke off comes after the others, so that a file that always fails
+-- delays none of them.
 select upload.upload_id,
        upload.file_name,
        upload.format,
@@ -18,8 +19,8 @@ select upload.upload_id,
    and upload.status in ('complete', 'taken')
    and upload.expires_at > now()
  order by upload.expires_at,
+          upload.completed_at,
           upload.upload_id
- limit 1
 
 -- name: take_upload
 -- Notes that an upload is being imported, for which it has another day, but not more than three in all; no row: it has
