@@ -16,7 +16,7 @@ time that none of them covers.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import takewhile
 from pathlib import Path
@@ -58,6 +58,15 @@ Mark = tuple[date, datetime]
 """A day in UTC, and the time of its mark."""
 
 
+@dataclass(frozen=True)
+class Progress:
+    """The state between a person's turns."""
+
+    after: date = date.min
+    """The last marked day that had its turn."""
+    at_once: int = _DAYS
+
+
 def job(interval: timedelta = INTERVAL) -> Job:
     """Return the background job that derives. It needs connections of the ``worker`` role."""
     return Job(derive_due, interval, log, "visits are derived later")
@@ -68,22 +77,23 @@ async def derive_due(
 ) -> int:
     """Derive the marked days of all people; return their number.
 
-    People take turns of about a week of days. What takes longer than ``turn``, or fails, is left for the
-    next run. Raises psycopg.Error unless the error is about one person.
+    People take turns of about a week of days. If the days take longer than ``turn``, they are derived one by
+    one, and a single day that does is left for the next run, as are the days of a person that fail. Raises
+    psycopg.Error unless the error is about one person.
     """
     days = 0
 
-    async def take_one(user_id: UUID, after: date | None) -> date | None:
+    async def take_one(user_id: UUID, progress: Progress | None) -> Progress | None:
         nonlocal days
         try:
-            done, last = await take_turn(worker, user_id, after, turn, quiet)
+            done, rest = await take_turn(worker, user_id, progress, turn, quiet)
         except psycopg.Error as error:
             if worker.broken or schema.mismatch_of(error):
                 raise
             log.warning("visits of %s are derived later: %s", user_id, error.sqlstate)
             return None
         days += done
-        return last
+        return rest
 
     await rounds.go_round(lambda after: people_due(worker, after, quiet), take_one)
     return days
@@ -102,77 +112,85 @@ async def people_due(worker: Connection, after: UUID, quiet: timedelta = QUIET) 
 async def take_turn(
     worker: Connection,
     user_id: UUID,
-    after: date | None = None,
+    progress: Progress | None = None,
     turn: timedelta = rounds.TURN,
     quiet: timedelta = QUIET,
-) -> tuple[int, date | None]:
-    """Derive about a month of marked days of one person, unless another process does so now.
+) -> tuple[int, Progress | None]:
+    """Derive a week of marked days of one person at most, unless another process does so now.
 
-    Returns their number, and the last of them, after which the next turn begins; None if no day was left.
-    Raises psycopg.Error.
+    Returns their number, and the state for the person's next turn, None if no day was left. Raises
+    psycopg.Error.
     """
+    progress = progress or Progress()
+    window = None
     try:
-        async with asyncio.timeout(turn.total_seconds()):
-            done = await _take_turn(worker, user_id, after or date.min, quiet, lock="take_turn")
+        async with asyncio.timeout(turn.total_seconds()), worker.transaction():
+            window = await _next_days(worker, user_id, progress, quiet, lock="take_turn")
+            if window is None:
+                return 0, None
+            await _derive_days(worker, user_id, window)
     except TimeoutError:
         log.warning("the visits of %s take too long and are put off", user_id)
-        return 0, None
-    return (0, None) if done is None else (done.days, done.last)
+        if window is None:
+            return 0, None
+        if len(window.marks) > 1:
+            return 0, replace(progress, at_once=1)
+        return 0, Progress(window.last, at_once=1)
+    return len(window.marks), replace(progress, after=window.last)
 
 
 async def derive(worker: Connection, user_id: UUID) -> int:
     """Derive all marked days of one person now; return their number. Raises psycopg.Error."""
-    days, after = 0, date.min
-    while (
-        done := await _take_turn(worker, user_id, after, AT_ONCE, lock="await_turn")
-    ) is not None:
-        days, after = days + done.days, done.last
-    return days
+    days, progress = 0, Progress()
+    while True:
+        async with worker.transaction():
+            window = await _next_days(worker, user_id, progress, AT_ONCE, lock="await_turn")
+            if window is None:
+                return days
+            await _derive_days(worker, user_id, window)
+        days, progress = days + len(window.marks), Progress(window.last)
 
 
-@dataclass(frozen=True)
-class _Done:
-    days: int
-    last: date
-
-
-async def _take_turn(
-    worker: Connection, user_id: UUID, after: date, quiet: timedelta, *, lock: str
-) -> _Done | None:
-    """Derive the next marked days without a gap, a week at most; None if there are none."""
-    async with worker.transaction():
-        await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
-        await worker.execute(SQL["wait_longer"])
-        await worker.execute(SQL["read_by_index"])
-        if await _value(worker, lock, user_id=user_id) is False:
-            return None
-        limit = _DAYS + 1
-        values = {"user_id": user_id, "after": after, "quiet": quiet, "limit": limit}
-        marks: list[Mark] = await _rows(worker, "read_marks", values)
-        if not marks:
-            return None
-        first = marks[0][0]
-        together = [
-            mark
-            for number, mark in takewhile(
-                lambda numbered: numbered[1][0] - first == timedelta(numbered[0]), enumerate(marks)
-            )
-        ]
-        window = _Window.of(together[:_DAYS], is_followed=len(together) > _DAYS)
-        zone = await _value(worker, "zone_of_profile", user_id=user_id)
-        if zone is not None:
-            await _derive_visits(worker, user_id, window)
-            await _set_zones(worker, user_id, window)
-            await _set_offsets(worker, user_id, window, zone)
-        await worker.execute(
-            SQL["remove_marks"],
-            {
-                "user_id": user_id,
-                "dates": [day for day, _ in window.marks],
-                "marked_at": [at for _, at in window.marks],
-            },
+async def _next_days(
+    worker: Connection, user_id: UUID, progress: Progress, quiet: timedelta, *, lock: str
+) -> "_Window | None":
+    """Open the transaction of a turn; return its days, which are marked and without a gap, or None."""
+    await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
+    await worker.execute(SQL["wait_longer"])
+    await worker.execute(SQL["read_by_index"])
+    if await _value(worker, lock, user_id=user_id) is False:
+        return None
+    limit = progress.at_once + 1
+    values = {"user_id": user_id, "after": progress.after, "quiet": quiet, "limit": limit}
+    marks: list[Mark] = await _rows(worker, "read_marks", values)
+    if not marks:
+        return None
+    first = marks[0][0]
+    together = [
+        mark
+        for number, mark in takewhile(
+            lambda numbered: numbered[1][0] - first == timedelta(numbered[0]), enumerate(marks)
         )
-        return _Done(len(window.marks), window.marks[-1][0])
+    ]
+    is_followed = len(together) > progress.at_once
+    return _Window.of(together[: progress.at_once], is_followed=is_followed)
+
+
+async def _derive_days(worker: Connection, user_id: UUID, window: "_Window") -> None:
+    """Derive the days of a window, and remove their marks."""
+    zone = await _value(worker, "zone_of_profile", user_id=user_id)
+    if zone is not None:
+        await _derive_visits(worker, user_id, window)
+        await _set_zones(worker, user_id, window)
+        await _set_offsets(worker, user_id, window, zone)
+    await worker.execute(
+        SQL["remove_marks"],
+        {
+            "user_id": user_id,
+            "dates": [day for day, _ in window.marks],
+            "marked_at": [at for _, at in window.marks],
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -184,6 +202,11 @@ class _Window:
     ends_at: datetime
     is_followed: bool
     """Whether the day after them is marked as well."""
+
+    @property
+    def last(self) -> date:
+        """Return the last of them."""
+        return self.marks[-1][0]
 
     @classmethod
     def of(cls, marks: Sequence[Mark], *, is_followed: bool) -> "_Window":

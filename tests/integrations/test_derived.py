@@ -630,3 +630,31 @@ def test_the_job_waits_until_days_are_quiet(
     owner.execute("update location.derivation_due set marked_at = now() - interval '3 minutes'")
 
     assert (early, asyncio.run(run()), len(visits(owner))) == (0, 1, 1)
+
+
+def test_a_day_that_takes_too_long_holds_up_no_other(
+    owner: Rows, alice: Person, deployment: Settings
+) -> None:
+    owner.execute(
+        "insert into location.point (user_id, recorded_at, latitude, longitude, source)"
+        " select %s, %s + n * interval '1 day', 52.52, 13.405, 'x' from generate_series(0, 3) as n",
+        [alice.user_id, DAY],
+    )
+    owner.execute(
+        "insert into location.derivation_due select user_id, recorded_at::date from location.point"
+    )
+
+    async def run() -> int:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
+            turn = timedelta(seconds=2)
+            return await derivation.derive_due(worker, turn, derivation.AT_ONCE)
+
+    with owner.transaction():
+        # The zone of this point cannot be written.
+        owner.execute(
+            "select from location.point where recorded_at = %s for update",
+            [DAY + timedelta(days=1)],
+        )
+        days = asyncio.run(run())
+
+    assert (days, marks(owner)) == (3, ["2025-06-17"])
