@@ -175,6 +175,24 @@ def test_coordinates_do_not_replace_the_name_of_a_place(
     assert named("b", "7, Main Street") == "7, Main Street"
 
 
+def test_a_file_that_does_not_say_the_address_of_a_place_leaves_it(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    full = CAFE._replace(key="a", address="7, Main Street", city="Delft", country_code="NL")
+    bare = Place("a", full.name, None, None, None)
+    visit = PlaceEvent("1", "visit", "suggested", AT, None, full)
+
+    importer.take(tmp_path / "full", visit)
+    receipt = importer.take(tmp_path / "bare", visit._replace(place=bare))
+
+    assert counts(receipt) == (1, 0, 1, 0, 0)
+    rows = owner.execute(
+        "select category, latitude, longitude, address, city, country_code"
+        " from location.place where provider_key = 'a'"
+    ).fetchall()
+    assert rows == [(full.category, full.latitude, full.longitude, "7, Main Street", "Delft", "NL")]
+
+
 def test_an_older_version_in_the_same_batch_changes_nothing(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

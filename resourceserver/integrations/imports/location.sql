@@ -22,7 +22,8 @@ select device_id,
 
 -- name: put_places
 -- Writes places. The newer wins: people rename places and correct where they are. Coordinates, by which readers name a
--- place without a name, never replace a name that another file has.
+-- place without a name, never replace a name that another file has, and what a file does not say replaces nothing: of
+-- the files of one source, one has addresses and another has not.
 with written as (
     insert into location.place (
         user_id,
@@ -79,12 +80,12 @@ with written as (
                then place.name
                else excluded.name
            end,
-           category = excluded.category,
-           latitude = excluded.latitude,
-           longitude = excluded.longitude,
-           address = excluded.address,
-           city = excluded.city,
-           country_code = excluded.country_code
+           category = coalesce(excluded.category, place.category),
+           latitude = coalesce(excluded.latitude, place.latitude),
+           longitude = coalesce(excluded.longitude, place.longitude),
+           address = coalesce(excluded.address, place.address),
+           city = coalesce(excluded.city, place.city),
+           country_code = coalesce(excluded.country_code, place.country_code)
      where (
                place.name,
                place.category,
@@ -100,12 +101,12 @@ with written as (
                    then place.name
                    else excluded.name
                end,
-               excluded.category,
-               excluded.latitude,
-               excluded.longitude,
-               excluded.address,
-               excluded.city,
-               excluded.country_code
+               coalesce(excluded.category, place.category),
+               coalesce(excluded.latitude, place.latitude),
+               coalesce(excluded.longitude, place.longitude),
+               coalesce(excluded.address, place.address),
+               coalesce(excluded.city, place.city),
+               coalesce(excluded.country_code, place.country_code)
            )
     returning provider_key,
               xmax = 0 as is_new
