@@ -9,8 +9,8 @@ person.
 
 Visits are searched in the points from the last visit that the marked days cannot change, up to the first one
 after them that is found as it is stored, or to three hours without points: a stay depends neither on the
-points before the stay before it, nor on those before such a gap (stays.py). Visits that a source states come first: their points are left out, and derived visits fill the
-time that none of them covers.
+points before the stay before it, nor on those before such a gap (stays.py). Visits that a source states come
+first: their points are left out, and derived visits fill the time that none of them covers.
 """
 
 import asyncio
@@ -319,18 +319,7 @@ async def _tidy(worker: Connection, user_id: UUID, places: Places) -> None:
 async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search:
     """Search stays from before a window on, up to where nothing can differ from what is stored."""
     found = Stays()
-    values = {"user_id": user_id, "from": window.begins_at}
-    margin = timedelta(milliseconds=GAP + ALONE)
-    since = max(window.begins_at, datetime.min.replace(tzinfo=UTC) + margin) - margin
-    rows = await _rows(worker, "last_visit_before", {**values, "since": since})
-    search = _Search(datetime.min.replace(tzinfo=UTC))
-    if rows:
-        last_at = _ms(rows[0][0])
-        if rows[0][1]:
-            search.begins_at = rows[0][0]
-            found.cut(last_at, last_at)
-        else:
-            search.begins_at = _instant((last_at // SLOT + 1) * SLOT)
+    search = await _begin_search(worker, user_id, window, found)
     ends_at = _ms(window.ends_at)
     covered = -(2**63)
     # The last instant up to which the marked days can have changed what the next point finds.
@@ -372,6 +361,25 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
             search.stays += found.cut(begins, covered)
             begins, until = next(intervals)
     search.stays += found.finish()
+    return search
+
+
+async def _begin_search(
+    worker: Connection, user_id: UUID, window: _Window, found: Stays
+) -> _Search:
+    """Begin a search at the last visit that the window cannot change."""
+    values = {"user_id": user_id, "from": window.begins_at}
+    margin = timedelta(milliseconds=GAP + ALONE)
+    since = max(window.begins_at, datetime.min.replace(tzinfo=UTC) + margin) - margin
+    rows = await _rows(worker, "last_visit_before", {**values, "since": since})
+    search = _Search(datetime.min.replace(tzinfo=UTC))
+    if rows:
+        last_at = _ms(rows[0][0])
+        if rows[0][1]:
+            search.begins_at = rows[0][0]
+            found.cut(last_at, last_at)
+        else:
+            search.begins_at = _instant((last_at // SLOT + 1) * SLOT)
     return search
 
 
