@@ -359,8 +359,10 @@ class Receiver:
         return written + len(pending)
 
     async def _give_up(self, ticket: Token, upload_id: UUID) -> None:
-        await self._in_thread(partial(self.directory.remove, upload_id))
         await self.tickets.release(ticket)
+        # The last statement may have completed the upload although its answer was lost: then the file stays.
+        if (await self.tickets.find(ticket)).status == "ticket":
+            await self._in_thread(partial(self.directory.remove, upload_id))
 
     async def _begin(
         self,

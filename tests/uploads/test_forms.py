@@ -11,7 +11,9 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from resourceserver.api.errors import DatabaseUnavailable
 from resourceserver.uploads.directory import UploadFile
+from resourceserver.uploads.tickets import Tickets
 from tests.conftest import Person
 from tests.uploads.conftest import MIB, MOST_MIB, PATH, MakeSender, Sender
 
@@ -173,3 +175,26 @@ def test_a_disk_that_fills_up_refuses_a_form_and_keeps_nothing_of_it(
     assert not (upload_dir / str(one.upload_id)).exists()
     assert uploads_of(owner) == [("ticket", None, None, None, 0)]
     assert submit(one, b"x" * MIB).status_code == 303
+
+
+def test_a_form_whose_last_answer_of_the_database_is_lost_keeps_its_file(
+    sends: MakeSender,
+    alice: Person,
+    owner: Rows,
+    upload_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = sends(alice)
+    advance = Tickets.advance
+
+    async def lost(self: Tickets, *arguments: Any, **values: Any) -> None:
+        await advance(self, *arguments, **values)
+        raise DatabaseUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Tickets, "advance", lost)
+        answer = submit(one, b"x" * MIB)
+
+    assert answer.status_code == 503
+    assert [row[0] for row in uploads_of(owner)] == ["complete"]
+    assert (upload_dir / str(one.upload_id)).stat().st_size == MIB
