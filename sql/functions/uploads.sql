@@ -382,10 +382,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform svc.check_version(p_version);
-    delete from svc.upload_directory
-     where upload_directory.process = p_process;
+    -- Several processes of one kind may start at the same moment.
     insert into svc.upload_directory (process, directory_id)
-    values (p_process, p_directory_id);
+    values (p_process, p_directory_id)
+        on conflict (process) do update
+       set directory_id = excluded.directory_id,
+           started_at = now();
     return (
         select upload_directory.directory_id
           from svc.upload_directory

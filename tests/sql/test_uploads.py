@@ -1,5 +1,6 @@
 """The functions of uploads: what a ticket opens, who creates one, and which files are needed."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -8,6 +9,7 @@ import pytest
 from shared import SCHEMA_VERSION, tokens
 from shared.tokens import Token
 from tests.conftest import Connect, Person
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 MOST: Final = 100
@@ -221,7 +223,7 @@ def test_what_has_expired_ends(connect_as: Connect, owner: Rows, alice: Person) 
         (current.hash, "receiving", None),
     ]
     owner.execute(
-        "update profile.upload set ended_at = now() - interval '30 days' where problem > ''"
+        "update profile.upload set ended_at = now() - interval '30 days 1 s' where problem > ''"
     )
     worker.execute("select svc.expire_uploads(%s)", [SCHEMA_VERSION])
     assert owner.execute("select count(*) from profile.upload").fetchone() == (2,)
@@ -275,3 +277,20 @@ def test_server_and_worker_note_their_directories_for_each_other(connect_as: Con
         one,
         two,
     ]
+
+
+def test_two_servers_that_start_together_both_note_their_directory(
+    connect_as: Connect, owner: Rows
+) -> None:
+    first, second = connect_as("worker"), connect_as("worker")
+    note: LiteralString = "select svc.note_upload_directory('server', gen_random_uuid(), %s)"
+
+    with ThreadPoolExecutor(1) as threads:
+        with first.transaction():
+            first.execute(note, [SCHEMA_VERSION])
+            later = threads.submit(second.execute, note, [SCHEMA_VERSION])
+            wait_for_rivals(owner, 1)
+        noted = later.result(60).fetchone()
+
+    owner.execute("delete from svc.upload_directory")
+    assert noted == (None,)
