@@ -3,9 +3,40 @@
 -- The authorization server cannot read data of people. Each function looks the sign-in session up, as in
 -- categories.sql, and reaches the imports of that session's person alone.
 
+-- Whether a worker or a command reads the file of an import now. A worker has the person's turn, and a command a lock
+-- (receipts.sql); either may be killed without ending the import.
+create or replace function svc.is_being_read(p_user_id uuid, p_import_id uuid)
+returns boolean
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+begin atomic
+    select exists (
+               select
+                 from svc.turn
+                where turn.user_id = p_user_id
+                  and turn.kind = 'import'
+                  and turn.leased_until > now()
+           )
+           or exists (
+               select
+                 from pg_locks as held
+                where held.locktype = 'advisory'
+                  and held.database = (
+                          select oid
+                            from pg_database
+                           where datname = current_database()
+                      )
+                  and held.objsubid = 1
+                  and (held.classid::bigint << 32 | held.objid::bigint)
+                      = hashtextextended('import ' || p_import_id, 0)
+           );
+end;
+
 -- The imports of the signed-in person, newest first, at most `p_most`: all, those that began before the import
--- `p_before`, or the import `p_import_id` alone; no row: none, or the session is not valid. Of members that could not be read to their end, and of names
--- that no format recognises, the first ones are listed; the receipt of `svc imports show` has them all.
+-- `p_before`, or the import `p_import_id` alone; no row: none, or the session is not valid. One that nobody reads any
+-- more, because its worker or command was killed, is interrupted. Of members that could not be read to their end, and of
+-- names that no format recognises, the first ones are listed; the receipt of `svc imports show` has them all.
 drop function if exists svc.imports(uuid, bytea, integer, uuid);
 create or replace function svc.imports(
     p_user_id      uuid,
@@ -44,7 +75,10 @@ set search_path = pg_catalog, pg_temp
 begin atomic
     select import.import_id,
            import.file_name,
-           import.status,
+           case
+               when import.status <> 'running' or svc.is_being_read(p_user_id, import.import_id) then import.status
+               else 'interrupted'
+           end,
            import.problem,
            import.started_at,
            import.finished_at,

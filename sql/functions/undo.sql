@@ -254,7 +254,7 @@ begin
      where import.user_id = p_user_id
        and import.import_id = p_import_id
        for update;
-    if reached = 'running' then
+    if reached = 'running' and svc.is_being_read(p_user_id, p_import_id) then
         return 'running';
     elsif reached is null or reached = 'undone' then
         return 'gone';

@@ -229,6 +229,11 @@ class Tour:
                        ) as file (name, status, problem, ended_at, ignored, names)
                 returning user_id, import_id, status
             ),
+            turn as (
+                insert into svc.turn (user_id, kind, leased_until)
+                select user_id, 'import', now() + interval '1 hour'
+                  from identity.user
+            ),
             part as (
                 insert into profile.import_part (
                     user_id, import_id, name, position, format, records, added, refused, first_at,

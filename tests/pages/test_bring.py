@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from httpx2 import Response
 
+from resourceserver.integrations.imports import receipts
 from resourceserver.worker.kinds import UNDO, kinds
 from resourceserver.worker.turns import Turn
 from shared import database, sources, tokens
@@ -20,6 +21,7 @@ from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.integrations.bringing import Importer, of_listens
 from tests.oauth.visitor import Visitor, forms
+from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
 
@@ -341,6 +343,32 @@ def test_an_import_is_removed_by_the_worker_after_a_question(
     assert after.text.count(f'href="{PATH}/undo?') == 1
 
 
+def read_by_a_worker(owner: Rows, person: Person, until: str = "1 min") -> None:
+    owner.execute(
+        "insert into svc.turn (user_id, kind, leased_until)"
+        " values (%s, 'import', now() + %s::interval)",
+        [person.user_id, until],
+    )
+
+
+def test_an_import_whose_reader_was_killed_is_interrupted_and_can_be_undone(
+    alice_browser: Visitor, settings: Settings, owner: Rows, alice: Person, tmp_path: Path
+) -> None:
+    receipt = bring(settings, alice, tmp_path / "a.plays", "1")
+    read_by_a_worker(owner, alice, "-1 s")
+    owner.execute("update profile.import set status = 'running', finished_at = null")
+    with psycopg.connect(settings.database_url or "", autocommit=True) as command:
+        receipts.lock(command, str(receipt["import_id"]))
+        read = alice_browser.get(PATH)
+    wait_for(lambda: "interrupted" in words(alice_browser.get(PATH)), "the end of the lock")
+
+    answer = alice_browser.follow(alice_browser.submit(undo_page(alice_browser, receipt), form=1))
+
+    assert "being read" in words(read)
+    assert "undo?import=" not in read.text
+    assert "being removed" in answer.text
+
+
 def test_only_the_own_import_that_has_ended_can_be_undone_by_a_person_who_signed_in_just_now(
     alice_browser: Visitor,
     settings: Settings,
@@ -353,6 +381,7 @@ def test_only_the_own_import_that_has_ended_can_be_undone_by_a_person_who_signed
     of_bob = bring(settings, bob, tmp_path / "bobs.plays", "1")
     question = undo_page(alice_browser, mine)
     owner.execute("update profile.import set status = 'running'")
+    read_by_a_worker(owner, alice)
     running = alice_browser.submit(question, form=1)
     owner.execute("update profile.import set status = 'done'")
     forged = alice_browser.submit(question, form=1, **{"import": of_bob["import_id"]})
@@ -370,7 +399,7 @@ def test_only_the_own_import_that_has_ended_can_be_undone_by_a_person_who_signed
 def test_the_database_itself_checks_whose_session_it_is_and_how_old(
     connect_as: Connect, settings: Settings, owner: Rows, alice: Person, bob: Person, tmp_path: Path
 ) -> None:
-    receipts = [bring(settings, person, tmp_path / "a.plays", "1") for person in (alice, bob)]
+    imports = [bring(settings, person, tmp_path / "a.plays", "1") for person in (alice, bob)]
     for person in (alice, bob):
         begin_upload(owner, person)
     found = owner.execute("select user_id, upload_id from profile.upload").fetchall()
@@ -395,9 +424,9 @@ def test_the_database_itself_checks_whose_session_it_is_and_how_old(
             },
         ).fetchone()
 
-    of_another = outcome(bob, receipts[1])
+    of_another = outcome(bob, imports[1])
     sign_in_long_ago(owner)
-    of_an_old_one = outcome(alice, receipts[0])
+    of_an_old_one = outcome(alice, imports[0])
 
     assert of_another == (False, "gone")
     assert of_an_old_one == (False, "signed_out")
