@@ -29,6 +29,7 @@ from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
 from resourceserver.uploads import route as uploads
 from resourceserver.uploads import upkeep
+from resourceserver.worker import overdue
 from shared import database, jobs, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
@@ -46,13 +47,15 @@ def create(
     sum_up_every: timedelta = summaries.INTERVAL,
     roll_up_every: timedelta = rollups.INTERVAL,
     derive_every: timedelta = derivation.INTERVAL,
+    look_for_worker_every: timedelta = overdue.INTERVAL,
 ) -> Starlette:
     """Return the application for ``chosen``, by default the settings of the environment, with these
     ``tools``.
 
     While it runs, four background jobs record when tokens were last used, about ``note_uses_every``, sum
     days up, about ``sum_up_every``, write rollups, about ``roll_up_every``, and derive visits, about
-    ``derive_every``. With a worker beside it only the first of them runs, and with ``chosen.jobs`` off none.
+    ``derive_every``. With a worker beside it only the first of them runs, and one that looks
+    ``look_for_worker_every`` whether the worker runs; with ``chosen.jobs`` off none.
     When the server stops, it writes the last uses in any case. Raises SettingsError if a role has no login;
     a failing login breaks only the requests that use that role.
     """
@@ -75,7 +78,9 @@ def create(
     background = [usage.job(reader.usage, note_uses_every)]
     if receiver is not None:
         background.append(upkeep.job(receiver.directory))
-    if not chosen.worker:
+    if chosen.worker:
+        background.append(overdue.job(look_for_worker_every))
+    else:
         background += [
             summaries.job(sum_up_every),
             rollups.job(roll_up_every),

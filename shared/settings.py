@@ -159,7 +159,7 @@ class Settings:
             + self.export_connections
             + PROBES,
             "ingester": self.ingest_connections,
-            # Without rollups and summaries, one job remains.
+            # Without rollups and summaries, the jobs that remain are short.
             "worker": 1 if self.worker else self.job_connections,
         }
 

@@ -197,6 +197,7 @@ grant execute on procedure svc.open_job to svc_worker;
 -- The turns of the worker.
 grant execute
     on function svc.add_turns,
+                svc.is_work_overdue,
                 svc.claim_turn,
                 svc.renew_turn,
                 svc.finish_turn,

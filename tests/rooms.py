@@ -66,7 +66,7 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.api", "resourceserver.derived", "resourceserver.description"),
         *("resourceserver.endpoints", "resourceserver.export", "resourceserver.ingest"),
         *("resourceserver.mcp", "resourceserver.mcp.tools", "resourceserver.timeline"),
-        *("resourceserver.uploads", "shared"),
+        *("resourceserver.uploads", "resourceserver.worker", "shared"),
     },
     # The applications.
     "deploy": {"shared"},

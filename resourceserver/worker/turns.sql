@@ -28,3 +28,7 @@ select svc.give_back_turn(%(user_id)s, %(kind)s, %(leased_until)s)
 -- name: add_turns
 -- Makes turns of a kind due now for listed people who have none of it.
 select svc.add_turns(%(kind)s, %(user_ids)s::uuid[])
+
+-- name: is_overdue
+-- Whether work has waited for more than 15 minutes and no worker has a turn.
+select svc.is_work_overdue(%(version)s)

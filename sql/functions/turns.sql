@@ -200,3 +200,42 @@ as $$
        and leased_until = p_leased_until
     returning true
 $$;
+
+-- Whether work has waited for more than 15 minutes although no worker has a turn: then no worker runs. A worker turns
+-- marked days into turns within minutes, also where these are then put off.
+create or replace function svc.is_work_overdue(p_version integer)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform svc.check_version(p_version);
+    return not exists (
+               select
+                 from svc.turn
+                where turn.leased_until > now()
+           )
+           and (
+                   exists (
+                       select
+                         from svc.turn
+                        where coalesce(turn.leased_until, turn.due_at) < now() - interval '15 minutes'
+                   )
+                   or exists (
+                       select
+                         from activity.rollup_due as marked
+                         join identity.user as person using (user_id)
+                        where marked.marked_at < now() - interval '15 minutes'
+                          and not marked.is_left_raw
+                          and not exists (
+                                  select
+                                    from svc.turn
+                                   where turn.user_id = marked.user_id
+                                     and turn.kind = 'rollups'
+                              )
+                   )
+               );
+end
+$$;

@@ -670,6 +670,7 @@ FUNCTIONS = {
         "focus_streaks",
         "give_back_turn",
         "instant",
+        "is_work_overdue",
         "job_user_id",
         "mark_all_days",
         "matches",
