@@ -146,3 +146,58 @@ def test_whatever_readers_yield_the_sums_are_exact_and_the_database_takes_the_re
     assert refused >= sum(checks.refusal(record) is not None for record in yielded)
     assert refused == sum(each["count"] for each in receipt["refused"])
     assert receipt["status"] == "done"
+
+
+HARD: Final[tuple[Any, ...]] = (
+    *(
+        None,
+        True,
+        False,
+        "",
+        " ",
+        "a",
+        "\0",
+        "\ud800",
+        "x" * 201,
+        "x" * 1025,
+        7,
+        "+02:00",
+        (),
+        (1,),
+    ),
+    *(
+        0,
+        -1,
+        0.5,
+        -0.5,
+        91,
+        -91.0,
+        101,
+        181.0,
+        -181.0,
+        361,
+        401,
+        2**40,
+        1.1e6,
+        1.1e8,
+        -1.1e8,
+        1.1e15,
+    ),
+    *(1e300, 1e-300, float("nan"), float("inf"), -float("inf"), 10**400),
+    *(AT, AT - timedelta(3), AT + timedelta(3), AT.replace(tzinfo=None), AT.date()),
+    *(datetime(1899, 12, 31, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)),
+    *(Sensor("\0"), Sensor("new"), ("watch",)),
+)
+"""Values at and beyond limits, and of other types."""
+
+
+@pytest.mark.parametrize("record", [SAMPLE, HeartRate("a", AT, 61, WATCH), POINT])
+def test_a_quick_check_passes_only_what_the_rules_pass(record: Any) -> None:
+    # The rules note the sensor or the device, after which a check is quick.
+    assert checks.refusal(record) is None
+    changed = [record._replace(**{name: value}) for name in record._fields for value in HARD]
+
+    quick = [each for each in changed if checks.QUICK[type(record)](each)]
+
+    assert [each for each in quick if checks.refusal(each) is not None] == []
+    assert len(quick) > len(HARD) / 20
