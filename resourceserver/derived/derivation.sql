@@ -339,8 +339,9 @@ select sleep.sleep_id,
                                         ended_at
                                    from location.event
                                   where user_id = %(user_id)s
-                                    and started_at >= sleep.since
+                                    and started_at > sleep.since - interval '24 hours'
                                     and started_at <= sleep.ended_at
+                                    and coalesce(ended_at, started_at) >= sleep.since
                                     and status <> 'declined'
                                   union all
                                  select place_id,
@@ -350,7 +351,7 @@ select sleep.sleep_id,
                                   where user_id = %(user_id)s
                                     and ended_at - started_at > interval '24 hours'
                                     and ended_at > sleep.since
-                                    and started_at < sleep.since
+                                    and started_at <= sleep.since - interval '24 hours'
                                     and status <> 'declined'
                              ) as event
                         join location.place

@@ -352,6 +352,17 @@ def test_a_sleep_without_an_offset_has_that_of_where_the_person_was(
     assert offsets() == ["+00:00", "-03:00", "+00:00", "+09:00"]
 
 
+def test_a_visit_that_ended_within_two_days_before_a_sleep_says_its_offset(
+    importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
+) -> None:
+    seen = visit(at("10:00"), at("20:00"), "Hotel", TOKYO)
+    importer.take(tmp_path / "file", seen, sleep(at("04:00", 2), at("12:00", 2)))
+
+    derive()
+
+    assert owner.execute("select utc_offset from health.sleep").fetchall() == [("+09:00",)]
+
+
 def test_points_without_a_zone_get_one_when_their_day_is_derived(
     owner: Rows, alice: Person, derive: Derive
 ) -> None:
