@@ -110,13 +110,15 @@ def import_files(
     found = [each.receipt for each in outcomes if each.receipt is not None]
     if is_json and (found or failure is None):
         click.echo(json.dumps(found[0] if len(paths) == 1 and found else found, indent=2))
-    if not dry_run and any(each.receipt is not None for each in outcomes):
+    is_stopped = bool(outcomes) and outcomes[-1].is_stopped
+    # After Ctrl-C, days are derived by the next run or a server.
+    if not (dry_run or is_stopped) and any(each.receipt is not None for each in outcomes):
         with _connected(chosen) as owner:
             user_id = _account(owner, email).user_id
         _derive(chosen, user_id)
     if failure is not None:
         raise failure
-    if outcomes[-1].is_stopped or not any(each.is_usable for each in outcomes):
+    if is_stopped or not any(each.is_usable for each in outcomes):
         sys.exit(1)
 
 

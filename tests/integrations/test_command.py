@@ -170,14 +170,21 @@ def test_an_import_is_undone(command: Command, plays: Path, owner: Rows) -> None
 
 
 def test_ctrl_c_leaves_an_import_that_the_next_run_ends(
-    command: Command, plays: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, plays: Path, owner: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    owner.execute(
+        "insert into location.derivation_due select user_id, '2025-06-16' from identity.user"
+        " where email = %s",
+        [command.email],
+    )
+    marked = "select date::text from location.derivation_due"
     with monkeypatch.context() as patch:
         patch.setattr(running, "run", interrupt)
         stopped = command.bring(plays)
+    assert owner.execute(marked).fetchall() == [("2025-06-16",)]
     again = json.loads(command.bring(plays, "--json").stdout)
     listed = json.loads(command.run(imports.list_imports, command.email, "--json").stdout)
 
@@ -185,6 +192,7 @@ def test_ctrl_c_leaves_an_import_that_the_next_run_ends(
     assert "interrupted: import the same file again to continue" in stopped.stderr
     assert [each["import"] for each in listed] == [again["import_id"]]
     assert again["records"]["new"] == 2
+    assert owner.execute(marked).fetchall() == []
 
 
 def test_ctrl_c_ends_the_command_and_not_only_the_file(
