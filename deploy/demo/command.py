@@ -36,13 +36,15 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Removed = Literal["nothing", "invented", "everything"]
 """What the command removes before it writes."""
 
+_MARKS: Final = "location.derivation_due"
+"""Marks of days of imports, which only the removal of everything removes: no demo sets them again."""
 COMPUTED: Final = {
     f"activity.{name}"
     for name in (
         *("device_stream", "summary_due", "daily_summary"),
         *("rollup_due", "label", "app_time", "coding_time", "app_timeline"),
     )
-} | {"location.derivation_due"}
+} | {_MARKS}
 """Tables whose rows the service computes from those of other tables."""
 _NAMES: Final = {
     "activity.category_score": (
@@ -216,8 +218,9 @@ def _clear(connection: Connection, email: str, user_id: UUID, removed: Removed) 
                 table=sql.SQL(table), invented=sql.SQL("true"), is_free=is_free
             )
             connection.execute(statement, values)
-        else:
+        elif table != _MARKS:
             _of_demo(connection, "remove_rows", table, column, values, is_free=is_free)
+    connection.execute(SQL["mark_derived_days"], values)
 
 
 def _refuse_data(

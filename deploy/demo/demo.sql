@@ -101,6 +101,23 @@ delete from {table} as removed
    and ({invented})
    and {is_free}
 
+-- name: mark_derived_days
+-- Marks the days of derived visits, which may follow from points that were removed.
+insert into location.derivation_due (user_id, date)
+select distinct %(user_id)s::uuid,
+       (day at time zone 'UTC')::date
+  from location.event
+ cross join lateral generate_series(
+           date_trunc('day', event.started_at, 'UTC'),
+           event.ended_at,
+           interval '24 hours'
+       ) as day
+ where event.user_id = %(user_id)s
+   and event.source = 'derived'
+ order by 2
+    on conflict (user_id, date) do update
+   set marked_at = greatest(now(), derivation_due.marked_at + interval '1 microsecond')
+
 -- name: is_free
 -- Whether no row of a table refers to the row.
 not exists (select from {table} as referring where {match})

@@ -186,6 +186,36 @@ def test_replace_keeps_what_the_demo_did_not_write(
     assert set(before["activity.app_session"]) & set(after["activity.app_session"]) == set()
 
 
+def test_replace_keeps_marks_of_imports_and_marks_the_days_of_derived_visits(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
+    words = ("bob@example.org", "--days=1", f"--until={UNTIL}")
+    run(deployment, *words)
+    owner.execute(
+        "insert into location.derivation_due (user_id, date) values (%s, '2024-05-01')",
+        [bob.user_id],
+    )
+    owner.execute(
+        "insert into location.event"
+        " (user_id, source, provider_key, type, status, started_at, ended_at, place_id)"
+        " select user_id, 'derived', 'x', 'visit', 'suggested',"
+        "        '2025-10-30 22:00Z', '2025-10-31 02:00Z', place_id"
+        "   from location.place where user_id = %s limit 1",
+        [bob.user_id],
+    )
+
+    done = run(deployment, *words, "--replace", "--seed=2")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert owner.execute(
+        "select date::text from location.derivation_due order by date"
+    ).fetchall() == [
+        ("2024-05-01",),
+        ("2025-10-30",),
+        ("2025-10-31",),
+    ]
+
+
 def test_replace_keeps_a_session_of_an_invented_device_and_says_so(
     deployment: Settings, owner: Rows, bob: Person
 ) -> None:
