@@ -62,7 +62,7 @@ begin
     )
     insert into location.derivation_due (user_id, date)
     select p_user_id,
-           day::date
+           (day at time zone 'UTC')::date
       from removed
      cross join lateral generate_series(
                date_trunc('day', removed.started_at, 'UTC'),

@@ -352,6 +352,22 @@ def test_a_sleep_without_an_offset_has_that_of_where_the_person_was(
     assert offsets() == ["+00:00", "-03:00", "+00:00", "+09:00"]
 
 
+def test_an_undo_marks_days_of_utc_whatever_the_zone_of_its_login(
+    importer: Importer,
+    owner: Rows,
+    derive: Derive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brought = importer.take(tmp_path / "file", visit(at("10:00"), at("10:00", 1), "Hotel", TOKYO))
+    derive()
+    monkeypatch.setenv("PGTZ", "America/New_York")
+
+    undone(importer, brought["import_id"])
+
+    assert marks(owner) == ["2025-06-16", "2025-06-17"]
+
+
 def test_a_visit_that_ended_within_two_days_before_a_sleep_says_its_offset(
     importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
 ) -> None:
