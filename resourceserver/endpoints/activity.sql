@@ -1,4 +1,4 @@
--- fragment: days
+-- fragment: calendar_days
 -- `slot`: every calendar day, in order.
 -- gives: slot (date, ends_at, position, starts_at)
 slot as (
@@ -14,7 +14,7 @@ slot as (
 -- here, since `daily_coding` and `daily_switches` add them.
 --include answer
 with
---include days
+--include calendar_days
 --include spans
 --include categories
 --include rule_inputs_in_spans
@@ -58,7 +58,7 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
 -- Coding time of the same days, for each day with any.
 --include answer
 with
---include days
+--include calendar_days
 --include spans
 --include coding_time
 coded as (
@@ -76,7 +76,7 @@ select coalesce(json_object_agg(slot.date, coded.coding_ms), '{}') as days
 -- The number of switches on the same days, for each day with any.
 --include answer
 with
---include days
+--include calendar_days
 --include switched
 counted as (
     select slot.date,
