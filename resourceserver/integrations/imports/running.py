@@ -2,11 +2,11 @@
 
     member ──format.read──► records ──checks──► batch ──one transaction──► rows and counts of the receipt
 
-While the database writes a batch, the next one is read. Each transaction opens the import's session and is
-whole in itself, so nothing is lost and nothing is doubled wherever a run ends. Where the database is away
-for a moment, the batch is written again, unless the receipt says that it was written. Where it refuses a
-record that the checks let pass, it refuses all of the batch: this is written again in halves, down to that
-record, which is counted as refused.
+While the database writes a batch, the next one is read and prepared. Each transaction opens the import's
+session and is whole in itself, so nothing is lost and nothing is doubled wherever a run ends. Where the
+database is away for a moment, the batch is written again, unless the receipt says that it was written.
+Where it refuses a record that the checks let pass, it refuses all of the batch: this is written again in
+halves, down to that record, which is counted as refused.
 """
 
 import gc
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -71,6 +71,17 @@ class _Behind(Exception):
     """The receipt is not where this run left it: the server lost its last transactions, or has one more."""
 
 
+class Statement(NamedTuple):
+    """Records of one type that are written together."""
+
+    kind: type
+    source: str | None
+    """Where it is not the format's."""
+    rows: Sequence[Any]
+    prepared: Any
+    """The same as the writer takes them."""
+
+
 @dataclass
 class Batch:
     """What is written in one transaction."""
@@ -85,6 +96,15 @@ class Batch:
     """Characters of texts."""
     first_at: datetime | None = None
     last_at: datetime | None = None
+    statements: list[Statement] = field(default_factory=list)
+    """What its statements write, in the order of ``rows``; ``prepare`` makes them."""
+
+    def prepare(self) -> None:
+        """Make what is possible without the database."""
+        for (kind, source), rows in self.rows.items():
+            for start in range(0, len(rows), ROWS):
+                part = rows[start : start + ROWS]
+                self.statements.append(Statement(kind, source, part, writing.prepare(kind, part)))
 
     def finished(self) -> Self:
         """Return the batch with its first and last instant."""
@@ -256,6 +276,7 @@ def _import(part: Part, person: Person, ledger: Ledger, done: int) -> str | None
     problem: list[str] = []
     try:
         for batch in _batches(part.format, part.member, person, done, problem):
+            batch.prepare()
             if pending is not None:
                 pending.result()
             pending = _Writing(partial(ledger.write, part, batch, done))
@@ -333,22 +354,19 @@ def _reason(text: str) -> str:
     return code[:64] if code[:1].isalpha() else "unreadable"
 
 
-def _in_order(batch: Batch, source: str) -> Iterator[tuple[writing.Writer, str, Sequence[Any]]]:
-    """Yield what each statement writes, in the order that all imports keep (``writing``)."""
+def _in_order(batch: Batch, source: str) -> list[tuple[str, Statement]]:
+    """Return the statements with their sources, in the order that all imports keep (``writing``)."""
     places = {kind: place for place, kind in enumerate(WRITERS)}
-    named = {
-        (places[kind], source if own is None else own, own is None): (kind, own)
-        for kind, own in batch.rows
-    }
-    for (_, of_rows, _), key in sorted(named.items()):
-        rows = batch.rows[key]
-        for start in range(0, len(rows), ROWS):
-            yield WRITERS[key[0]], of_rows, rows[start : start + ROWS]
+
+    def place(named: tuple[str, Statement]) -> tuple[int, str, bool]:
+        of_rows, statement = named
+        return places[statement.kind], of_rows, statement.source is None
+
+    named = ((source if each.source is None else each.source, each) for each in batch.statements)
+    return sorted(named, key=place)
 
 
-def _in_halves(
-    writer: writing.Writer, target: Target, source: str, rows: Sequence[Any]
-) -> writing.Written:
+def _in_halves(kind: type, target: Target, source: str, rows: Sequence[Any]) -> writing.Written:
     """Write rows of which the database refuses some, and refuse these alone.
 
     All in one transaction, since a receipt counts how many records in the order of the file are done, and
@@ -356,7 +374,7 @@ def _in_halves(
     """
     try:
         with target.connection.transaction():
-            return writer(target, source, rows)
+            return WRITERS[kind](target, source, writing.prepare(kind, rows))
     except errors.ForeignKeyViolation:
         # What rows refer to is gone: they are good, and the whole transaction is tried again.
         raise
@@ -366,8 +384,8 @@ def _in_halves(
         if len(rows) == 1:
             return writing.Written(0, refused=((_REFUSED, writing.example(rows[0])),))
     middle = len(rows) // 2
-    first = _in_halves(writer, target, source, rows[:middle])
-    second = _in_halves(writer, target, source, rows[middle:])
+    first = _in_halves(kind, target, source, rows[:middle])
+    second = _in_halves(kind, target, source, rows[middle:])
     return writing.Written(
         first.added + second.added,
         first.changed + second.changed,
@@ -442,11 +460,11 @@ class Database:
             added, changed = 0, 0
             refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
             late = Batch(refused=refused)
-            for writer, source, rows in _in_order(batch, part.format.source):
+            for source, each in _in_order(batch, part.format.source):
                 if in_halves:
-                    written = _in_halves(writer, target, source, rows)
+                    written = _in_halves(each.kind, target, source, each.rows)
                 else:
-                    written = writer(target, source, rows)
+                    written = WRITERS[each.kind](target, source, each.prepared)
                 added += written.added
                 changed += written.changed
                 for reason, example in written.refused:

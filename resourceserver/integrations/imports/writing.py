@@ -106,7 +106,17 @@ class Target:
             self.touched.clear()
 
 
-Writer = Callable[[Target, str, Rows], Written]
+Writer = Callable[[Target, str, Any], Written]
+"""Takes records of one type as ``prepare`` returns them."""
+
+
+class Prepared(NamedTuple):
+    """Measurements or heart rates as their statement takes them, but for the ids of their sensors."""
+
+    values: dict[str, Any]
+    sensors: Sequence[Sensor]
+    """What measured them, each once."""
+
 
 compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -232,10 +242,35 @@ def _measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
     }
 
 
-def add_samples(target: Target, source: str, rows: Rows) -> Written:
+def _prepare_measured(rows: Rows) -> Prepared:
+    """Return heart rates, or measurements of which none is a total of a day."""
+    sensors, indexes = _places(row.sensor for row in rows)
+    values = columns(rows, skip=("sensor", "is_daily_total"))
+    return Prepared(values | {"sensor": compact(indexes)}, sensors)
+
+
+class Samples(NamedTuple):
+    """Measurements as their statements take them."""
+
+    metrics: frozenset[str]
+    plain: Prepared | None
+    totals: Rows
+
+
+def _prepare_samples(rows: Rows) -> Samples:
+    """Return measurements as their statements take them."""
+    plain = [row for row in rows if not row.is_daily_total]
+    return Samples(
+        frozenset(row.metric_type for row in rows),
+        _prepare_measured(plain) if plain else None,
+        [row for row in rows if row.is_daily_total],
+    )
+
+
+def add_samples(target: Target, source: str, samples: Samples) -> Written:
     """Write measurements, and totals of days."""
     known = target.ids.setdefault("metric", {})
-    new = {row.metric_type for row in rows} - known.keys()
+    new = samples.metrics - known.keys()
     if new:
         metrics = [
             {"metric_type": name, "unit": METRICS[name][0], "aggregation": METRICS[name][1]}
@@ -244,16 +279,10 @@ def add_samples(target: Target, source: str, rows: Rows) -> Written:
         target.execute("add_metrics", source, metrics=compact(metrics))
         known.update(dict.fromkeys(new, target.import_id))
     added = changed = 0
-    plain = [row for row in rows if not row.is_daily_total]
     # As in the statement: the newest is the one that ends last, and of these the largest.
-    totals = newest(
-        sorted((row for row in rows if row.is_daily_total), key=attrgetter("ended_at", "value"))
-    )
-    if plain:
-        values = columns(plain, skip=("sensor", "is_daily_total")) | _measured(
-            target, source, plain
-        )
-        added += target.execute("add_samples", source, **values).rowcount
+    totals = newest(sorted(samples.totals, key=attrgetter("ended_at", "value")))
+    if samples.plain is not None:
+        added += _add_measured(target, source, "add_samples", samples.plain)
     if totals:
         values = columns(totals, skip=("sensor",)) | _measured(target, source, totals)
         written = _counted(target.execute("put_daily_totals", source, **values))
@@ -261,10 +290,14 @@ def add_samples(target: Target, source: str, rows: Rows) -> Written:
     return Written(added, changed)
 
 
-def add_heart_rates(target: Target, source: str, rows: Rows) -> Written:
+def _add_measured(target: Target, source: str, statement: str, prepared: Prepared) -> int:
+    sensor_ids = _sensor_ids(target, source, prepared.sensors)
+    return target.execute(statement, source, **prepared.values, sensor_ids=sensor_ids).rowcount
+
+
+def add_heart_rates(target: Target, source: str, prepared: Prepared) -> Written:
     """Write heart rates."""
-    values = columns(rows, skip=("sensor",)) | _measured(target, source, rows)
-    return Written(target.execute("add_heart_rates", source, **values).rowcount)
+    return Written(_add_measured(target, source, "add_heart_rates", prepared))
 
 
 def put_sleeps(target: Target, source: str, rows: Rows) -> Written:
@@ -294,26 +327,35 @@ def put_sleeps(target: Target, source: str, rows: Rows) -> Written:
     return Written(len(added), len(changed - added))
 
 
-def add_points(target: Target, source: str, rows: Rows) -> Written:
-    """Write where the person was."""
-    names, indexes = _places(row.device for row in rows)
-    known = target.locked.setdefault("location device", {None: None})  # type: ignore[dict-item] # no device
-    new = [name for name in names if name not in known]
-    if new:
-        platforms = {row.device: row.platform for row in rows}
-        target.execute(
-            "add_location_devices",
-            source,
-            names=new,
-            platforms=[platforms[name] for name in new],
-        )
-        for device_id, name in target.execute("location_devices", source, names=new):
-            known[name] = device_id
+class Points(NamedTuple):
+    """Points as their statement takes them."""
+
+    values: dict[str, Any]
+    platforms: dict[str | None, str | None]
+    """That of each device, in the order in which the points name devices; None is no device."""
+
+
+def _prepare_points(rows: Rows) -> Points:
+    """Return points as their statement takes them."""
+    _, indexes = _places(row.device for row in rows)
     values = columns(rows, skip=("device", "platform")) | {
-        "device_ids": _ids(known, names),
         "device": compact(indexes),
         "timezone": compact([zones.zone(row.latitude, row.longitude) for row in rows]),
     }
+    return Points(values, {row.device: row.platform for row in rows})
+
+
+def add_points(target: Target, source: str, points: Points) -> Written:
+    """Write where the person was."""
+    names = list(points.platforms)
+    known = target.locked.setdefault("location device", {None: None})  # type: ignore[dict-item] # no device
+    new = [name for name in names if name not in known]
+    if new:
+        platforms = [points.platforms[name] for name in new]
+        target.execute("add_location_devices", source, names=new, platforms=platforms)
+        for device_id, name in target.execute("location_devices", source, names=new):
+            known[name] = device_id
+    values = points.values | {"device_ids": _ids(known, names)}
     added, touched = target.execute("add_points", source, **values).fetchone() or (0, None)
     target.touched.update(touched or ())
     return Written(added)
@@ -536,6 +578,23 @@ WRITERS: Final[dict[type, Writer]] = {
     records.AppSession: add_app_sessions,
     records.CodingSession: add_coding_sessions,
 }
+
+_PREPARERS: Final[dict[type, Callable[[Rows], Any]]] = {
+    records.Sample: _prepare_samples,
+    records.HeartRate: _prepare_measured,
+    records.Point: _prepare_points,
+}
+
+
+def prepare(kind: type, rows: Rows) -> Any:
+    """Return records as their writer takes them.
+
+    Of the types of which files have millions, this is what needs no database: the thread that reads does it,
+    since the one that writes holds up the import. All other types are taken as they are.
+    """
+    preparer = _PREPARERS.get(kind)
+    return rows if preparer is None else preparer(rows)
+
 
 _STARTS: Final = (
     "listened_at",
