@@ -326,6 +326,17 @@ def test_by_default_four_resource_processes_and_two_authorization_processes_fit_
     assert 4 * resource + 2 * connections["authserver"] < 97
 
 
+def test_by_default_one_worker_fits_beside_them_and_needs_the_eight_connections_of_the_readme() -> (
+    None
+):
+    chosen = settings.read({"SVC_WORKER": "on"})
+    connections, worker = chosen.connections, sum(chosen.connections_of_worker.values())
+
+    resource = connections["reader"] + connections["ingester"] + connections["worker"]
+    assert worker == 8
+    assert 4 * resource + 2 * connections["authserver"] + worker <= 97
+
+
 def test_the_readme_has_the_default_number_of_connections() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in readme.splitlines() if "_CONNECTIONS`" in line]
