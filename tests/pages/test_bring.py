@@ -343,6 +343,21 @@ def test_an_import_is_removed_by_the_worker_after_a_question(
     assert after.text.count(f'href="{PATH}/undo?') == 1
 
 
+def test_an_upload_that_expired_says_whether_it_had_arrived(
+    alice_browser: Visitor, owner: Rows, alice: Person
+) -> None:
+    begin_upload(owner, alice, "part.zip", received=4)
+    begin_upload(owner, alice, "whole.zip", received=9)
+    owner.execute(
+        "update profile.upload set status = 'ended', ended_at = now(), problem = 'expired'"
+    )
+
+    page = words(alice_browser.get(PATH))
+
+    assert "part.zip not complete within 24 hours, so it was removed" in page
+    assert "whole.zip received, but not imported in time, so it was removed" in page
+
+
 def read_by_a_worker(owner: Rows, person: Person, until: str = "1 min") -> None:
     owner.execute(
         "insert into svc.turn (user_id, kind, leased_until)"
