@@ -365,7 +365,7 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
 
 
 async def _begin_search(
-    worker: Connection, user_id: UUID, window: _Window, found: Stays
+    worker: Connection, user_id: UUID, window: _Window, finder: Stays
 ) -> _Search:
     """Begin a search at the last visit that the window cannot change."""
     values = {"user_id": user_id, "from": window.begins_at}
@@ -377,7 +377,7 @@ async def _begin_search(
         last_at = _ms(rows[0][0])
         if rows[0][1]:
             search.begins_at = rows[0][0]
-            found.cut(last_at, last_at)
+            finder.cut(last_at, last_at)
         else:
             search.begins_at = _instant((last_at // SLOT + 1) * SLOT)
     return search
