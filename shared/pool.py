@@ -99,16 +99,26 @@ class Pool:
         """
         await self._take_place()
         try:
-            connection = await self.connections.getconn()
+            connection = await self._get()
             while _has_ended(connection):
                 # The pool drops it and makes another one.
                 await self.connections.putconn(connection)
-                connection = await self.connections.getconn()
+                connection = await self._get()
         except BaseException as error:
             self.places.release()
             if isinstance(error, PoolTimeout):
                 raise NotConnectedError("no connection can be made in time") from error
             raise
+        return connection
+
+    async def _get(self) -> Connection:
+        """Return a connection of psycopg's pool, which loses a cancellation that comes as it gets one."""
+        task = asyncio.current_task()
+        cancellations = task.cancelling() if task else 0
+        connection = await self.connections.getconn()
+        if task and task.cancelling() > cancellations:
+            await self.connections.putconn(connection)
+            raise asyncio.CancelledError
         return connection
 
     async def _take_place(self) -> None:

@@ -35,7 +35,9 @@ class TicketNeeded(Problem):
 class TicketUnknown(TicketNeeded):
     """the ticket is unknown or malformed"""
 
-    headers: Mapping[str, str] = {"WWW-Authenticate": 'Bearer realm="uploads", error="invalid_token"'}
+    headers: Mapping[str, str] = {
+        "WWW-Authenticate": 'Bearer realm="uploads", error="invalid_token"'
+    }
 
 
 @dataclass(frozen=True)

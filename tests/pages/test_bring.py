@@ -354,8 +354,8 @@ def test_an_upload_that_expired_says_whether_it_had_arrived(
 
     page = words(alice_browser.get(PATH))
 
-    assert "part.zip not complete within 24 hours, so it was removed" in page
-    assert "whole.zip received, but not imported in time, so it was removed" in page
+    assert "part.zip not imported not complete within 24 hours, so it was removed" in page
+    assert "whole.zip not imported received, but not imported in time, so it was removed" in page
 
 
 def read_by_a_worker(owner: Rows, person: Person, until: str = "1 min") -> None:

@@ -154,6 +154,25 @@ def test_a_canceled_or_failed_request_returns_its_connection(deployment: Setting
     with_pool(deployment, use)
 
 
+def test_a_cancellation_that_comes_with_the_connection_is_not_lost(deployment: Settings) -> None:
+    async def use(workers: Pool) -> None:
+        first = await workers.take()
+        # One more place than connections, so that the request waits in psycopg's pool.
+        workers.places.release()
+        late = asyncio.create_task(workers.take())
+        await wait_for_async(
+            lambda: workers.connections.get_stats()["requests_waiting"] == 1, "a request to wait"
+        )
+        await workers.connections.putconn(first)
+        late.cancel()
+        await asyncio.wait([late])
+
+        assert late.cancelled()
+        assert len(await backends(workers, 1)) == 1
+
+    with_pool(deployment, use)
+
+
 def test_an_unreachable_database_is_distinguished_from_busy_connections(
     deployment: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

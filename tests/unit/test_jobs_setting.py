@@ -35,10 +35,10 @@ def test_the_resource_server_writes_last_uses_and_what_follows_from_data(
     assert asyncio.run(tasks_of(app)) == tasks
 
 
-def test_the_resource_server_beside_a_worker_writes_last_uses_alone() -> None:
+def test_the_resource_server_beside_a_worker_writes_last_uses_and_looks_for_the_worker() -> None:
     app = resourceserver.app.create(replace(CHOSEN, jobs=True, worker=True))
 
-    assert asyncio.run(tasks_of(app)) == 1
+    assert asyncio.run(tasks_of(app)) == 2
 
 
 @pytest.mark.parametrize(("jobs", "tasks"), [(True, 2), (False, 0)], ids=["on", "off"])
