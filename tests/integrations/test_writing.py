@@ -474,3 +474,27 @@ def test_a_session_that_goes_on_in_a_newer_file_is_longer(
         ("app_sessions", 1),
         ("coding_sessions", 2),
     ]
+
+
+def test_each_point_of_a_batch_has_its_own_device(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    devices = ("phone", "watch", None, "phone", "tablet")
+
+    importer.take(
+        tmp_path / "file",
+        *(
+            Point(str(number), AT + number * HOUR, 52.37, 4.89, device=device)
+            for number, device in enumerate(devices)
+        ),
+    )
+
+    rows = owner.execute(
+        """
+        select device.name
+          from location.point
+          left join location.device using (user_id, device_id)
+         order by recorded_at
+        """
+    ).fetchall()
+    assert [name for (name,) in rows] == list(devices)
