@@ -29,8 +29,9 @@ Opens = Callable[..., int]
 
 @pytest.fixture(scope="session")
 def settings(deployment: Settings) -> Settings:
-    """The settings that both servers of these tests share."""
-    return replace(deployment, base_url="http://testserver")
+    """The settings that both servers of these tests share, with a directory of uploads."""
+    uploads = deployment.data_dir / "uploads"
+    return replace(deployment, base_url="http://testserver", upload_dir=uploads)
 
 
 @pytest.fixture(scope="session")

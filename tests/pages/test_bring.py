@@ -4,12 +4,10 @@ import asyncio
 import hashlib
 import html
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from httpx2 import Response
 
 from resourceserver.integrations.imports import receipts
@@ -27,13 +25,6 @@ Rows = psycopg.Connection[Any]
 
 PATH = "/settings/bring"
 LISTED = "select file_name from svc.imports(%s, %s, 100)"
-
-
-@pytest.fixture(scope="session")
-def settings(deployment: Settings) -> Settings:
-    """The settings of both servers, with a directory of uploads."""
-    uploads = deployment.data_dir / "uploads"
-    return replace(deployment, base_url="http://testserver", upload_dir=uploads)
 
 
 def words(page: Response) -> str:
