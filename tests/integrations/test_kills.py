@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -60,6 +61,15 @@ def progress(owner: psycopg.Connection[Any], person: Person) -> int:
     return int(row[0])
 
 
+def nameless_places(rows: Counter[str]) -> Counter[str]:
+    """Return exported rows without the keys of places that were derived: these are random."""
+    key = re.compile(r'"place_key": "[^"]*"')
+    return Counter(
+        key.sub('"place_key": ""', row) if '"source": "derived"' in row else row
+        for row in rows.elements()
+    )
+
+
 def test_an_import_that_is_killed_at_many_points_writes_what_an_unkilled_one_does(
     request: pytest.FixtureRequest,
     api: TestClient,
@@ -99,5 +109,5 @@ def test_an_import_that_is_killed_at_many_points_writes_what_an_unkilled_one_doe
     expected, found = rows_by_resource(api, alice), rows_by_resource(api, bob)
     for resource, rows in expected.items():
         if resource not in {"profile", "imports", "integrations"}:
-            assert found[resource] == rows, resource
+            assert nameless_places(found[resource]) == nameless_places(rows), resource
     assert sum(map(Counter.total, expected.values())) > whole["records"]["new"]
