@@ -89,13 +89,14 @@ class Visitor:
         return self.get(location)
 
     def _send(self, method: str, path: str, **options: Any) -> Response:
-        headers = dict(options.pop("headers", {}))
+        request = self.client.build_request(method, path, **options)
+        # Visitors of several threads share the client, and must not send each other's cookies.
+        request.headers.pop("Cookie", None)
         if self.cookies:
-            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        self.client.cookies.clear()
-        response = self.client.request(
-            method, path, headers=headers, follow_redirects=False, **options
-        )
+            request.headers["Cookie"] = "; ".join(
+                f"{name}={value}" for name, value in self.cookies.items()
+            )
+        response = self.client.send(request, follow_redirects=False)
         self.cookies.update(response.cookies)
         self.client.cookies.clear()
         return response
