@@ -54,7 +54,7 @@ def test_a_key_of_a_frequent_type_is_a_text_and_not_blank(
         (LISTEN._replace(key="x" * 201), "text_too_long"),
         (LISTEN._replace(listened_at=datetime(1, 1, 1, tzinfo=UTC)), "time_out_of_range"),
         (LISTEN._replace(listened_at=datetime(9999, 12, 31, tzinfo=UTC)), "time_out_of_range"),
-        (LISTEN._replace(listened_at=datetime(2025, 6, 16)), "invalid_time"),  # noqa: DTZ001
+        (LISTEN._replace(listened_at=datetime(2025, 6, 16)), "invalid_time"),  # noqa: DTZ001 -- no zone
         (LISTEN._replace(played_ms=-1), "value_out_of_range"),
         (LISTEN._replace(recording_mbid="x"), "invalid_value"),
         (SAMPLE, None),
@@ -64,7 +64,7 @@ def test_a_key_of_a_frequent_type_is_a_text_and_not_blank(
         (SAMPLE._replace(value=1e-16), "value_out_of_range"),
         (SAMPLE._replace(ended_at=AT - timedelta(1)), "ends_before_start"),
         (SAMPLE._replace(ended_at=AT + timedelta(3)), "lasts_too_long"),
-        (SAMPLE._replace(started_at=datetime(2025, 6, 16)), "invalid_time"),  # noqa: DTZ001
+        (SAMPLE._replace(started_at=datetime(2025, 6, 16)), "invalid_time"),  # noqa: DTZ001 -- no zone
         (SAMPLE._replace(sensor=Sensor("\0")), "unstorable_text"),
         (SAMPLE._replace(utc_offset="+19:00"), "invalid_value"),
         (HeartRate("a", AT, 401, WATCH), "value_out_of_range"),
