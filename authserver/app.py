@@ -7,8 +7,7 @@ from functools import partial
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
 from authserver import janitor, trials
 from authserver.errors import UNREADABLE, HeadersTooLarge, HostUnclear, ServerError
@@ -77,7 +76,7 @@ def create(
             await this.provider.close()
 
     return Application(
-        routes=[*for_machines, *page_routes(this), static_files()],
+        routes=[*for_machines, *page_routes(this), page.LAYOUT.mount()],
         refusals=Refusals(
             internal_error=failures.always(ServerError()),
             headers_too_large=failures.always(HeadersTooLarge()),
@@ -291,8 +290,3 @@ def grant_routes(this: Server) -> list[Route]:
             name="revoke_grant",
         ),
     ]
-
-
-def static_files() -> Mount:
-    """Return the route of static files: the style sheet, the logo and the scripts."""
-    return Mount("/static", StaticFiles(directory=page.STATIC), name="static")

@@ -13,3 +13,6 @@ SCHEMA_VERSION: Final = 31
 """The number of the newest migration that the code is written for (sql/migrations). Every session, job and
 statement sends it, and the database refuses a version that does not fit the schema
 (sql/functions/versions.sql)."""
+
+PRODUCT: Final = "Personal Activity Analytics"
+"""The name of the service on its pages, and in what browsers and authenticators store of it."""

@@ -14,10 +14,11 @@ PACKAGES: Final = ("authserver", "deploy", "resourceserver", "shared")
 
 ROOMS: Final[dict[str, set[str]]] = {
     "shared": set(),
+    "shared.pages": {"shared"},
     # The authorization server.
     "authserver": {"shared"},
     "authserver.people": {"authserver", "shared"},
-    "authserver.web": {"authserver", "authserver.people", "shared"},
+    "authserver.web": {"authserver", "authserver.people", "shared", "shared.pages"},
     "authserver.oauth": {"authserver", "authserver.people", "authserver.web", "shared"},
     "authserver.pages": {
         *("authserver", "authserver.oauth", "authserver.people", "authserver.web", "shared"),

@@ -37,11 +37,12 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from authserver import PRODUCT, changes, events, rows
+from authserver import changes, events, rows
 from authserver.people import sessions
 from authserver.people.server import Server
 from authserver.people.sessions import Browser, Person, Signer, Visit
 from authserver.rows import Database, Parameters
+from shared import PRODUCT
 from shared.tokens import Token
 
 SQL: Final = rows.load("people/passkeys.sql", "people/sessions.sql", "events.sql")

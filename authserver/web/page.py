@@ -4,31 +4,27 @@ Every page is rendered on the server and works without JavaScript. A page loads 
 and has no inline scripts or styles; the content security policy enforces this.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
-from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from authserver import PRODUCT
 from authserver.people.sessions import CSRF_FIELD, Browser, Person, Signer
+from shared.pages import layout
+from shared.pages.layout import HEADERS, POLICY, Layout
 from shared.settings import Settings
 from shared.tokens import Token
 from shared.web import current_request_id
 
-_HERE: Final = Path(__file__).parent
-STATIC: Final = _HERE / "static"
+LAYOUT: Final = Layout(("authserver.web",))
 
 
 @dataclass(frozen=True)
@@ -67,17 +63,6 @@ SECTIONS: Final = (
         "Your name and time zone, how you sign in and where, what happened, and your data.",
     ),
 )
-
-_POLICY: Final = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
-_HEADERS: Final = {
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 
 
 @dataclass(frozen=True)
@@ -124,12 +109,12 @@ class Pages:
             csrf_token=form_token,
         )
         may_leave = page.may_end_at_client or (page.may_end_at_provider and self.has_provider)
-        policy = _POLICY if may_leave else f"{_POLICY}; form-action 'self'"
+        policy = POLICY if may_leave else f"{POLICY}; form-action 'self'"
         if page.may_upload:
             policy += f" {self.data_url}; connect-src 'self' {self.data_url}"
         elif page.may_fetch_data:
             policy += f"; connect-src {self.data_url}"
-        response = HTMLResponse(html, page.status, {**_HEADERS, "Content-Security-Policy": policy})
+        response = HTMLResponse(html, page.status, {**HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
             self.signer.set_cookie(response, browser.session, browser.known_id)
         return response
@@ -139,7 +124,7 @@ class Pages:
     ) -> Response:
         """Return a redirect that is followed with GET. It sets the cookie of a new ``session``."""
         # Starlette's RedirectResponse would encode characters of a registered URI again.
-        response = Response(status_code=303, headers={**_HEADERS, "Location": location})
+        response = Response(status_code=303, headers={**HEADERS, "Location": location})
         if session is not None:
             self.signer.set_cookie(response, session, known_id)
         return response
@@ -152,19 +137,9 @@ class Pages:
 
 def pages(signer: Signer, chosen: Settings) -> Pages:
     """Return the page renderer of a deployment."""
-    templates = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Keep the loaded templates even while an upgrade replaces the files.
-        auto_reload=False,
-    )
+    templates = LAYOUT.templates()
     templates.globals.update(
-        product=PRODUCT,
         sections=SECTIONS,
-        static=_static,
         reference=current_request_id,
         operator_contact=chosen.operator_contact,
         provider_name=None if chosen.provider is None else chosen.provider.name,
@@ -173,21 +148,12 @@ def pages(signer: Signer, chosen: Settings) -> Pages:
     return Pages(templates, signer, chosen.base_url, has_provider=chosen.provider is not None)
 
 
-@cache
-def _static(name: str) -> str:
-    """Return the address of a static file. It contains a hash of the file, so browsers can cache it."""
-    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
-    return f"/static/{name}?v={digest}"
-
-
 @pass_context
 def _moment(context: Context, at: datetime) -> Markup:
     """Format an instant in the time zone of the signed-in person, and name the zone."""
     person = context.get("person")
     zone = person.timezone if isinstance(person, Person) else "UTC"
-    local = at.astimezone(ZoneInfo(zone))
-    text = f"{local.day} {local:%b %Y, %H:%M} {zone}"
-    return Markup('<time datetime="{}">{}</time>').format(local.isoformat("T", "seconds"), text)
+    return layout.moment(at, zone)
 
 
 @dataclass(frozen=True)
@@ -217,7 +183,7 @@ class CanonicalHost:
         query = scope["query_string"].decode("latin-1")
         location = self.issuer + quote(scope["path"]) + (f"?{query}" if query else "")
         # Starlette's RedirectResponse encodes the characters that a header cannot hold.
-        await RedirectResponse(location, 303, _HEADERS)(scope, receive, send)
+        await RedirectResponse(location, 303, HEADERS)(scope, receive, send)
 
 
 def _with_port(text: str, issuer: str) -> str:

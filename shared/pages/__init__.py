@@ -1,0 +1,1 @@
+"""What the pages of both servers have in common: layout, style sheet, headers, and the text of instants."""
