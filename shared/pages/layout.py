@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -68,7 +69,7 @@ class Layout:
 
     def mount(self) -> Mount:
         """Return the route of the static files."""
-        folders = [
+        folders: list[str | tuple[str, str]] = [
             (package, "static")
             for package in (*self.packages, _COMMON)
             if (_folder(package) / "static").is_dir()
@@ -77,7 +78,7 @@ class Layout:
 
 
 def _folder(package: str) -> Path:
-    return Path(__file__).parent.parent.parent.joinpath(*package.split("."))
+    return Path(str(resources.files(package)))
 
 
 def moment(at: datetime, zone: str) -> Markup:
