@@ -32,7 +32,7 @@ REACH: Final = {
         ),
     ),
     "resourceserver": (
-        *("bridge", "browser", "cli", "deploy", "endpoints", "faults", "ingest"),
+        *("bridge", "browser", "cli", "dashboard", "deploy", "endpoints", "faults", "ingest"),
         *(
             "integrations",
             "mcp",

@@ -46,6 +46,10 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.mcp"),
         *("resourceserver.timeline", "shared"),
     },
+    "resourceserver.dashboard": {
+        *("resourceserver.api", "resourceserver.endpoints", "shared", "shared.pages"),
+    },
+    "resourceserver.dashboard.views": {"resourceserver.dashboard"},
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
         *("resourceserver.ingest", "resourceserver.mcp", "resourceserver.uploads", "shared"),

@@ -1,0 +1,143 @@
+"""Figures: numbers of the API on a page, each with its raw value and the place where the API has it.
+
+A template names the answer and the place in it (a JSON Pointer, RFC 6901), so a page can show no number that
+the API does not give.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from markupsafe import Markup
+
+_MINUS: Final = "\u2212"
+ABSENT: Final = Markup('<span class="absent">no data</span>')
+"""What stands where nothing was reported: absent is not zero."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of the API to one question of a view."""
+
+    name: str
+    """The short name of the question on its page."""
+    url: str
+    body: Mapping[str, Any]
+
+    def __getitem__(self, member: str) -> Any:
+        """Return a member of the body."""
+        return self.body[member]
+
+    def at(self, pointer: str) -> Any:
+        """Return the value at a JSON Pointer (RFC 6901). Raises LookupError if there is none."""
+        value: Any = self.body
+        for part in pointer.split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            value = value[int(key)] if isinstance(value, list) else value[key]
+        return value
+
+
+def duration(ms: float) -> str:
+    """Return milliseconds in words: ``5 h 12 min``, ``12 min``, ``40 s``, ``0 min``."""
+    sign = _MINUS if ms < 0 else ""
+    seconds = round(abs(ms) / 1000)
+    if 0 < seconds < 60:
+        return f"{sign}{seconds} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if not hours:
+        return f"{sign if minutes else ''}{minutes} min"
+    return f"{sign}{hours} h {minutes} min" if minutes else f"{sign}{hours} h"
+
+
+def count(value: float) -> str:
+    """Return a number with thin spaces between groups of thousands, and one decimal where it has any."""
+    text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return text.replace(",", "\u202f").replace("-", _MINUS)
+
+
+def percent(value: float) -> str:
+    """Return a percentage, which is given from 0 to 100."""
+    return f"{count(round(value, 1))} %"
+
+
+def ratio(value: float) -> str:
+    """Return a number from 0 to 1 as a percentage."""
+    return percent(value * 100)
+
+
+def metres(value: float) -> str:
+    """Return a distance."""
+    return f"{count(round(value / 1000, 1))} km" if value >= 1000 else f"{count(round(value))} m"
+
+
+def decimal(value: float) -> str:
+    """Return a number with two decimals, such as a correlation."""
+    return f"{value:.2f}".replace("-", _MINUS)
+
+
+def day(text: str) -> str:
+    """Return a calendar day as ``21 Nov 2026``."""
+    at = date.fromisoformat(text)
+    return f"{at.day} {at:%b %Y}"
+
+
+_FORMATS: Final[dict[str, Callable[[Any], str]]] = {
+    "duration": duration,
+    "count": count,
+    "percent": percent,
+    "ratio": ratio,
+    "metres": metres,
+    "decimal": decimal,
+    "day": day,
+    "text": str,
+}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Writes figures in one time zone."""
+
+    tz: str
+
+    def figure(
+        self, answer: Answer, pointer: str, kind: str, unit: str = "", name: str | None = None
+    ) -> Markup:
+        """Return the value at ``pointer`` of an answer as text with its raw value.
+
+        ``kind`` is one of the formats above, or ``time`` for the local clock of an instant, or ``moment`` for
+        its day as well. ``unit`` follows the number; ``name`` replaces the last part of the pointer as the
+        name of the figure. Null is written as absent. Raises LookupError for a place that the answer does not
+        have.
+        """
+        value = answer.at(pointer)
+        if value is None:
+            return ABSENT
+        text = self.text(value, kind)
+        return Markup('<data value="{}" data-figure="{}" data-from="{}#{}">{}</data>').format(
+            value if isinstance(value, str) else json.dumps(value),
+            name or pointer.rpartition("/")[2],
+            answer.name,
+            pointer,
+            f"{text}\u00a0{unit}" if unit else text,
+        )
+
+    def text(self, value: Any, kind: str) -> str:
+        """Return a value as text alone, for a title or a label of a chart whose table has the figure."""
+        if kind == "time":
+            return f"{self.local(value):%H:%M}"
+        if kind == "moment":
+            at = self.local(value)
+            return f"{at.day} {at:%b %Y, %H:%M}"
+        return _FORMATS[kind](value)
+
+    def local(self, instant: str) -> datetime:
+        """Return an instant of the API in the time zone of the page."""
+        return datetime.fromisoformat(instant).astimezone(ZoneInfo(self.tz))
+
+
+def escaped(key: str) -> str:
+    """Return a member's name as a part of a JSON Pointer (RFC 6901, section 3)."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,273 @@
+"""The periods that addresses of views name: days, weeks, years and ranges of days."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Protocol, Self
+from zoneinfo import ZoneInfo
+
+from resourceserver.api.parameters import FIRST_DAY, LAST_DAY, MOST_DAYS, parse_day
+
+_WEEK: Final = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
+_YEAR: Final = re.compile(r"\d{4}", re.ASCII)
+
+
+class Misaddressed(Exception):
+    """The address of a view names no period; the message says what it should look like."""
+
+
+class Calendar(Protocol):
+    """What a period needs to know of the person's calendar."""
+
+    @property
+    def today(self) -> date:
+        """The current day in the person's time zone."""
+
+    @property
+    def week_starts_on(self) -> int:
+        """The first weekday, as an ISO weekday: 1 is Monday."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """Calendar days, both ends included, and how one gets to the ones beside it."""
+
+    first: date
+    last: date
+    title: str
+    """The period in words, such as ``Saturday, 21 November 2026``."""
+    path: str
+    """The path of the view for this period."""
+    previous: str | None = None
+    """The path of the same view for the period before; None if there is none."""
+    following: str | None = None
+    """The same for the period after, if it has begun."""
+
+    @property
+    def days(self) -> list[date]:
+        """All days of the period."""
+        length = (self.last - self.first).days + 1
+        return [self.first + timedelta(days=n) for n in range(length)]
+
+    @property
+    def day_query(self) -> dict[str, str]:
+        """The parameters ``from`` and ``to`` of endpoints that take calendar days."""
+        return {"from": str(self.first), "to": str(self.last)}
+
+    def instant_query(self, tz: str) -> dict[str, str]:
+        """Return ``from`` and ``to`` of endpoints that take instants: the midnights of the zone ``tz``."""
+        return {
+            "from": written(day_start(self.first, tz)),
+            "to": written(day_start(self.last + timedelta(days=1), tz)),
+        }
+
+
+def day_start(day: date, tz: str) -> datetime:
+    """Return the first instant of a calendar day in a zone, in UTC.
+
+    Where clocks skip midnight, the day begins when they go on; where midnight comes twice, at the first.
+    """
+    return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(tz)).astimezone(UTC)
+
+
+def written(at: datetime) -> str:
+    """Return an instant as it stands in addresses of the API, in UTC and without fractions of a second."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def long_day(day: date) -> str:
+    """Return a day in words, with its weekday."""
+    return f"{day:%A}, {day.day} {day:%B} {day.year}"
+
+
+class Address(Protocol):
+    """What an address names; the period follows once the person's calendar is known."""
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Return the address with these parts of its path and query. Raises Misaddressed."""
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the period for a person's calendar."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day, ``/day/2026-11-21``, or today, ``/``."""
+
+    day: date | None
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the part ``day``; without one it is today."""
+        if "day" not in parts:
+            return cls(None)
+        try:
+            return cls(parse_day(parts["day"]))
+        except ValueError as error:
+            raise Misaddressed(f"The day {error}.") from error
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the day as a period."""
+        day = self.day or calendar.today
+        return Period(
+            day,
+            day,
+            long_day(day),
+            f"/day/{day}" if self.day else "/",
+            f"/day/{day - timedelta(days=1)}" if day > FIRST_DAY else None,
+            f"/day/{day + timedelta(days=1)}" if day < calendar.today else None,
+        )
+
+
+@dataclass(frozen=True)
+class Week:
+    """One week, ``/week/2026-W47``, or the current one, ``/week``.
+
+    It has the number of the ISO week (ISO 8601) whose Thursday it contains, and begins with the first weekday
+    of the person's profile.
+    """
+
+    thursday: date | None
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the part ``week``; without one it is the current week."""
+        if "week" not in parts:
+            return cls(None)
+        match = _WEEK.fullmatch(parts["week"])
+        try:
+            if match is None:
+                raise ValueError
+            thursday = date.fromisocalendar(int(match[1]), int(match[2]), 4)
+        except ValueError as error:
+            raise Misaddressed("A week must look like 2026-W47.") from error
+        return cls(_within(thursday))
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the week as a period."""
+        thursday = self.thursday or _thursday(calendar.today, calendar.week_starts_on)
+        first = thursday - timedelta(days=(4 - calendar.week_starts_on) % 7)
+        last = first + timedelta(days=6)
+        following = thursday + timedelta(days=7)
+        return Period(
+            first,
+            last,
+            f"{first.day} {first:%B} to {last.day} {last:%B %Y}",
+            f"/week/{week_name(thursday)}" if self.thursday else "/week",
+            f"/week/{week_name(thursday - timedelta(days=7))}",
+            f"/week/{week_name(following)}" if last < calendar.today else None,
+        )
+
+
+def _thursday(day: date, week_starts_on: int) -> date:
+    """Return the Thursday in the week of a day, if weeks start on that ISO weekday."""
+    first = day - timedelta(days=(day.isoweekday() - week_starts_on) % 7)
+    return first + timedelta(days=(4 - week_starts_on) % 7)
+
+
+def week_name(day: date) -> str:
+    """Return the name of the ISO week of a day, such as ``2026-W47``."""
+    year, week, _ = day.isocalendar()
+    return f"{year:04}-W{week:02}"
+
+
+def week_of(day: date, calendar: Calendar) -> str:
+    """Return the path of the week that contains a day."""
+    return f"/week/{week_name(_thursday(day, calendar.week_starts_on))}"
+
+
+@dataclass(frozen=True)
+class Year:
+    """One year, ``/year/2026``, or the current one, ``/year``."""
+
+    number: int | None
+    suffix: str = ""
+    """What follows the year in the path, such as ``/review``."""
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the part ``year``; without one it is the current year."""
+        if "year" not in parts:
+            return cls(None)
+        text = parts["year"]
+        if not _YEAR.fullmatch(text) or not FIRST_DAY.year <= int(text) <= LAST_DAY.year:
+            raise Misaddressed("A year must look like 2026.")
+        return cls(int(text))
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the year as a period."""
+        number = self.number or calendar.today.year
+        return Period(
+            date(number, 1, 1),
+            date(number, 12, 31),
+            str(number),
+            f"/year/{number}{self.suffix}" if self.number else f"/year{self.suffix}",
+            f"/year/{number - 1}{self.suffix}" if number > FIRST_DAY.year else None,
+            f"/year/{number + 1}{self.suffix}" if number < calendar.today.year else None,
+        )
+
+
+@dataclass(frozen=True)
+class Range:
+    """Any days, ``?from=2026-09-01&to=2026-11-21``, both included; without them the last ``LENGTH`` days."""
+
+    first: date | None
+    last: date | None
+    path: str
+    length: int
+
+    LENGTH = 90
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the parts ``from`` and ``to``, and ``path``, that of the view."""
+        given = {}
+        for name in ("from", "to"):
+            try:
+                given[name] = parse_day(parts[name]) if parts.get(name) else None
+            except ValueError as error:
+                raise Misaddressed(f"The part “{name}” of the address {error}.") from error
+        first, last = given["from"], given["to"]
+        if first is not None and last is not None:
+            if first > last:
+                raise Misaddressed("The range ends before it begins.")
+            if (last - first).days >= MOST_DAYS:
+                raise Misaddressed(f"A range has at most {MOST_DAYS} days.")
+        return cls(first, last, parts["path"], cls.LENGTH)
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the range as a period. If one end is missing, the other one says where it lies."""
+        step = timedelta(days=self.length - 1)
+        last = self.last
+        if last is None:
+            last = (
+                calendar.today
+                if self.first is None
+                else max(
+                    self.first, min(calendar.today, self.first + timedelta(days=MOST_DAYS - 1))
+                )
+            )
+        first = self.first or max(last - step, FIRST_DAY)
+        width = last - first + timedelta(days=1)
+        before, after = first - timedelta(days=1), last + timedelta(days=1)
+        return Period(
+            first,
+            last,
+            f"{first.day} {first:%B %Y} to {last.day} {last:%B %Y}",
+            self._path(first, last) if self.first or self.last else self.path,
+            self._path(max(first - width, FIRST_DAY), before) if first > FIRST_DAY else None,
+            self._path(after, min(last + width, LAST_DAY)) if last < calendar.today else None,
+        )
+
+    def _path(self, first: date, last: date) -> str:
+        return f"{self.path}?from={first}&to={last}"
+
+
+def _within(day: date) -> date:
+    """Return a day from which a week lies within the calendar. Raises Misaddressed."""
+    week = timedelta(days=7)
+    if not FIRST_DAY + week <= day <= LAST_DAY - week:
+        raise Misaddressed(f"It must lie between {FIRST_DAY} and {LAST_DAY}.")
+    return day

@@ -1,0 +1,181 @@
+"""The routes of the dashboard's views.
+
+They are for people with a browser: GET alone, the token from the sealed cookie, HTML out, also for errors.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Protocol
+from urllib.parse import urlencode
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from resourceserver.api.errors import (
+    DatabaseUnavailable,
+    Problem,
+    TooManyRequests,
+    Unauthorized,
+)
+from resourceserver.api.packing import packed
+from resourceserver.api.parameters import parse_zone
+from resourceserver.api.session import Credential, Reader
+from resourceserver.dashboard import period
+from resourceserver.dashboard.figures import Figures, escaped
+from resourceserver.dashboard.period import Misaddressed
+from resourceserver.dashboard.view import Answers, Scene, View
+from shared.pages.layout import HEADERS, POLICY, Layout
+from shared.settings import Settings
+from shared.web import current_request_id
+
+_POLICY: Final = f"{POLICY}; form-action 'self'"
+_PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Cookie"}
+_RELOAD_S: Final = 5
+"""After how many seconds a page about a short failure loads itself again."""
+
+
+class SignIn(Protocol):
+    """How a browser gets a token."""
+
+    def credential(self, request: Request) -> Credential | None:
+        """Return the credential of a request's cookie; None if it has none that is valid."""
+
+    def begin(self, request: Request) -> Response:
+        """Return the answer that sends the browser to sign in, and from there back to this request."""
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """The pages of a deployment."""
+
+    chosen: Settings
+    reader: Reader
+    sign_in: SignIn
+    views: Sequence[View]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The templates and static files."""
+        return Layout(("resourceserver.dashboard", "resourceserver.dashboard.views"))
+
+    @cached_property
+    def templates(self) -> Environment:
+        """The environment of all templates."""
+        templates = self.layout.templates()
+        templates.globals.update(
+            views=self.views,
+            base_url=self.chosen.base_url,
+            auth_url=self.chosen.auth_url,
+            reference=current_request_id,
+            operator_contact=self.chosen.operator_contact,
+            reload_s=_RELOAD_S,
+            long_day=period.long_day,
+            week_of=period.week_of,
+        )
+        templates.filters["pointer"] = escaped
+        return templates
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes of all views and of their static files."""
+        return [
+            *(self._route(view, path) for view in self.views for path in view.paths),
+            self.layout.mount(),
+        ]
+
+    def _route(self, view: View, path: str) -> Route:
+        async def show(request: Request) -> Response:
+            return await self.show(view, request)
+
+        return Route(path, show, methods=["GET"], name=f"view_{view.name}")
+
+    async def show(self, view: View, request: Request) -> Response:
+        """Return the page of a view, or one that says what is wrong. Never raises a problem of the API."""
+        who = self.sign_in.credential(request)
+        if who is None:
+            return self.sign_in.begin(request)
+        try:
+            return await self._page(view, request, who)
+        except Misaddressed as error:
+            return self._problem(404, "There is no such page", str(error))
+        except Unauthorized:
+            # The grant was revoked, or it has ended.
+            return self.sign_in.begin(request)
+        except TooManyRequests as error:
+            return self._problem(429, "Too much at once", "Wait a moment.", error)
+        except DatabaseUnavailable as error:
+            return self._problem(
+                503,
+                "Your data cannot be read at the moment",
+                "The database does not answer.",
+                error,
+            )
+
+    async def _page(self, view: View, request: Request, who: Credential) -> Response:
+        parts = {**request.query_params, **request.path_params, "path": request.url.path}
+        if parts.pop("tz", ""):
+            parts["tz"] = _zone(request.query_params["tz"])
+        address = view.address.parse(parts)
+        answers = await self.reader.read_parts(who, view.question(address, parts))
+        scene, known = view.read(address, parts, answers, self.chosen.base_url)
+        html = self.templates.get_template(f"{view.name}.html").render(
+            {**self._common(view, scene, known), **view.show(scene, known)}
+        )
+        return _conditional(request, html)
+
+    @staticmethod
+    def _common(view: View, scene: Scene, answers: Answers) -> dict[str, Any]:
+        """Return what every template of a view has."""
+        figures = Figures(scene.tz)
+
+        def link(path: str | None) -> str | None:
+            """Return a path of the dashboard, with the zone if the address has one."""
+            if path is None or "tz" not in scene.parts:
+                return path
+            return f"{path}{'&' if '?' in path else '?'}{urlencode({'tz': scene.tz})}"
+
+        return {
+            "view": view,
+            "scene": scene,
+            "answers": answers,
+            "figure": figures.figure,
+            "as_text": figures.text,
+            "link": link,
+        }
+
+    def _problem(
+        self, status: int, title: str, text: str, problem: Problem | None = None
+    ) -> Response:
+        """Return a page about a failure. One that passes loads itself again."""
+        is_short = status in (429, 503)
+        html = self.templates.get_template("problem.html").render(
+            title=title, text=text, is_short=is_short
+        )
+        headers = dict(problem.headers) if problem is not None else {}
+        if is_short:
+            headers["Refresh"] = str(_RELOAD_S)
+        return HTMLResponse(html, status, {**_headers(), **headers})
+
+
+def _zone(text: str) -> str:
+    try:
+        return parse_zone(text)
+    except ValueError as error:
+        raise Misaddressed(f"The time zone {error}.") from error
+
+
+def _headers() -> dict[str, str]:
+    return {**HEADERS, **_PRIVATE, "Content-Security-Policy": _POLICY}
+
+
+def _conditional(request: Request, html: str) -> Response:
+    """Return a page, or 304 if the browser has this version of it (RFC 9110, section 13.1.2)."""
+    body = html.encode()
+    tag = f'W/"{hashlib.sha256(body).hexdigest()[:16]}"'
+    headers: Mapping[str, str] = {**_headers(), "ETag": tag}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return packed(HTMLResponse(body, headers=headers))
