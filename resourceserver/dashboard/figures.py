@@ -39,6 +39,16 @@ class Answer:
             value = value[int(key)] if isinstance(value, list) else value[key]
         return value
 
+    def row(self, pointer: str, **members: Any) -> str | None:
+        """Return the pointer of the first object in the list at ``pointer`` that has these members.
+
+        None if there is none, such as a metric whose scope the token lacks.
+        """
+        for n, row in enumerate(self.at(pointer)):
+            if all(row[name] == value for name, value in members.items()):
+                return f"{pointer}/{n}"
+        return None
+
 
 def duration(ms: float) -> str:
     """Return milliseconds in words: ``5 h 12 min``, ``12 min``, ``40 s``, ``0 min``."""

@@ -36,6 +36,12 @@ def test_a_figure_that_the_answer_does_not_have_is_a_mistake() -> None:
         FIGURES.figure(answer({"data": []}), "/data/0", "count")
 
 
+def test_a_row_is_found_by_its_members() -> None:
+    known = answer({"data": [{"metric": "a", "n": 1}, {"metric": "b", "n": 2}]})
+    assert known.row("/data", metric="b") == "/data/1"
+    assert known.row("/data", metric="b", n=1) is None
+
+
 class Reader(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
