@@ -1,8 +1,10 @@
 """Settings → Categories: category rules, and the productivity scores of categories.
 
 The page begins with the time that has no category yet. A preview shows what a new rule would have matched in
-the last 30 days. The role of this server may not read activity; it calls functions that check the sign-in
-session themselves (``sql/functions/categories.sql``), on separate connections, because they may take long.
+the last 30 days. A link of the dashboard that names an application, a site or a window title leads to a page
+with a button for each category. The role of this server may not read activity; it calls functions that check
+the sign-in session themselves (``sql/functions/categories.sql``), on separate connections, because they may
+take long.
 """
 
 import re
@@ -10,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import psycopg
@@ -20,7 +22,7 @@ from starlette.responses import Response
 from authserver import forms, rows
 from authserver.errors import InvalidRequest
 from authserver.forms import Form
-from authserver.pages import sign_in
+from authserver.pages import back, sign_in
 from authserver.people import names
 from authserver.people.sessions import SignInNeeded, StaleForm, Visit
 from authserver.rows import Parameters, Row
@@ -171,12 +173,67 @@ class _Change:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Show the time without a category, the rules in their order, and the scores."""
+    """Show the time without a category, the rules in their order, and the scores; or what a link names."""
     query = forms.decode(request.scope["query_string"])
-    visit = await server.visit(request, PATH)
-    done = _DONE.get(query.get("done") or "")
-    added = query.get("rule") or ""
-    return await _answer(server, visit, done=done, added=added, into=query.get("into") or "")
+    view = back.path(query)
+    linked = back.texts(query, *FIELDS, "match")
+    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
+    draft = _linked_draft(linked)
+    if draft is not None:
+        return await _choice(server, visit, draft)
+    known = back.texts(query, "done", "rule", "into", "was")
+    return await _answer(
+        server,
+        visit,
+        done=_DONE.get(known.get("done", "")),
+        added=known.get("rule", ""),
+        was=known.get("was", ""),
+        into=known.get("into", ""),
+    )
+
+
+def _linked_draft(linked: Mapping[str, str]) -> Draft | None:
+    """Return the rule that a link is about, by default one for exactly the text that it names."""
+    for field in FIELDS:
+        if field in linked:
+            match = linked.get("match", "exact")
+            match = match if match in MATCHES else "exact"
+            return Draft(field, match, pattern(field, match, linked[field]))
+    return None
+
+
+async def _choice(server: Server, visit: Visit, draft: Draft) -> Response:
+    """Return the page with a button for each category. A rule of the person for the same text is replaced."""
+    problems = _problems(draft, needs_category=False)
+    if problems:
+        return await _answer(server, visit, draft, problems=problems, status=400)
+    rule = next((each for each in await _rules(server, visit) if _is_same(each, draft)), None)
+    if rule is not None:
+        draft = replace(draft, category=rule.category, replaces=str(rule.category_rule_id))
+    preview = await _recent(server, visit, draft)
+    if preview is not None and preview.problem is not None:
+        problems = {"pattern": PROBLEMS[preview.problem]}
+        return await _answer(server, visit, draft, problems=problems, status=400)
+    scores = await rows.every(server.database, Score, SQL["scores"], _session_parameters(visit))
+    content = {
+        "back": visit.back,
+        "draft": draft,
+        "preview": preview,
+        "scores": scores,
+        "fields": FIELDS,
+        "matches": MATCHES,
+        "spent": spent,
+    }
+    page = Page("category.html", content, current_path=PATH)
+    return server.pages.render(page, visit.browser)
+
+
+def _is_same(rule: Rule, draft: Draft) -> bool:
+    """Return whether a rule compares the same as a draft (``svc.insert_rule``)."""
+    is_alike = (rule.field, rule.match) == (draft.field, draft.match)
+    if rule.match == "regex":
+        return is_alike and rule.pattern == draft.pattern
+    return is_alike and rule.pattern.lower() == draft.pattern.lower()
 
 
 async def add(server: Server, request: Request) -> Response:
@@ -191,6 +248,7 @@ async def add(server: Server, request: Request) -> Response:
         return await _answer(server, visit, draft, problems=problems, status=400)
     if is_for_preview:
         return await _preview(server, visit, draft)
+    before = await _rules(server, visit) if draft.replaces else []
     problem = await _add(server, visit, draft)
     if problem is not None:
         problems = {"pattern": problem}
@@ -200,9 +258,13 @@ async def add(server: Server, request: Request) -> Response:
         by = _requested_place(form) - last
         if rule and by:
             await _query(server, visit, _Change, "move", {"rule": UUID(rule), "by": by})
-        return server.pages.redirect_browser(f"{PATH}?done=restored#rules", visit.browser)
-    query = urlencode({"done": "saved"} if draft.replaces else {"done": "added", "rule": rule})
-    return server.pages.redirect_browser(f"{PATH}?{query}", visit.browser)
+        return _redirect(server, visit, {"done": "restored"}, "#rules")
+    query = {"done": "added", "rule": rule}
+    if draft.replaces:
+        # Only a change of the category alone can be undone.
+        was = next((each.category for each in before if _is_same(each, draft)), "")
+        query = {"done": "saved"} | ({"rule": rule, "was": was} if was else {})
+    return _redirect(server, visit, query)
 
 
 async def put(server: Server, request: Request) -> Response:
@@ -222,8 +284,7 @@ async def put(server: Server, request: Request) -> Response:
         status = _status(problem)
         return await _answer(server, visit, problem=problem, into=draft.category, status=status)
     rule, _ = await _place(server, visit, draft)
-    query = urlencode({"done": "put", "into": draft.category, "rule": rule})
-    return server.pages.redirect_browser(f"{PATH}?{query}", visit.browser)
+    return _redirect(server, visit, {"done": "put", "into": draft.category, "rule": rule})
 
 
 async def change(server: Server, request: Request) -> Response:
@@ -255,7 +316,15 @@ async def change(server: Server, request: Request) -> Response:
             None,
         )
         return await _answer(server, visit, done=_DONE["removed"], removed=removed)
-    return server.pages.redirect_browser(f"{PATH}?done=moved#rules", visit.browser)
+    return _redirect(server, visit, {"done": "moved"}, "#rules")
+
+
+def _redirect(
+    server: Server, visit: Visit, parameters: Mapping[str, str], fragment: str = ""
+) -> Response:
+    """Return a redirect to the page, which keeps the way back."""
+    location = back.address(PATH, parameters, visit.back) + fragment
+    return server.pages.redirect_browser(location, visit.browser)
 
 
 async def _edit(server: Server, visit: Visit, rule: Rule | None) -> Response:
@@ -285,7 +354,7 @@ async def score(server: Server, request: Request) -> Response:
         return await _answer(
             server, visit, problems=problems, score_choice=score_choice, status=_status(problem)
         )
-    return server.pages.redirect_browser(f"{PATH}?done=scored", visit.browser)
+    return _redirect(server, visit, {"done": "scored"})
 
 
 async def _rules(server: Server, visit: Visit) -> list[Rule]:
@@ -323,7 +392,8 @@ def _requested_change(form: Form) -> tuple[Literal["up", "down", "remove", "edit
 async def _read_form(server: Server, request: Request) -> tuple[Form, Visit]:
     form = await forms.read(request)
     form.check()
-    return form, await server.visit(request, PATH)
+    view = back.path(form)
+    return form, await server.visit(request, back.address(PATH, {}, view), back=view)
 
 
 def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
@@ -433,7 +503,7 @@ async def _outcome(server: Server, visit: Visit, statement: str, given: Paramete
     except _TIMED_OUT:
         return _BUSY
     if outcome.problem == "signed_out":
-        raise SignInNeeded(visit.browser, PATH)
+        raise _signed_out(visit)
     return None if outcome.problem is None else PROBLEMS[outcome.problem]
 
 
@@ -450,11 +520,29 @@ async def _preview(server: Server, visit: Visit, draft: Draft) -> Response:
         problems = {"pattern": _BUSY}
         return await _answer(server, visit, draft, problems=problems, is_slow=True, status=503)
     if not found:
-        raise SignInNeeded(visit.browser, PATH)
+        raise _signed_out(visit)
     if found[0].problem is not None:
         problems = {"pattern": PROBLEMS[found[0].problem]}
         return await _answer(server, visit, draft, problems=problems, status=400)
     return await _answer(server, visit, draft, preview=found[0])
+
+
+async def _recent(server: Server, visit: Visit, draft: Draft) -> Preview | None:
+    """Return what a rule would match; None: the query took too long."""
+    given = {"field": draft.field, "match": draft.match, "pattern": draft.pattern}
+    try:
+        found = await _query(server, visit, Preview, "preview", given)
+    except psycopg.OperationalError:
+        # As in _uncategorized.
+        return None
+    if not found:
+        raise _signed_out(visit)
+    return found[0]
+
+
+def _signed_out(visit: Visit) -> SignInNeeded:
+    """Return the error for a session that has ended since the request began."""
+    return SignInNeeded(visit.browser, back.address(PATH, {}, visit.back))
 
 
 async def _uncategorized(server: Server, visit: Visit) -> list[Uncategorized] | None:
@@ -491,6 +579,7 @@ async def _answer(
     problem: str | None = None,
     done: str | None = None,
     added: str = "",
+    was: str = "",
     removed: Removed | None = None,
     into: str = "",
     is_slow: bool = False,
@@ -498,15 +587,17 @@ async def _answer(
 ) -> Response:
     """Return the page with its forms filled from ``draft`` and ``score_choice``.
 
-    ``added`` is the id of a rule that was just added, and ``removed`` one that was just removed: the page
-    offers to undo that. ``is_slow``: a query of recent activity has just timed out, so the page does not try
-    another one.
+    ``added`` is the id of a rule that was just added, or changed from the category ``was``, and ``removed``
+    one that was just removed: the page offers to undo that. ``is_slow``: a query of recent activity has just
+    timed out, so the page does not try another one.
     """
     listed = await _rules(server, visit)
     content = {
         "done": done,
         "added": next((each for each in listed if str(each.category_rule_id) == added), None),
+        "was": "" if _category_problem(was) else was,
         "removed": removed,
+        "back": visit.back,
         "problem": problem or ("Nothing was changed. See below why." if problems else None),
         "problems": {"pattern": None, "category": None, "scored": None} | dict(problems or {}),
         "draft": draft or Draft(),

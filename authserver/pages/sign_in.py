@@ -1,5 +1,6 @@
 """Signing in and out."""
 
+import re
 from typing import Final
 
 from starlette.requests import Request
@@ -28,6 +29,9 @@ PATHS: Final = (
     "/confirmed",
 )
 """The paths, besides pending requests, to which sign-in may redirect."""
+_LINKED: Final = frozenset({"/settings/categories", "/settings/goals", "/settings/devices"})
+"""Those of PATHS that may have a query, because views of the dashboard link to them (``back.address``)."""
+_QUERY: Final = re.compile(r"[A-Za-z0-9_.~%&=+-]{1,6000}")
 
 _FAILED: Final = (
     "That did not work. Check the e-mail address and the password. After several attempts it also helps "
@@ -44,20 +48,29 @@ OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
 def next_path(text: str) -> str:
-    """Return the path to redirect to after sign-in: a pending request, a path of PATHS, or the start page.
+    """Return the path to redirect to after sign-in: a pending request, a page of settings, or the start page.
 
-    Of ``text``, only a request id becomes part of the path, and that has only letters and digits.
+    A request id, which has only letters and digits, becomes part of the path; and so does the query of a page
+    that the dashboard links to.
     """
     request_id = tokens.parse(tokens.REQUEST, text)
     if request_id is not None:
         return f"/oauth/consent?request={request_id.text}"
-    return text if text in PATHS else "/"
+    return text if is_page(text) else "/"
+
+
+def is_page(text: str) -> bool:
+    """Return whether ``text`` is a path of PATHS, with a query only where the dashboard links there."""
+    path, mark, query = text.partition("?")
+    if not mark:
+        return path in PATHS
+    return path in _LINKED and _QUERY.fullmatch(query) is not None
 
 
 def form_next(text: str) -> str:
-    """Return the form field ``next``: ``text`` if it is a request id or in PATHS, otherwise empty."""
+    """Return the form field ``next``: ``text`` if it is a request id or a page, otherwise empty."""
     is_request = tokens.parse(tokens.REQUEST, text) is not None
-    return text if is_request or text in PATHS else ""
+    return text if is_request or is_page(text) else ""
 
 
 async def show(server: Server, request: Request) -> Response:
@@ -150,7 +163,7 @@ def render(
     next_value = form_next(going_to)
     content = {
         "next": next_value,
-        "is_for_client": next_value not in ("", *PATHS),
+        "is_for_client": next_value != "" and not is_page(next_value),
         "email": email,
         "passkey_options": passkeys.sign_in_options(server.signer, browser),
         "done": done,

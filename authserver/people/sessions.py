@@ -102,6 +102,8 @@ class Visit:
 
     browser: Browser
     person: Person
+    back: str = ""
+    """The path of the view of the dashboard that linked here, if one did."""
 
 
 @dataclass(frozen=True)

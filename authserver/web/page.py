@@ -102,7 +102,7 @@ class Pages:
             None if browser is None else self.signer.form_token(browser.session, page.subject)
         )
         html = self.templates.get_template(page.template).render(
-            {"done": None, "problem": None, **page.content},
+            {"done": None, "problem": None, "back": "", **page.content},
             person=None if browser is None else browser.person,
             current_path=page.current_path,
             csrf_field=CSRF_FIELD,
@@ -140,6 +140,7 @@ def pages(signer: Signer, chosen: Settings) -> Pages:
     templates = LAYOUT.templates()
     templates.globals.update(
         sections=SECTIONS,
+        dashboard=chosen.base_url,
         reference=current_request_id,
         operator_contact=chosen.operator_contact,
         provider_name=None if chosen.provider is None else chosen.provider.name,

@@ -52,17 +52,20 @@ class Server:
         """Return the browser that sent a request."""
         return await sessions.browser(self.signer, self.database, request)
 
-    async def visit(self, request: Request, path: str, *, is_fresh: bool = False) -> Visit:
+    async def visit(
+        self, request: Request, path: str, *, is_fresh: bool = False, back: str = ""
+    ) -> Visit:
         """Return the browser and person of a page for signed-in people. ``path`` is where sign-in returns to.
 
-        ``is_fresh``: the person must have authenticated recently. Raises SignInNeeded, ConfirmationNeeded.
+        ``is_fresh``: the person must have authenticated recently. ``back`` is the view that linked here.
+        Raises SignInNeeded, ConfirmationNeeded.
         """
         browser = await self.browser(request)
         if browser.person is None:
             raise SignInNeeded(browser, path)
         if is_fresh and not browser.person.is_fresh:
             raise ConfirmationNeeded(browser, path)
-        return Visit(browser, browser.person)
+        return Visit(browser, browser.person, back)
 
     def check_fresh_form(self, request: Request, form: Form, visit: Visit) -> None:
         """Check ``form`` and that its sender authenticated recently.
