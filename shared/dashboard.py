@@ -1,0 +1,16 @@
+"""The dashboard as an OAuth client: what both servers have to know about it.
+
+`svc migrate` stores the client under this id. No registration can produce the id: new ids are random numbers
+of 128 bits, and this one stands for a larger number.
+"""
+
+from typing import Final
+
+DASHBOARD_CLIENT_ID: Final = "svc_client_dashboard0000000000000"
+SIGNED_IN_PATH: Final = "/signed-in"
+"""The path of the resource server to which the authorization server redirects."""
+
+
+def redirect_uri(base_url: str) -> str:
+    """Return the only redirect URI of the client, for a resource server at ``base_url``."""
+    return f"{base_url}{SIGNED_IN_PATH}"
