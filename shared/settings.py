@@ -60,6 +60,9 @@ class Settings:
     """SVC_AUTH_URL: the issuer, and the public address of the authorization server."""
     base_url: str = "http://localhost:8401"
     """SVC_BASE_URL: the public address of the resource server."""
+    auth_internal_url: str | None = None
+    """SVC_AUTH_INTERNAL_URL: the address at which the resource server reaches the authorization server; by
+    default SVC_AUTH_URL. People never see it. It is needed where the public name does not resolve inside."""
     auth_listen: tuple[Address, ...] = ()
     """SVC_AUTH_LISTEN: where the authorization server listens, such as 127.0.0.1:8400 or [::1]:8400, with
     commas between several; by default localhost with the port of SVC_AUTH_URL."""
@@ -205,6 +208,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         auth_url=auth_url,
         base_url=base_url,
+        auth_internal_url=_internal_url(environment, "SVC_AUTH_INTERNAL_URL"),
         auth_listen=_addresses(environment, "SVC_AUTH_LISTEN"),
         base_listen=_addresses(environment, "SVC_BASE_LISTEN"),
         data_dir=data_dir,
@@ -267,6 +271,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
     }
+    if chosen.auth_internal_url is not None:
+        variables["SVC_AUTH_INTERNAL_URL"] = chosen.auth_internal_url
     if chosen.cookie_key is not None:
         variables["SVC_COOKIE_KEY"] = chosen.cookie_key
     if chosen.operator_contact is not None:
@@ -331,6 +337,10 @@ def _public_url(environment: Mapping[str, str], name: str, default: str) -> str:
     if re.fullmatch(r"https?://[^/?#]+/+[^/?#]+.*", given):
         raise SettingsError(f"{name}: {given!r} must have no path: {_ORIGIN_OF_ITS_OWN}")
     return _without_usual_port(_origin(environment, name, default))
+
+
+def _internal_url(environment: Mapping[str, str], name: str) -> str | None:
+    return _origin(environment, name, "") if environment.get(name) else None
 
 
 def _origin(environment: Mapping[str, str], name: str, default: str) -> str:

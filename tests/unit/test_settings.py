@@ -31,6 +31,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         {
             "SVC_AUTH_URL": "https://auth.example",
             "SVC_BASE_URL": "https://api.example/",
+            "SVC_AUTH_INTERNAL_URL": "http://auth:8400/",
             "SVC_AUTH_LISTEN": " 127.0.0.1:8400, [::1]:8400",
             "SVC_BASE_LISTEN": "localhost:8401",
             "SVC_DATA_DIR": "/srv/svc",
@@ -66,6 +67,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
     assert settings.read(handed) == Settings(
         auth_url="https://auth.example",
         base_url="https://api.example",
+        auth_internal_url="http://auth:8400",
         auth_listen=(Address("127.0.0.1", 8400), Address("::1", 8400)),
         base_listen=(Address("localhost", 8401),),
         data_dir=Path("/srv/svc"),
@@ -224,6 +226,8 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_BASE_URL", "http://host/path"),
         ("SVC_BASE_URL", "http://host:99999"),
         ("SVC_BASE_URL", "http://user@host"),
+        ("SVC_AUTH_INTERNAL_URL", "auth:8400"),
+        ("SVC_AUTH_INTERNAL_URL", "http://auth:8400/oauth/token"),
         ("SVC_FULL_URLS", "maybe"),
         ("SVC_MCP_ORIGINS", "*"),
         ("SVC_MCP_ORIGINS", "https://a.example, b.example"),
