@@ -12,7 +12,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final, Literal
@@ -80,6 +80,9 @@ class Settings:
     cookie_key: str | None = field(default=None, repr=False)
     """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and keys the hashes by which attempts are
     counted; the same on every authorization server of a deployment."""
+    dashboard_key: str | None = field(default=None, repr=False)
+    """SVC_DASHBOARD_KEY: seals the cookies of the dashboard; the same on every resource server of a
+    deployment."""
     full_urls: bool = False
     """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
     loopback_port_may_vary: bool = False
@@ -216,6 +219,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         database_url=_secret(environment, "DATABASE_URL"),
         role_urls=role_urls,
         cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
+        dashboard_key=_secret(environment, "SVC_DASHBOARD_KEY"),
         full_urls=_switch(environment, "SVC_FULL_URLS", default=False),
         loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
@@ -275,6 +279,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         variables["SVC_AUTH_INTERNAL_URL"] = chosen.auth_internal_url
     if chosen.cookie_key is not None:
         variables["SVC_COOKIE_KEY"] = chosen.cookie_key
+    if chosen.dashboard_key is not None:
+        variables["SVC_DASHBOARD_KEY"] = chosen.dashboard_key
     if chosen.operator_contact is not None:
         variables["SVC_OPERATOR_CONTACT"] = chosen.operator_contact
     if chosen.lifeline is not None:
@@ -527,11 +533,17 @@ def _descriptor(environment: Mapping[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """The secrets that ``svc migrate`` generates unless the operator sets them: role passwords and a cookie
-    key."""
+    """The secrets that ``svc migrate`` generates unless the operator sets them: role passwords and keys."""
 
     passwords: Mapping[str, str]
     cookie_key: str
+    dashboard_key: str | None = None
+    """None until ``svc migrate`` adds it to the secrets of an earlier version."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether they are all that this version needs."""
+        return self.passwords.keys() >= set(ROLES) and self.dashboard_key is not None
 
 
 def read_secrets(data_dir: Path) -> Secrets:
@@ -539,16 +551,28 @@ def read_secrets(data_dir: Path) -> Secrets:
     path = data_dir / "secrets.json"
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return Secrets(dict(kept["passwords"]), kept["cookie_key"])
+        return Secrets(dict(kept["passwords"]), kept["cookie_key"], kept.get("dashboard_key"))
     except FileNotFoundError as error:
         raise SettingsError(f"{path} is missing: run 'svc migrate' first") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SettingsError(f"{path} cannot be used: {error!r}") from error
 
 
 def signing_key(chosen: Settings) -> str:
     """Return the key that signs cookies. Raises SettingsError if a deployment has none."""
     return chosen.cookie_key or read_secrets(chosen.data_dir).cookie_key
+
+
+def sealing_key(chosen: Settings) -> str | None:
+    """Return the key that seals the cookies of the dashboard, or None if a deployment has none.
+
+    The resource server needs nothing else of the data directory, and starts without it.
+    """
+    if chosen.dashboard_key is not None:
+        return chosen.dashboard_key
+    with suppress(SettingsError):
+        return read_secrets(chosen.data_dir).dashboard_key
+    return None
 
 
 def make_secrets(data_dir: Path) -> Secrets:
@@ -561,45 +585,50 @@ def make_secrets(data_dir: Path) -> Secrets:
         data_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             _write_secrets(path)
-        if not read_secrets(data_dir).passwords.keys() >= set(ROLES):
-            _add_passwords(data_dir, path)
+        if not read_secrets(data_dir).is_complete:
+            _add_secrets(data_dir, path)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
     return read_secrets(data_dir)
 
 
 def _write_secrets(path: Path) -> None:
-    new = _draft(path, _new_passwords(), secrets.token_urlsafe(32))
     # A link, unlike a rename, never replaces what another process made a moment before.
-    with new as draft, suppress(FileExistsError):
+    with _draft(path, _new_secrets()) as draft, suppress(FileExistsError):
         os.link(draft, path)
 
 
-def _add_passwords(data_dir: Path, path: Path) -> None:
-    """Add passwords for the roles that an earlier version did not have."""
+def _add_secrets(data_dir: Path, path: Path) -> None:
+    """Add the passwords and the key that an earlier version did not have."""
     descriptor = os.open(data_dir, os.O_RDONLY)
     try:
         # Of two processes, the second reads what the first has added.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        kept = read_secrets(data_dir)
-        with _draft(path, _new_passwords() | dict(kept.passwords), kept.cookie_key) as draft:
+        kept, new = read_secrets(data_dir), _new_secrets()
+        complete = Secrets(
+            {**new.passwords, **kept.passwords},
+            kept.cookie_key,
+            kept.dashboard_key or new.dashboard_key,
+        )
+        with _draft(path, complete) as draft:
             os.replace(draft, path)
     finally:
         os.close(descriptor)
 
 
-def _new_passwords() -> dict[str, str]:
-    return {role: secrets.token_urlsafe(32) for role in ROLES}
+def _new_secrets() -> Secrets:
+    passwords = {role: secrets.token_urlsafe(32) for role in ROLES}
+    return Secrets(passwords, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
 
 
 @contextmanager
-def _draft(path: Path, passwords: Mapping[str, str], cookie_key: str) -> Iterator[str]:
+def _draft(path: Path, contents: Secrets) -> Iterator[str]:
     """A file beside ``path`` that holds the secrets, for the time of a block."""
     # mkstemp lets nobody but us read what it makes.
     descriptor, draft = tempfile.mkstemp(prefix="secrets-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"passwords": dict(passwords), "cookie_key": cookie_key}, file)
+            json.dump(asdict(contents), file)
             file.flush()
             os.fsync(file.fileno())
         yield draft

@@ -141,7 +141,15 @@ def _services(chosen: Settings) -> tuple[_Service, _Service]:
 
 def _server(service: _Service, chosen: Settings) -> Server:
     role_urls = {role: database.role_url(chosen, role) for role in service.roles}
-    cookie_key = chosen.cookie_key if service.command == "auth" else None
+    # Each server gets its own key alone.
+    is_auth = service.command == "auth"
+    own = replace(
+        chosen,
+        lifeline=None,
+        cookie_key=chosen.cookie_key if is_auth else None,
+        dashboard_key=None if is_auth else chosen.dashboard_key,
+        worker=chosen.jobs,
+    )
     return Server(
         name=service.name,
         label=service.command,
@@ -155,9 +163,7 @@ def _server(service: _Service, chosen: Settings) -> Server:
             for host in address.reachable_hosts
         ],
         probe=service.probe,
-        variables=settings.environment(
-            replace(chosen, lifeline=None, cookie_key=cookie_key, worker=chosen.jobs), role_urls
-        ),
+        variables=settings.environment(own, role_urls),
     )
 
 
@@ -170,7 +176,7 @@ def _worker(chosen: Settings) -> Iterator[Server]:
             label="worker",
             command=["resource", "work"],
             variables=settings.environment(
-                replace(chosen, lifeline=None, cookie_key=None), role_urls
+                replace(chosen, lifeline=None, cookie_key=None, dashboard_key=None), role_urls
             ),
         )
 

@@ -407,6 +407,8 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     for role, password in kept.passwords.items():
         secrets.note(f"password of svc_{role}", password)
     secrets.note("cookie key", kept.cookie_key)
+    assert kept.dashboard_key is not None
+    secrets.note("dashboard key", kept.dashboard_key)
     with (
         processes.service(deployment, tmp_path) as service,
         observed(secrets, service.auth_url) as auth,

@@ -37,6 +37,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_DATA_DIR": "/srv/svc",
             "DATABASE_URL": "postgresql://owner:hunter2@db/svc",
             "SVC_COOKIE_KEY": "key",
+            "SVC_DASHBOARD_KEY": "another key",
             "SVC_FULL_URLS": "on",
             "SVC_TRUSTED_PROXIES": " 10.0.0.0/8, 2001:DB8::1,",
             "SVC_MCP_ORIGINS": " https://Inspector.example:443, http://localhost:6274/, http://[::1]:80,",
@@ -73,6 +74,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         data_dir=Path("/srv/svc"),
         role_urls={"reader": "postgresql://r@db/svc"},
         cookie_key="key",
+        dashboard_key="another key",
         full_urls=True,
         trusted_proxies=("10.0.0.0/8", "2001:db8::1/128"),
         mcp_origins=("https://inspector.example", "http://localhost:6274", "http://[::1]"),
@@ -263,6 +265,7 @@ def test_no_secret_is_in_the_printed_settings() -> None:
     chosen = Settings(
         database_url="hunter2",
         cookie_key="hunter2",
+        dashboard_key="hunter2",
         role_urls={"reader": "hunter2"},
         provider=settings.read(PROVIDER).provider,
     )
@@ -270,7 +273,9 @@ def test_no_secret_is_in_the_printed_settings() -> None:
     assert "hunter2" not in repr(chosen)
 
 
-def test_secrets_of_an_earlier_version_get_the_passwords_that_they_lack(tmp_path: Path) -> None:
+def test_secrets_of_an_earlier_version_get_the_passwords_and_the_key_that_they_lack(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "secrets.json"
     path.write_text('{"passwords": {"reader": "r"}, "cookie_key": "c"}')
 
@@ -279,6 +284,8 @@ def test_secrets_of_an_earlier_version_get_the_passwords_that_they_lack(tmp_path
 
     assert first == second
     assert first.cookie_key == "c"
+    assert settings.sealing_key(Settings(data_dir=tmp_path)) == first.dashboard_key
+    assert first.dashboard_key is not None
     assert first.passwords["reader"] == "r"
     assert set(first.passwords) == set(settings.ROLES)
     assert [path.name for path in tmp_path.iterdir()] == ["secrets.json"]
