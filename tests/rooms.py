@@ -49,6 +49,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.dashboard": {
         *("resourceserver.api", "resourceserver.endpoints", "shared", "shared.pages"),
     },
+    "resourceserver.dashboard.signin": {"shared"},
     "resourceserver.dashboard.views": {"resourceserver.dashboard"},
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
