@@ -49,7 +49,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.dashboard": {
         *("resourceserver.api", "resourceserver.endpoints", "shared", "shared.pages"),
     },
-    "resourceserver.dashboard.signin": {"shared"},
+    "resourceserver.dashboard.signin": {"resourceserver.api", "shared", "shared.pages"},
     "resourceserver.dashboard.views": {"resourceserver.dashboard"},
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
