@@ -68,6 +68,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "resourceserver.uploads": {"resourceserver.api", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
+    "resourceserver.dashboard.charts": set(),
     "resourceserver.app": {
         *("resourceserver.api", "resourceserver.derived", "resourceserver.description"),
         *("resourceserver.endpoints", "resourceserver.export", "resourceserver.ingest"),

@@ -1,0 +1,22 @@
+"""Charts of the dashboard, drawn on the server as SVG.
+
+Each kind of chart is one function, which takes values and returns their geometry: a frozen dataclass of
+positions, ticks and labels. Its method ``svg`` returns the markup. The macro ``chart`` of
+``charts/chart.html`` puts it into a ``<figure>`` with its sentence and its table.
+
+Positions on the x axis are percentages and those on the y axis are pixels. So a chart is as wide as its
+page while letters, and the height that is kept for it, stay the same at every width.
+"""
+
+from resourceserver.dashboard.charts.scale import COUNT, DURATION, NUMBER, PERCENT, Unit
+from resourceserver.dashboard.charts.svg import Chart, Table
+
+__all__ = [
+    "COUNT",
+    "DURATION",
+    "NUMBER",
+    "PERCENT",
+    "Chart",
+    "Table",
+    "Unit",
+]
