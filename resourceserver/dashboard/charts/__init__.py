@@ -8,15 +8,26 @@ Positions on the x axis are percentages and those on the y axis are pixels. So a
 page while letters, and the height that is kept for it, stay the same at every width.
 """
 
+from resourceserver.dashboard.charts.bars import Bar, bars, top
+from resourceserver.dashboard.charts.ribbon import MISSING, Night, Row, Stretch, nights, ribbon
 from resourceserver.dashboard.charts.scale import COUNT, DURATION, NUMBER, PERCENT, Unit
 from resourceserver.dashboard.charts.svg import Chart, Table
 
 __all__ = [
     "COUNT",
     "DURATION",
+    "MISSING",
     "NUMBER",
     "PERCENT",
+    "Bar",
     "Chart",
+    "Night",
+    "Row",
+    "Stretch",
     "Table",
     "Unit",
+    "bars",
+    "nights",
+    "ribbon",
+    "top",
 ]
